@@ -28,8 +28,10 @@ UNIX_USER = "nobody" if os.geteuid() == 0 else ""
 class Laboratory:
     """A site with a machine of four nodes, and a folder in which its jobs leave marks."""
 
-    def __init__(self, directory: Path, *, keyed: bool = False, rules: str = "") -> None:
-        """`rules` are further lines about the machine."""
+    def __init__(
+        self, directory: Path, *, keyed: bool = False, rules: str = "", path: str = ""
+    ) -> None:
+        """`rules` are further lines about the machine, `path` is for modules of its own."""
         self._signer = directory / "people" if keyed else None
         keys = ""
         if self._signer is not None:
@@ -63,7 +65,9 @@ reserved_credits = 20
 {users}
 {rules}
 """
-        self.site = Server("lab", write(directory / "lab.toml", text), url)
+        searched = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))
+        environment = {"PYTHONPATH": searched} if searched else {}
+        self.site = Server("lab", write(directory / "lab.toml", text), url, environment=environment)
 
     @contextlib.asynccontextmanager
     async def client(

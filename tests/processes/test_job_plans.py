@@ -6,16 +6,31 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import erring_policies
 import pytest
+
+from kalends.core.errors import NotAllowed
 
 from .laboratory import MACHINE, Laboratory, opened
 from .servers import until
+
+OWN = "erring_policies:ErrsWhenTold"
 
 
 @pytest.fixture
 async def laboratory() -> AsyncIterator[Laboratory]:
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         async for laboratory in opened(Laboratory(Path(directory), keyed=True)):
+            yield laboratory
+
+
+@pytest.fixture
+async def capricious() -> AsyncIterator[Laboratory]:
+    """A machine whose owner has a policy of their own, which errs at the first end of a job."""
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        path = str(Path(erring_policies.__file__).parent)
+        rules = f'policy = "{OWN}"'
+        async for laboratory in opened(Laboratory(Path(directory), rules=rules, path=path)):
             yield laboratory
 
 
@@ -79,3 +94,30 @@ async def test_who_watches_a_job_is_told_when_its_start_moves_and_what_becomes_o
         assert set(phases) <= {"starting", "running", "ended"}
         assert len(phases) == len(set(phases)), "each is told once"
         assert (await client.job(MACHINE, number)).status == 3
+
+
+async def test_an_owners_policy_that_errs_is_put_aside_and_no_job_is_lost(
+    capricious: Laboratory,
+) -> None:
+    async with capricious.client() as client:
+        assert (await client.jobs(MACHINE)).machines[0].policy == OWN
+        numbers = [(await client.submit(capricious.marking(0, nodes=3))).job.job for _ in range(4)]
+        for number in numbers:
+            assert (await capricious.over(client, number)).end == "exit"
+        (load,) = (await client.jobs(MACHINE)).machines
+        assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy", True)
+        problems = (await client.audit()).problems
+        assert any("its policy was put aside, easy decides" in each for each in problems)
+    await capricious.site.kill()
+    await capricious.site.start()
+    async with capricious.client() as client:
+        assert (await client.jobs(MACHINE)).machines[0].put_aside == load.put_aside
+        assert any("was put aside" in each for each in (await client.audit()).problems)
+        with pytest.raises(NotAllowed, match="is not in the configuration"):
+            await client.set_policy(MACHINE, "os:getcwd")
+        back = await client.set_policy(MACHINE, OWN)
+        assert (back.policy, back.put_aside) == (OWN, "")
+        assert not any("was put aside" in each for each in (await client.audit()).problems)
+        number = (await client.submit(capricious.marking(0))).job.job
+        assert (await capricious.over(client, number)).end == "exit"
+    assert set(capricious.marked().values()) == {1}

@@ -82,5 +82,14 @@ class Endless(QueuePolicy):
                     self.queue.remove(job)
 
 
+class StartsAndTakesBack(QueuePolicy):
+    """Starts the first job and takes that back, for ever."""
+
+    def schedule(self, now: int) -> None:
+        while True:
+            if self.queue and self.cluster.start(self.queue[0], now):
+                self.cluster.undo(self.queue[0])
+
+
 RIGHT = ("Capricious", "StartsOnReturn")
 WRONG = ("ErrsInTheMiddle", "ErrsWhenTold", "ErrsWhenAsked", "StartsOutOfTurn", "NeverBegins")

@@ -23,6 +23,9 @@ from kalends.serving.logs import Logger
 REST: Final = 4.0
 """After each answer the follower rests so many times as long as that took."""
 
+ANSWER_S_MAX: Final = 600.0
+"""A follower that has not answered by then is ended."""
+
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the most jobs that may wait, at twice the length of the longest prediction."""
 
@@ -103,7 +106,12 @@ class Forecaster:
         assert process.stdout is not None
         process.stdin.write(line_asked.encode() + b"\n")
         await process.stdin.drain()
-        line = await process.stdout.readline()
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), ANSWER_S_MAX)
+        except TimeoutError:
+            # A policy of the owner's own that never comes back, say.
+            process.kill()
+            raise
         if not line:
             raise EOFError("it gave no answer")
         return _DECODER.decode(line)

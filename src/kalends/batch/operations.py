@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.job_watch import is_news
 from kalends.batch.plans import gaps_within, plan_of
-from kalends.batch.queue.facts import Reason
+from kalends.batch.queue.facts import Reason, Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
@@ -24,6 +24,7 @@ from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.limits import LISTING_MAX
+from kalends.scheduling.registry import is_own
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
@@ -65,6 +66,10 @@ class Machines(Protocol):
     @property
     def queues(self) -> Mapping[str, BatchQueue]:
         """All queues by machine; raises `Unavailable` when the store does not work."""
+
+    @property
+    def terms(self) -> Mapping[str, Terms]:
+        """What the owner's configuration says of each machine."""
 
     @property
     def history(self) -> JobHistory: ...
@@ -319,8 +324,14 @@ class JobOperations:
         return load_of(queue)
 
     async def set_policy(self, caller: Caller, body: c.SetPolicy) -> c.MachineLoad:
-        """Only policies of ours: a class of the owner's own comes from the configuration."""
+        """Only policies of ours, and the class that the owner's configuration names."""
         queue = self._queue(caller, body.machine)
+        if is_own(body.policy) and body.policy != self._machines.terms[body.machine].policy:
+            raise NotAllowed(
+                f"{body.policy} is not in the configuration of {body.machine}",
+                where="policy",
+                remedy="only its owner can name a class that is loaded: as policy in its file",
+            )
         check_policy(body.policy)
         await self._machines.called(
             body.machine, lambda queue, now: queue.set_policy(body.policy, now)

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied
+from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
 from kalends.batch.steady_clock import SteadyClock
@@ -81,8 +82,12 @@ class QueueService:
         moved: Callable[[str, set[int]], None],
         alarmed: Callable[[str], None],
         reserved: Mapping[str, Sequence[ReservedTime]],
+        reported: Callable[[str, str], None],
     ) -> None:
-        """`reserved` are the reservations of each machine that had begun when it was last looked at."""
+        """`reserved` are the reservations of each machine that had begun when it was last looked at.
+
+        `reported` is told of a problem about something, and with "" that it is over.
+        """
         self.queues = queues
         self._ledger = ledger
         self._moment = moment
@@ -90,6 +95,9 @@ class QueueService:
         self._perform = carry_out
         self._tell = moved
         self._alarmed = alarmed
+        self._reported = reported
+        self._faults = dict.fromkeys(queues, "")
+        """What the operator knows of policies that were put aside."""
         self._claims: dict[str, set[int]] = {name: set() for name in queues}
         """The claims that each queue knows of."""
         self._unplaced: dict[str, set[int]] = {name: set() for name in queues}
@@ -165,6 +173,7 @@ class QueueService:
             self._ledger.store_jobs(told, lambda: None)
 
     def _carry_out(self, queue: BatchQueue) -> None:
+        self._tell_fault(queue)
         effects = queue.take_effects()
         if not effects:
             return
@@ -186,6 +195,17 @@ class QueueService:
             again, self._unplaced[queue.name] = self._unplaced[queue.name], set()
             self._claims_moved(queue.name, again)
         self._keep_time()
+
+    def _tell_fault(self, queue: BatchQueue) -> None:
+        if queue.fault == self._faults[queue.name]:
+            return
+        self._faults[queue.name] = queue.fault
+        about, problem = f"policy of {queue.name}", ""
+        if queue.fault:
+            problem = (
+                f"{queue.name}: its policy was put aside, {DEFAULT_POLICY} decides: {queue.fault}"
+            )
+        self._reported(about, problem)
 
     def _durable(self, machine: str, actions: Sequence[Action]) -> None:
         if actions and not self._closed:

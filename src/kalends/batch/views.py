@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, PredictedStart
@@ -96,10 +97,11 @@ def load_of(queue: BatchQueue) -> MachineLoad:
         free=max(cluster.room(queue.last_s), 0),
         out=cluster.out_of_service,
         reserved=cluster.reservations.nodes_at(queue.last_s),
-        policy=queue.flow.terms.policy,
+        policy=DEFAULT_POLICY if queue.fault else queue.flow.terms.policy,
         waiting=len(jobs) - running,
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
+        put_aside=queue.fault,
     )
 
 

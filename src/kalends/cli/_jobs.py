@@ -105,7 +105,13 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
 
 
 def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
-    return _output.rows(
+    """Return a row for each machine, and what is to be known of its policy."""
+    aside = [
+        f"{load.machine}: the owner's policy was put aside: {load.put_aside}"
+        for load in machines
+        if load.put_aside
+    ]
+    return aside + _output.rows(
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (

@@ -119,7 +119,10 @@ class ListJobs(Body, frozen=True, kw_only=True):
 
 
 class MachineLoad(Answer, frozen=True, kw_only=True):
-    """A machine at a glance; `nodes` are all that it has, `out` those out of service: `out_numbers`."""
+    """A machine at a glance; `nodes` are all that it has, `out` those out of service: `out_numbers`.
+
+    `policy` decides. `put_aside` says what the owner's own one has done wrong, if it was put aside.
+    """
 
     machine: str
     description: str
@@ -131,6 +134,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     waiting: int
     running: int
     out_numbers: tuple[int, ...] = ()
+    put_aside: str = ""
 
 
 class Jobs(Answer, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.shepherd_line import Attachment
+from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.terms import terms_of
 from kalends.contract import job_calls
 from kalends.core.errors import InvalidInput, NotAllowed, Unavailable
@@ -48,6 +49,7 @@ class SiteMachines:
         moment: Callable[[], Moment],
         logger: Logger,
         alarmed: Callable[[str], None],
+        reported: Callable[[str, str], None],
     ) -> None:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
@@ -55,11 +57,13 @@ class SiteMachines:
         self._engine = engine
         self._moment = moment
         self._alarmed = alarmed
+        self._reported = reported
         self._watch = JobWatch()
         self.watched = self._watch.of
         self._service: QueueService | None = None
         self._reserved: dict[str, list[ReservedTime]] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
+        self._rules = dict(zip(self.terms, configuration.machines, strict=True))
         cores = cores_of_this_host()
         self._runners = {
             name: ShepherdRunner(
@@ -69,7 +73,7 @@ class SiteMachines:
                 partial(self._heard, name),
                 logger,
             )
-            for name, rules in zip(self.terms, configuration.machines, strict=True)
+            for name, rules in self._rules.items()
         }
 
     # Life
@@ -90,7 +94,13 @@ class SiteMachines:
         """Make the queues again from what is stored. Raises `StoreDamaged`."""
         connection = store.file.connection
         queues = {
-            name: BatchQueue(name, terms, now.wall_s, entries_after(connection, name, 0))
+            name: BatchQueue(
+                name,
+                terms,
+                now.wall_s,
+                entries_after(connection, name, 0),
+                watch=Stopwatch(self._rules[name].policy_ms_max / 1000),
+            )
             for name, terms in self.terms.items()
         }
         self._reserved = {
@@ -111,6 +121,7 @@ class SiteMachines:
             moved=self._watch.moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
+            reported=self._reported,
         )
         engine.follow = self._service.claims_moved
         self._service.begin()

@@ -141,7 +141,9 @@ class SiteServer:
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
         )
-        self.machines = SiteMachines(configuration, self.engine, moment, logger, self.alarms.tell)
+        self.machines = SiteMachines(
+            configuration, self.engine, moment, logger, self.alarms.tell, self.alarms.report
+        )
         self.jobs = JobOperations(self.machines)
         self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
         self._tasks: set[asyncio.Task[None]] = set()

@@ -47,7 +47,7 @@ class WatchedPolicy:
         """What the class sees of each job that waits or runs."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
-        self._own = self._asked(make, self._proxy)
+        self._own = self.ask(make, self._proxy)
         self.chooses_sizes = bool(getattr(self._own, "chooses_sizes", False))
         for method in METHODS:
             if not callable(getattr(self._own, method, None)):
@@ -78,7 +78,7 @@ class WatchedPolicy:
 
     def schedule(self, now: int) -> None:
         self._proxy.now = now
-        self._asked(self._own.schedule, now)
+        self.ask(self._own.schedule, now)
         self._idle_wakes = 0 if self.cluster.touched else self._idle_wakes + 1
 
     def waiting(self) -> Iterator[Job]:
@@ -86,7 +86,7 @@ class WatchedPolicy:
 
     def wake_at(self, now: int) -> int | None:
         self._proxy.now = -1  # It is asked when to look: nothing may be started here.
-        wake_s = self._asked(self._own.wake_at, now)
+        wake_s = self.ask(self._own.wake_at, now)
         if wake_s is None:
             return None
         if not isinstance(wake_s, int) or wake_s < now:
@@ -98,7 +98,7 @@ class WatchedPolicy:
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return what the class says, if it has such a method."""
         ask = getattr(self._own, "keeps_promises", None)
-        return ask is None or bool(self._asked(ask, self.seen(job), until_s, now))
+        return ask is None or bool(self.ask(ask, self.seen(job), until_s, now))
 
     def seen(self, job: Job) -> SeenJob:
         """Return what the class sees of a job, always the same object."""
@@ -146,21 +146,8 @@ class WatchedPolicy:
         self.cluster.undo(job)
         self._waiting[job.order] = job
 
-    def refuse(self, detail: str) -> NoReturn:
-        """Raise `InvalidInput`: the policy is wrong."""
-        raise InvalidInput(detail, where=f"policy {self.name}", remedy="follow docs/policies.md")
-
-    def _running(self, seen: SeenJob) -> Job | None:
-        return next(
-            (job for _, _, job in self.cluster.ends if self._seen.get(job.order) is seen), None
-        )
-
-    def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
-        self._idle_wakes = 0
-        self._proxy.now = now
-        self._asked(method, self.seen(job), now)
-
-    def _asked(self, call: Callable[..., Any], *arguments: object) -> Any:
+    def ask(self, call: Callable[..., Any], *arguments: object) -> Any:
+        """Call the class's own code; raises `InvalidInput` for whatever it raises."""
         try:
             return call(*arguments)
         except KalendsError:
@@ -180,6 +167,20 @@ class WatchedPolicy:
             self.refuse(
                 f"{called} raised {type(error).__name__}{about}: {error} ({at.filename}:{at.lineno})"
             )
+
+    def refuse(self, detail: str) -> NoReturn:
+        """Raise `InvalidInput`: the policy is wrong."""
+        raise InvalidInput(detail, where=f"policy {self.name}", remedy="follow docs/policies.md")
+
+    def _running(self, seen: SeenJob) -> Job | None:
+        return next(
+            (job for _, _, job in self.cluster.ends if self._seen.get(job.order) is seen), None
+        )
+
+    def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
+        self._idle_wakes = 0
+        self._proxy.now = now
+        self.ask(method, self.seen(job), now)
 
 
 class _WatchedCluster:

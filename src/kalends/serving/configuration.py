@@ -292,6 +292,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     resource: Name
     shape: Annotated[str, Meta(max_length=200)] = ""
     policy: Annotated[str, Meta(max_length=200)] = "easy"
+    policy_ms_max: Annotated[int, Meta(ge=1, le=60_000)] = 1_000
+    """For one decision of a policy of the owner's own: one that takes longer is put aside."""
     cores_each: Annotated[int, Meta(ge=0, le=4096)] = 0
     directory: Path | None = None
     classes: Annotated[dict[Name, int], Meta(max_length=32)] = msgspec.field(

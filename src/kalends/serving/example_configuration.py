@@ -125,7 +125,8 @@ capacity = 8
 
 [[site.machines]]
 resource = "box"
-policy = "easy"           # kalends policies lists them
+policy = "easy"           # kalends policies lists them; or module:Class of your own
+policy_ms_max = 1000      # for one decision of your own class
 cores_each = 4            # cores of this host in each node; 0: a mere slot
 directory = "box.jobs"    # records and output of jobs
 users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root

@@ -214,7 +214,7 @@ class NodesResumed(Fact, frozen=True):
     nodes: tuple[int, ...]
 
 
-class Choice(msgspec.Struct, frozen=True, array_like=True):
+class Allotment(msgspec.Struct, frozen=True, array_like=True):
     """A policy of the owner's own starts a job on so many nodes, or asks it to change to them."""
 
     job: JobNumber
@@ -229,7 +229,7 @@ class ByOwnPolicy(Fact, frozen=True):
     """
 
     about: AnyFact
-    passes: tuple[tuple[Choice, ...], ...]
+    passes: tuple[tuple[Allotment, ...], ...]
     fault: str = ""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Self, TypeVar
 
-from kalends.batch.queue.facts import Choice
+from kalends.batch.queue.facts import Allotment
 from kalends.core.errors import KalendsError, StoreDamaged
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
@@ -41,7 +41,7 @@ class Decisions:
     def __init__(self) -> None:
         self.replayed = False
         """Whether it is prescribed."""
-        self.passes: list[tuple[Choice, ...]] = []
+        self.passes: list[tuple[Allotment, ...]] = []
         self.fault = ""
         """Why the policy is put aside in the last of the passes."""
 
@@ -53,27 +53,27 @@ class Decisions:
         """From now on the policy decides."""
         self.replayed, self.passes, self.fault = False, [], ""
 
-    def replay(self, passes: Sequence[tuple[Choice, ...]], fault: str) -> None:
+    def replay(self, passes: Sequence[tuple[Allotment, ...]], fault: str) -> None:
         """From now on do what it has decided; all further passes have decided nothing."""
         self.replayed, self.passes, self.fault = True, list(reversed(passes)), fault
 
-    def taken(self) -> tuple[tuple[tuple[Choice, ...], ...], str] | None:
+    def taken(self) -> tuple[tuple[tuple[Allotment, ...], ...], str] | None:
         """Return what was recorded, in the form in which it is prescribed; None: nothing was decided."""
         passes = self.passes
         while passes and not passes[-1] and not self.fault:
             passes.pop()
         return (tuple(passes), self.fault) if passes else None
 
-    def add(self, choices: tuple[Choice, ...], fault: str) -> None:
-        self.passes.append(choices)
+    def add(self, allotments: tuple[Allotment, ...], fault: str) -> None:
+        self.passes.append(allotments)
         self.fault = self.fault or fault
 
-    def next(self) -> tuple[tuple[Choice, ...], str]:
+    def next(self) -> tuple[tuple[Allotment, ...], str]:
         """Return what the next pass has decided, and why the policy is put aside in it, if it is."""
-        choices = self.passes.pop() if self.passes else ()
+        allotments = self.passes.pop() if self.passes else ()
         fault = "" if self.passes else self.fault
         self.fault = self.fault if self.passes else ""
-        return choices, fault
+        return allotments, fault
 
 
 class OwnPolicy:
@@ -120,13 +120,13 @@ class OwnPolicy:
         if self._default is not None:
             self._default.schedule(now)
         elif self._decisions.replayed:
-            choices, fault = self._decisions.next()
-            for choice in choices:
-                self._do_again(choice, now)
+            allotments, fault = self._decisions.next()
+            for allotment in allotments:
+                self._do_again(allotment, now)
             self._settle(fault, now)
         else:
             self._tell(lambda policy: policy.schedule(now), now)
-            self._decisions.add(tuple(map(_choice, self.cluster.touched)), self.fault)
+            self._decisions.add(tuple(map(_allotment, self.cluster.touched)), self.fault)
             self._settle(self.fault, now)
         self._forget_started()
 
@@ -179,16 +179,16 @@ class OwnPolicy:
         self._own = own
         return own
 
-    def _do_again(self, choice: Choice, now: int) -> None:
-        if choice.changes:
-            running = [job for _, _, job in self.cluster.ends if job.id == choice.job]
-            done = any(self.cluster.resize(job, choice.nodes, now) for job in running)
+    def _do_again(self, allotment: Allotment, now: int) -> None:
+        if allotment.changes:
+            running = [job for _, _, job in self.cluster.ends if job.id == allotment.job]
+            done = any(self.cluster.resize(job, allotment.nodes, now) for job in running)
         else:
-            waiting = self._waiting.get(choice.job)
-            done = waiting is not None and self._start(waiting, choice.nodes, now)
+            waiting = self._waiting.get(allotment.job)
+            done = waiting is not None and self._start(waiting, allotment.nodes, now)
         if not done:
             raise StoreDamaged(
-                f"job {choice.job} cannot have the {choice.nodes} nodes that it was given",
+                f"job {allotment.job} cannot have the {allotment.nodes} nodes that it was given",
                 where=f"policy {self.name}",
                 remedy="restore the store from a backup",
             )
@@ -210,5 +210,5 @@ class OwnPolicy:
         self._default.schedule(now)
 
 
-def _choice(job: Job) -> Choice:
-    return Choice(job.id, job.target or job.nodes, bool(job.target))
+def _allotment(job: Job) -> Allotment:
+    return Allotment(job.id, job.target or job.nodes, bool(job.target))

@@ -124,6 +124,11 @@ class BatchQueue:
         elif job.phase != "ending":
             self._record(f.KillAsked(number, detail), now)
 
+    @property
+    def fault(self) -> str:
+        """Why the owner's own policy was put aside; "" if it was not."""
+        return self.flow.room.fault
+
     def job(self, number: int) -> BatchJob:
         """Return a job that is not over; raises `NotFound`."""
         job = self.flow.table.jobs.get(number)
@@ -215,7 +220,7 @@ class BatchQueue:
         One that was put aside decides again.
         """
         terms = structs.replace(self.flow.terms, policy=policy)
-        if policy == self.flow.terms.policy and self.flow.room.fault:
+        if policy == self.flow.terms.policy and self.fault:
             self.flow.room.check_switch(terms)
             self._record(f.PolicyPutBack(), now)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -430,3 +431,55 @@ def test_a_policy_that_promises_nothing_can_make_its_plan_anew_too() -> None:
     waiting = room.submit(nodes=4)
     assert room.queue.replan(room.now) == []
     assert room.phase(waiting) == "queued"
+
+
+def test_a_policy_that_takes_too_long_is_put_aside_for_good_and_no_job_is_lost() -> None:
+    calls = 0
+
+    def watch(call: Callable[[], None]) -> None:
+        nonlocal calls
+        calls += 1
+        call()
+        if calls == 6:
+            raise TimeoutError("it took a day")
+
+    terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
+    queue = BatchQueue("lab/box", terms, 1_000, watch=watch)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+    for number in range(4):
+        queue.submit(ANN, job, f"the-key-{number}", 1_000)
+    assert queue.fault == "it took a day"
+    told = calls
+    for number in (1, 2, 3, 4):
+        assert queue.job(number).nodes == (0, 1, 2)
+        queue.begun(number, 1, 1_000)
+        queue.ended(number, 1, DONE, 1_000)
+    assert calls == told, "it is never asked again"
+    stored = queue.take_effects().entries
+    again = BatchQueue("lab/box", terms, 1_000, stored, watch=watch)
+    assert (again.fault, calls) == ("it took a day", told)
+    again.set_policy(terms.policy, 1_000)
+    again.submit(ANN, job, "another-key", 1_000)
+    assert (again.fault, again.job(5).nodes) == ("", (0, 1, 2))
+    assert calls > told, "it decides again"
+
+
+def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() -> None:
+    terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
+    queue = BatchQueue("lab/box", terms, 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+    queue.submit(ANN, job, "the-key", 1_000)
+    fact = queue.take_effects().entries[-1].fact
+    assert isinstance(fact, f.ByOwnPolicy)
+    assert fact.passes == ((f.Allotment(1, 3),),)
+    assert f.decode_fact(f.encode_fact(fact)) == fact
+
+
+def test_a_journal_that_no_policy_can_have_made_is_told_as_damaged() -> None:
+    terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
+    stored = [
+        f.JournalEntry(1, 1_000, f.TermsSet(terms)),
+        f.JournalEntry(2, 1_000, f.ByOwnPolicy(f.PolicyWoken(), ((f.Allotment(1, 3),),))),
+    ]
+    with pytest.raises(StoreDamaged, match="job 1 cannot have the 3 nodes"):
+        BatchQueue("lab/box", terms, 1_000, stored)
