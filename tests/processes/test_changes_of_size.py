@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator
 
@@ -146,6 +147,64 @@ heard.readline()
     (room.home / "go").touch()
     await room.fact("1.1", ChangeAnswered)
     assert room.kinds("1.1")[:4] == ["Begun", "Main", "ChangeAsked", "ChangeAnswered"]
+
+
+async def test_an_open_change_is_taken_back_and_the_program_told_to_stay(room: JobRoom) -> None:
+    body = """
+print("ready", flush=True)
+while not os.path.exists("go"): pass
+print(heard.readline() + heard.readline(), end="", flush=True)
+say(line, changed=1, ranks=2)
+say(line, changed=2, ranks=1)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    for _ in range(2):
+        await room.launcher.withdraw("1.1", 1, 1, ())
+    (room.home / "go").touch()
+    refused = await room.fact("1.1", ChangeAnswered)
+    assert (refused.number, refused.refused) == (1, "it was taken back")
+    stayed = await room.fact("1.1", ChangeAnswered, 1)
+    assert (stayed.number, stayed.ranks) == (2, 1), "what it says of the first comes too late"
+    told = (room.home / "said").read_text().splitlines()[1:]
+    assert [json.loads(each)["to"] for each in told] == [2, 1]
+
+
+async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoom) -> None:
+    await room.launch(malleable(room, "1.1", ANSWERING))
+    await ready(room, "1.1")
+    await room.launcher.withdraw("1.1", 1, 1, ())
+    await room.launcher.change("1.1", 1, 2, ())
+    assert (await room.fact("1.1", ChangeAnswered)).refused == "it was taken back"
+    await room.launcher.change("1.1", 3, 1, ())
+    assert (await room.fact("1.1", ChangeAnswered, 1)).number == 3
+
+
+async def test_a_change_that_was_answered_is_not_taken_back(room: JobRoom) -> None:
+    await room.launch(malleable(room, "1.1", ANSWERING))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
+    await room.launcher.withdraw("1.1", 1, 1, ())
+    await room.launcher.change("1.1", 2, 1, ())
+    assert (await room.fact("1.1", ChangeAnswered, 1)).number == 2
+
+
+async def test_only_the_programs_own_processes_are_waited_for_when_it_names_leavers(
+    room: JobRoom,
+) -> None:
+    body = """
+print("ready", flush=True)
+asked = json.loads(heard.readline())
+say(line, changed=1, ranks=2, left=[1, os.getppid(), 2**22])
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
 
 
 async def test_a_program_may_ask_for_a_size_by_itself(room: JobRoom) -> None:

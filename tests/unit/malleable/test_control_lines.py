@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from kalends.core.limits import CONTROL_LINE_BYTES_MAX, CORES_MAX, RANKS_MAX
 from kalends.malleable.control_lines import (
+    LEFT_MAX,
     LineBuffer,
     SizeDemand,
+    SizeDenial,
     SizeReply,
     demand_in,
+    denial_in,
     reply_line,
     sizes_line,
     want_line,
@@ -88,3 +91,25 @@ def test_a_line_too_long_is_left_out_and_the_next_one_is_read() -> None:
         assert buffer.take(b"x" * (CONTROL_LINE_BYTES_MAX - 1)) == []
     assert buffer.take(b"end\nnext\n") == [b"next"]
     assert buffer.take(b"y" * (CONTROL_LINE_BYTES_MAX + 1) + b"\nnext\n") == [b"next"]
+
+
+@pytest.mark.parametrize(
+    ("line", "denial"),
+    [
+        (b'{"denied": 4, "why": "others wait"}', SizeDenial(4, "others wait")),
+        (b'{"denied": 0, "why": "others wait"}', None),
+        (b'{"denied": 4, "why": 7}', None),
+        (b'{"denied": true, "why": "x"}', None),
+        (b'{"denied": 4}', None),
+        (b"[]", None),
+        (b"no", None),
+    ],
+)
+def test_a_denial_is_heard_where_it_is_one(line: bytes, denial: SizeDenial | None) -> None:
+    assert denial_in(line) == denial
+
+
+def test_an_answer_names_those_who_have_left_up_to_a_bound() -> None:
+    said = json.loads(reply_line(SizeReply(3, 2, left=tuple(range(1, 1_000)))))
+    assert said["left"] == list(range(1, LEFT_MAX + 1))
+    assert "left" not in json.loads(reply_line(SizeReply(3, 2)))

@@ -12,6 +12,7 @@ from kalends.batch.queue.effects import Occupied, Relimit, Resize, Start, Withdr
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed
 from kalends.core.jobs import JobRequest
+from kalends.scheduling.prediction.predictor import PredictingScheduler
 
 
 class SizeRoom(Room):
@@ -282,3 +283,20 @@ def test_what_the_calendar_has_of_a_job_follows_its_size() -> None:
     entry = room.queue.job(number).entry
     assert entry is not None
     assert occupied[0] == Occupied(number, 1, room.now, 1_000 + 600)
+
+
+def test_who_follows_the_facts_comes_to_the_same_sizes_and_can_predict() -> None:
+    room = SizeRoom(change_s=30)
+    number, change = room.grown_beside()
+    room.queue.size_changed(number, change, 4, 2.0, room.now)
+    room.later(40)
+    waiting = room.submit(nodes=2)
+    room.settle()
+    follower = BatchQueue("lab/box", None, 0, room.stored, scheduler_type=PredictingScheduler)
+    assert follower.job(number).phase == "changing"
+    assert follower.job(number).nodes == room.nodes(number)
+    scheduler = follower.flow.room.scheduler
+    assert isinstance(scheduler, PredictingScheduler)
+    (prediction,) = scheduler.predict_all(room.now).values()
+    assert prediction.requested_s >= room.now
+    assert follower.job(waiting).phase == "queued"
