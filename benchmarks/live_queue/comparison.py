@@ -56,6 +56,6 @@ def live(
     """Return what a queue starts that is told the same jobs."""
     replay = LiveReplay(
         jobs, policy=policy, machine=machine.text, reservations=machine.reservations,
-        restarted=restarted,
+        shares={job.user: job.share for job in jobs}, restarted=restarted,
     )  # fmt: skip
     return replay.starts()

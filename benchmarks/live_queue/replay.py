@@ -12,9 +12,10 @@ same times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kalends.batch.queue import facts as f
@@ -62,21 +63,27 @@ def short_of_limits(jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
         yield changed
 
 
-def terms_of(policy: str, machine: str) -> f.Terms:
-    """Return terms without any limits."""
+def terms_of(policy: str, machine: str, shares: Mapping[int, int]) -> f.Terms:
+    """Return terms without any limits, with the shares of users by their numbers."""
     return f.Terms(
         machine=machine,
         policy=policy,
         classes={f"p{number}": number for number in PRIORITIES},
         default_class="p0",
+        fair_share=f.FairShares(shares={_name(user): share for user, share in shares.items()}),
     )
+
+
+def _name(user: int) -> str:
+    return f"user{user}"
 
 
 class LiveReplay:
     """One log on one machine under one policy: `events` lets it happen.
 
-    `jobs` are in order of submission. `store` is given the facts of each event, as the site's store is.
-    With `restarted`, the queue is made anew after so many facts each time, from the bytes of all of them.
+    `jobs` are in order of submission; `shares` are those of their users, 1 if not given. `store` is
+    given the facts of each event, as the site's store is. With `restarted`, the queue is made anew after
+    so many facts each time, from the bytes of all of them.
     """
 
     def __init__(
@@ -86,6 +93,7 @@ class LiveReplay:
         policy: str,
         machine: str,
         reservations: Sequence[Reservation] = (),
+        shares: Mapping[int, int] = MappingProxyType({}),
         store: Callable[[Sequence[f.JournalEntry]], object] = len,
         restarted: int = 0,
     ) -> None:
@@ -100,9 +108,8 @@ class LiveReplay:
         self._begun = 0
         self._stored: list[tuple[int, int, bytes]] = []
         self._facts = 0
-        self.queue = self._opened(
-            terms_of(policy, machine), self._next.submit_s if self._next else 0
-        )
+        began_s = self._next.submit_s if self._next else 0
+        self.queue = self._opened(terms_of(policy, machine, shares), began_s)
         self._reserve(reservations)
 
     def events(self) -> Iterator[Event]:
@@ -142,7 +149,7 @@ class LiveReplay:
 
     def _submit(self, job: SimulatedJob, now: int) -> int:
         request, key = request_of(job), f"key-{job.id:08}"
-        number, _ = self.queue.submit(Principal(f"user{job.user}"), request, key, now)
+        number, _ = self.queue.submit(Principal(_name(job.user)), request, key, now)
         self._jobs[number] = job
         self.numbers[job.id] = number
         return number

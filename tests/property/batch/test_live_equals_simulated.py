@@ -95,8 +95,9 @@ def test_the_comparison_is_a_command_that_tells_what_differs(
 
 
 def _of_some_class(job: SimulatedJob) -> SimulatedJob:
-    """The logs say nothing of priorities, and of who sits at a terminal."""
+    """These copies of the logs say nothing of priorities, of users, and of who sits at a terminal."""
     job.priority, job.interactive = job.id * 7 % 4, job.id % 5 < 2
+    job.user, job.share = job.id * 11 % 3, 1 + job.id * 11 % 3
     return job
 
 
