@@ -28,9 +28,6 @@ from benchmarks.shepherds import bound
 
 SLOTS: Final = 8
 ARRAYS: Final = 100
-SLURM_JOBS_MAX: Final = 60
-"""Its jobs take long; the rate is the same."""
-
 STARTS: Final = 20
 
 
@@ -62,16 +59,15 @@ def site_of(top: Path, name: str, nodes: int) -> Iterator[LiveSite]:
 
 def rates(top: Path, sizes: Sizes, slurm: LoopbackSlurm | None) -> list[Row]:
     """Submissions, no-op jobs, time to the program: in turns."""
-    their_jobs = min(sizes.jobs, SLURM_JOBS_MAX)
-    theirs = slurm_rates.submissions(slurm, their_jobs) if slurm else {}
+    theirs = slurm_rates.submissions(slurm, sizes.jobs) if slurm else {}
     their_commands = theirs.get("commands")
     with site_of(top, "submissions", SLOTS) as site:
         ours = asyncio.run(live_site.submissions(site, sizes.jobs))
         our_commands = live_site.commands(site, max(sizes.jobs // 10, 1))
-    their_no_ops = slurm_rates.no_ops(slurm, their_jobs) if slurm else None
+    their_no_ops = slurm_rates.no_ops(slurm, sizes.jobs) if slurm else None
     with site_of(top, "jobs", SLOTS) as site:
         our_no_ops = asyncio.run(live_site.no_ops(site, sizes.jobs))
-        our_waits = asyncio.run(live_site.submit_to_start(site, STARTS))
+        our_waits = asyncio.run(live_site.submit_to_start(site, STARTS, sizes.jobs))
     their_waits = slurm_rates.submit_to_start(slurm, STARTS // 2, top) if slurm else None
     bare = bound()["fork_exec_wait_per_s"]
     bar = f">= 15 x Slurm, >= {0.15 * bare:,.0f}"

@@ -24,6 +24,7 @@ from kalends.core.jobs import JobRequest
 MACHINE: Final = "lab/box"
 USER: Final = "ann"
 UNIX_USER: Final = "nobody" if os.geteuid() == 0 else ""
+FOR_EVER_S: Final = 1 << 33
 LOOK_EVERY_S: Final = 0.02
 KILLED_AT_ONCE: Final = 20
 SAMPLE: Final = 50
@@ -109,6 +110,16 @@ async def until_running(client: kalends.Client, count: int, *, waiting: int = 0)
     await until(holds)
 
 
+async def until_over(client: kalends.Client, count: int) -> None:
+    """Return when so many jobs are over, as the accounts say."""
+
+    async def holds() -> bool:
+        usage = await client.job_usage(MACHINE, start=0, end=FOR_EVER_S)
+        return sum(row.jobs for row in usage.rows) == count
+
+    await until(holds)
+
+
 async def submissions(site: LiveSite, count: int) -> dict[str, float]:
     """Held jobs a second: each in a call of its own, and as one array."""
     held = site.job("/bin/true", held=True)
@@ -141,18 +152,21 @@ async def no_ops(site: LiveSite, count: int) -> float:
     async with site.client() as client:
         began_s = time.perf_counter()
         await client.submit(site.job("/bin/true", indices=tuple(range(count))))
-        await until_running(client, 0)
+        await until_over(client, count)
         return count / (time.perf_counter() - began_s)
 
 
-async def submit_to_start(site: LiveSite, count: int) -> list[float]:
-    """Milliseconds from the call to the first breath of the program, one job after the other."""
+async def submit_to_start(site: LiveSite, count: int, before: int) -> list[float]:
+    """Milliseconds from the call to the first breath of the program, one job after the other.
+
+    `before` jobs are over already.
+    """
     waits = []
     async with site.client() as client:
-        for _ in range(count):
+        for over in range(before + 1, before + count + 1):
             at_s = time.time()
             number = (await client.submit(site.job("/bin/date", "+%s.%N"))).job.job
-            await until_running(client, 0)
+            await until_over(client, over)
             said = await client.job_output(MACHINE, number)
             waits.append(1e3 * (float(said.data) - at_s))
     return waits

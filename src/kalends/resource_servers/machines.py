@@ -190,8 +190,10 @@ class SiteMachines:
         return found
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
-        number = self.queues[machine].number
-        return await self._forecaster.foreseen(question, machine, number, wait_s)
+        queue = self.queues[machine]
+        if question == "starts" and not queue.flow.room.scheduler.waiting:
+            return Foreseen()
+        return await self._forecaster.foreseen(question, machine, queue.number, wait_s)
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

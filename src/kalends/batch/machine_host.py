@@ -1,0 +1,84 @@
+"""What the calls about jobs need of the site that hosts the machines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from kalends.batch.follower import Foreseen, Question
+from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.shepherds.shepherd_line import Attachment
+from kalends.contract import history_calls as h
+from kalends.contract import job_calls as c
+from kalends.serving.auth.callers import Caller
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
+
+T = TypeVar("T")
+
+
+class JobHistory(Protocol):
+    """Jobs that are over, read from the store."""
+
+    async def one(self, machine: str, number: int) -> JobOver | None: ...
+    async def newest(
+        self, machine: str, user: str, before: int, count: int
+    ) -> Sequence[JobOver]: ...
+    async def between(
+        self, machine: str, user: str, by: h.PastBy, start: int, end: int, after: Cursor, count: int
+    ) -> Sequence[JobOver]: ...
+    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
+    async def reserved_within(
+        self, machine: str, user: str, start: int, end: int, count: int
+    ) -> Sequence[ReservedTime]: ...
+    async def reserved(
+        self, machine: str, user: str, start: int, end: int
+    ) -> Sequence[ReservedUse]: ...
+
+
+class Machines(Protocol):
+    """What the operations need of the running site."""
+
+    @property
+    def queues(self) -> Mapping[str, BatchQueue]:
+        """All queues by machine; raises `Unavailable` when the store does not work."""
+
+    @property
+    def terms(self) -> Mapping[str, Terms]:
+        """What the owner's configuration says of each machine."""
+
+    @property
+    def history(self) -> JobHistory: ...
+
+    def visible(self, caller: Caller, machine: str) -> bool:
+        """Return whether the owner lets the caller see the machine."""
+
+    def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
+        """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
+
+    async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
+        """Return the result of a step, once all that it has changed is durable."""
+
+    async def settled(self) -> None:
+        """Return when all that has happened is durable, and can be read."""
+
+    def watched(self, machine: str, number: int) -> AbstractContextManager[asyncio.Event]:
+        """Provide an event that is set whenever the job has moved."""
+
+    def now_s(self) -> int:
+        """Return the time by the clock of the queues."""
+
+    def reservations(self, caller: Caller, machine: str) -> Sequence[c.ReservedNodes]:
+        """Return what the calendar keeps free of jobs, with the holders that the caller may see."""
+
+    async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
+        """Return when the jobs that wait will start, or what could; what is known after `wait_s`."""
+
+    async def output(
+        self, machine: str, number: int, stream: str, offset: int, wait_s: float
+    ) -> c.JobOutput: ...
+
+    async def attach(self, machine: str, attempt: str) -> Attachment:
+        """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""
