@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,15 @@ def started(directory: Path) -> list[str]:
     return sorted(path.stem for path in directory.glob("*.pid"))
 
 
+def commands() -> list[str]:
+    """What runs on this host."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip())
+    return found
+
+
 def test_it_reserves_all_three_for_the_same_time_and_gives_them_back(tmp_path: Path) -> None:
     with demo(tmp_path / "demo", "--json") as process:
         printed, told = process.communicate(timeout=END_S_MAX)
@@ -68,6 +77,8 @@ def test_it_reserves_all_three_for_the_same_time_and_gives_them_back(tmp_path: P
 
     assert [has_it(view) for view in report["before"]] == [False] * 3
     assert [has_it(view) for view in report["after"]] == [True] * 3
+    job = report["job"]
+    assert (job["machine"], job["phase"], len(job["node_numbers"])) == ("sdsc/sp2", "running", 4)
     assert report["cancelled"]["state"] == "cancelled"
     assert all(report["free_again"][name] >= units for name, units in UNITS.items())
 
@@ -82,10 +93,12 @@ def test_in_text_it_shows_each_step_and_what_to_try_next(tmp_path: Path) -> None
         "== Their calendars now",
         "== Book all three, or none",
         "== Their calendars with the reservation",
+        "== The machine runs jobs, too, on what nobody has reserved",
         "== What happened to it",
         "== Cancel it",
     ]
     assert printed.count("▲ yours") == 3
+    assert "writes     job 1 has nodes 0,1,2,3" in printed
     assert "demo --keep" in printed
 
 
@@ -109,6 +122,29 @@ def test_a_signal_at_any_moment_stops_everything(
         process.communicate(timeout=END_S_MAX)
     assert process.returncode == 130
     assert_all_stopped(tmp_path / "demo")
+
+
+def test_jobs_that_still_run_are_ended_before_their_site(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    mark = f"sleep {600 + os.getpid()}"
+    with demo(directory, "--keep") as process:
+        assert process.stdout is not None
+        while "Ctrl-C stops everything" not in (line := process.stdout.readline()):
+            assert line, "it ended before it could be tried"
+        lines = [
+            (directory / "environment").read_text(),
+            f"kalends submit sdsc/sp2 --for 2m --directory / -- {mark}",
+            "until kalends job sdsc/sp2/2 | grep 'state *running'; do sleep 0.1; done",
+        ]
+        subprocess.run(
+            ["sh", "-c", "\n".join(lines)], env=environment({}), capture_output=True, check=True,
+            timeout=END_S_MAX,
+        )  # fmt: skip
+        assert mark in commands()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=END_S_MAX)
+    assert_all_stopped(directory)
+    assert mark not in commands()
 
 
 def test_a_server_that_does_not_start_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ Tokens are in ``tokens/USER``, and the file ``environment`` makes a shell use th
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -17,6 +19,7 @@ from typing import Final
 
 import kalends
 from kalends.core.errors import Conflict
+from kalends.core.identifiers import split_resource
 from kalends.demo import processes
 from kalends.demo.processes import Server
 from kalends.demo.together import all_of, until
@@ -25,6 +28,7 @@ from kalends.serving.auth.tokens import mint
 
 BROKER: Final = "npaci"
 SITES: Final = ("sdsc", "caltech", "ncsa")
+MACHINE: Final = "sdsc/sp2"
 USER: Final = "ada"
 OPERATOR: Final = "operator"
 TOKEN_LIFETIME_S: Final = 10 * 3_600
@@ -43,6 +47,10 @@ class Facility:
     @property
     def broker_url(self) -> str:
         return self.servers[BROKER].url
+
+    def site_url(self, resource: str) -> str:
+        """Return the address of the site that owns `resource`."""
+        return self.servers[split_resource(resource)[0]].url
 
     def token_file(self, user: str) -> Path:
         return self.directory / "tokens" / user
@@ -125,7 +133,7 @@ def make_keys(directory: Path, now_s: int) -> None:
     write_key_pair(keys / BROKER)
     people = load_private_key(keys / "people")
     for user, group, audience, scopes in (
-        (USER, "crystallography", [BROKER], ["use"]),
+        (USER, "crystallography", [BROKER, "sdsc"], ["use"]),
         (OPERATOR, "operators", [BROKER, *SITES], ["use", "audit", "admin"]),
     ):
         token = mint(
@@ -150,19 +158,27 @@ async def servers(
         running[name] = await processes.start(name, configuration)
         said(f"{name} listens at {running[name].url}")
 
-    try:
-        said(f"starting the sites {', '.join(SITES)}")
-        await all_of(begin(name, _on_free_port(directory, name)) for name in SITES)
-        said(f"starting the broker {BROKER}")
-        await begin(BROKER, _with_sites(directory, running))
-        yield running
-    finally:
-        await processes.stop(running.values())
+    # Of its own, with a short path, as sockets need it: `directory` may lie anywhere.
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-", ignore_cleanup_errors=True) as jobs:
+        try:
+            said(f"starting the sites {', '.join(SITES)}")
+            await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in SITES)
+            said(f"starting the broker {BROKER}")
+            await begin(BROKER, _with_sites(directory, running))
+            yield running
+        finally:
+            await processes.stop(running.values())
 
 
-def _on_free_port(directory: Path, site: str) -> Path:
+def _on_free_port(directory: Path, site: str, jobs: str) -> Path:
     text = (directory / f"site-{site}.toml").read_text("utf-8")
-    return _write(directory / f"running-{site}.toml", _LISTEN.sub('listen = "127.0.0.1:0"', text))
+    text = _LISTEN.sub('listen = "127.0.0.1:0"', text)
+    if "[[site.machines]]" in text:
+        text += f'directory = "{jobs}"\n'
+        if os.geteuid() == 0:
+            # Jobs never run as root: theirs is the Unix user who owns nothing.
+            text += f'users = {{ {USER} = "nobody" }}\n'
+    return _write(directory / f"running-{site}.toml", text)
 
 
 def _with_sites(directory: Path, sites: Mapping[str, Server]) -> Path:

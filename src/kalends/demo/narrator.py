@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from kalends.cli import _output, _terminal, _words
+from kalends.cli import _jobs, _output, _terminal, _words
 from kalends.cli.why import story_lines
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
 from kalends.core.intervals import Interval
 from kalends.demo.calendar_drawing import draw_all
-from kalends.demo.facility import Facility
-from kalends.demo.story import DURATION, MACHINE, TEXT, UNITS
+from kalends.demo.facility import MACHINE, Facility
+from kalends.demo.one_job import LIMIT_S, LINE, NODES, JobSeen
+from kalends.demo.story import DURATION, TEXT, UNITS
 
 
 class TextTeller:
@@ -46,6 +47,19 @@ class TextTeller:
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
         self._step("Their calendars with the reservation")
         self._draw(views, reserved)
+
+    def ran(self, seen: JobSeen) -> None:
+        job = f"{MACHINE}/{seen.running.job}"
+        self._step(
+            "The machine runs jobs, too, on what nobody has reserved",
+            f"kalends submit {MACHINE} -n {NODES} --for {LIMIT_S}s -- sh -c {shlex.quote(LINE)}",
+            f"kalends log {job}",
+            f"kalends kill {job}",
+        )
+        for line in _jobs.details(seen.running, self._zone):
+            _output.say(line)
+        _output.say(f"writes     {seen.output.strip()}")
+        _output.say(f"in the end {_jobs.news(None, seen.over, self._zone)}")
 
     def why(self, story: Story) -> None:
         self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
@@ -99,6 +113,9 @@ class SilentTeller:
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
         """Print nothing."""
 
+    def ran(self, seen: JobSeen) -> None:
+        """Print nothing."""
+
     def why(self, story: Story) -> None:
         """Print nothing."""
 
@@ -120,6 +137,8 @@ def try_now(facility: Facility) -> Iterator[str]:
     yield f"    {kalends} find '{TEXT}' --for {DURATION}"
     yield f"    {kalends} book '{TEXT}' --for {DURATION}"
     yield f"    {kalends} list"
+    yield f"    {kalends} submit {MACHINE} -n 4 --for 1m --directory / -- hostname"
+    yield f"    {kalends} queue {MACHINE} --plan"
     yield ""
     yield f"Configurations, tokens, stores and logs are in {facility.directory}"
     yield "Ctrl-C stops everything."

@@ -14,6 +14,7 @@ from kalends.cli import _output
 from kalends.cli._settings import Settings
 from kalends.demo import narrator
 from kalends.demo.facility import facility
+from kalends.demo.one_job import end_all
 from kalends.demo.story import Teller, play
 
 
@@ -62,15 +63,18 @@ async def _demo(settings: Settings, directory: Path, *, keep: bool) -> bool:
             if not settings.json:
                 teller = narrator.TextTeller(settings.time_zone())
             _progress("booking the jobs of the log")
-            report = await play(running, teller, int(time.time()), time.monotonic)
-            played = True
-            if settings.json:
-                _output.print_json("demo", report)
-            if keep:
-                if not settings.json:
-                    _say(narrator.try_now(running))
-                await asyncio.Event().wait()
-            stopping = True
+            try:
+                report = await play(running, teller, int(time.time()), time.monotonic)
+                played = True
+                if settings.json:
+                    _output.print_json("demo", report)
+                if keep:
+                    if not settings.json:
+                        _say(narrator.try_now(running))
+                    await asyncio.Event().wait()
+            finally:
+                stopping = True
+                await end_all(running)
             _progress("stopping the servers")
     return played
 

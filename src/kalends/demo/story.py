@@ -14,14 +14,15 @@ import msgspec
 import kalends
 from kalends.client.client import Client
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
+from kalends.contract.job_calls import JobView
 from kalends.core.errors import NoCommonTime
 from kalends.core.intervals import Interval, align_up
 from kalends.core.requests import Alternative, Request, Term
-from kalends.demo.facility import OPERATOR, USER, Facility
+from kalends.demo.facility import MACHINE, OPERATOR, USER, Facility
+from kalends.demo.one_job import JobSeen, run_one
 from kalends.demo.together import all_of, until
 from kalends.demo.workload import JobBooking, job_bookings
 
-MACHINE: Final = "sdsc/sp2"
 TEXT: Final = "sdsc/sp2:64 + caltech/beamline + ncsa/cave"
 UNITS: Final = {MACHINE: 64, "caltech/beamline": 1, "ncsa/cave": 1}
 DURATION: Final = "2h"
@@ -41,6 +42,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[CalendarView, ...]
     reservation: RequestView
     after: tuple[CalendarView, ...]
+    job: JobView
     story: Story
     cancelled: RequestView
     free_again: dict[str, int]
@@ -54,6 +56,7 @@ class Teller(Protocol):
     def before(self, views: Sequence[CalendarView]) -> None: ...
     def booked(self, view: RequestView) -> None: ...
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None: ...
+    def ran(self, seen: JobSeen) -> None: ...
     def why(self, story: Story) -> None: ...
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None: ...
 
@@ -61,7 +64,7 @@ class Teller(Protocol):
 async def play(
     facility: Facility, teller: Teller, now_s: int, clock: Callable[[], float]
 ) -> DemoReport:
-    """Fill the machine's calendar, co-allocate three resources, look at it, and cancel it again.
+    """Fill the machine's calendar, co-allocate three resources, run a job beside them, and cancel it again.
 
     Raises the client's errors, and `Unavailable` when a site does not do what the broker says.
     """
@@ -88,6 +91,8 @@ async def play(
         reserved = Interval(booked.start, booked.end)
         after = await _calendars(client, shown)
         teller.after(after, reserved)
+        seen = await run_one(facility)
+        teller.ran(seen)
         story = await client.why(booked.id)
         teller.why(story)
 
@@ -101,7 +106,7 @@ async def play(
         teller.cancelled(cancelled, free)
     return DemoReport(
         environment=facility.environment(), jobs_booked=jobs, request=TEXT, found=candidate, before=before,
-        reservation=booked, after=after, story=story, cancelled=cancelled, free_again=free,
+        reservation=booked, after=after, job=seen.running, story=story, cancelled=cancelled, free_again=free,
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from kalends.simulation.workloads.swf_fields import read_header, read_jobs, runn
 AHEAD_S: Final = 24 * 3_600
 """The jobs of one day: enough to be busy, and the machine is free again the day after."""
 
-LEAD_S: Final = 45
-"""The first bookings begin this much later than they are made, because the past is closed."""
+LEAD_S: Final = 5 * 60
+"""The first bookings begin this much later than they are made: until then jobs have the machine."""
 
 
 class JobBooking(NamedTuple):
