@@ -31,6 +31,9 @@ def vacancies(scheduler: Scheduler, now: int, longest_s: int, priority: int = 0)
     between the widths that were tried there may be longer ones. The scheduler is not changed.
     """
     cluster = scheduler.cluster
+    room = cluster.room(now)
+    if room <= 0:
+        return []
     starts = predicted_starts(scheduler, now)
     waiting = [
         (start_s, start_s + job.requested_s, cluster.width(job)) for job, start_s in starts.items()
@@ -40,7 +43,7 @@ def vacancies(scheduler: Scheduler, now: int, longest_s: int, priority: int = 0)
     ends = [*(end_s for end_s in ends if end_s < now + longest_s), NEVER]
     trial = _Trial(scheduler, now, longest_s, priority)
     found: list[Vacancy] = []
-    for nodes in _widths(plans, cluster.room(now)):
+    for nodes in _widths(plans, room):
         known = bisect_right(ends, found[-1].until_s) if found else 0
         least, most = known, len(ends)
         while least < most:
@@ -83,7 +86,7 @@ class _Trial:
 def _widths(plans: tuple[Profile, ...], room: int) -> list[int]:
     """Return the numbers of nodes that stay free for a while from now on, the most first."""
     levels = {room, *(level for plan in plans for level in accumulate(plan.free, min))}
-    widths = sorted({min(level, room) for level in levels if level > 0 < room}, reverse=True)
+    widths = sorted({min(level, room) for level in levels if level > 0}, reverse=True)
     if len(widths) <= WIDTHS_MAX:
         return widths
     step = (len(widths) - 1) / (WIDTHS_MAX - 1)
