@@ -109,10 +109,12 @@ reserved_credits = 20
 async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:
     """Start its site; in the end no job is left, and the site is stopped."""
     await laboratory.site.start()
-    yield laboratory
-    async with laboratory.client() as client:
-        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
-            await client.kill_job(MACHINE, view.job)
-        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
-            await laboratory.over(client, view.job)
-    await laboratory.site.stop()
+    try:
+        yield laboratory
+        async with laboratory.client() as client:
+            for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+                await client.kill_job(MACHINE, view.job)
+            for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+                await laboratory.over(client, view.job)
+    finally:
+        await laboratory.site.stop()
