@@ -156,7 +156,7 @@ async def test_nodes_that_are_given_up_are_free_only_when_the_leavers_have_gone(
     await room.has(number, 4)
     room.set("linger")
     waiting = await room.block(1)
-    await until(lambda: _is(room.sizes[-1] == 2), "it has said so", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes[-1:] == [2]), "it has said so", within_s=WITHIN_S)
     assert (await room.view(number)).phase == "changing"
     assert (await room.view(waiting)).phase == "queued"
     assert await room.booked(number) == 4
@@ -181,7 +181,7 @@ async def test_a_site_that_is_killed_in_a_change_comes_back_to_the_truth_about_i
     assert (await room.view(waiting)).phase == "queued"
     await room.laboratory.site.kill()
     (room.folder / reason).unlink()
-    await until(lambda: _is(room.sizes[-1] == 2), "it has changed", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes[-1:] == [2]), "it has changed", within_s=WITHIN_S)
     await room.laboratory.site.start()
     await room.has(number, 2)
     await room.has(waiting, 1)
