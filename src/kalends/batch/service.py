@@ -165,8 +165,9 @@ class QueueService:
         self._look_at_reserved(queue, now)
 
     def _look_at_reserved(self, queue: BatchQueue, now: int) -> None:
-        """Store which reservations have begun, or were given back."""
+        """Store which reservations have begun, or were given back; not before the last look again."""
         watch = self._reserved[queue.name]
+        now = max(now, watch.looked_s)
         claims = self._ledger.claims_within(queue.name, watch.looked_s, now + 1)
         told = watch.look(claims, now, queue.flow.terms.reserved_credits)
         if told:

@@ -1,0 +1,96 @@
+"""The queues of a site over its real calendar and store, by the clock that the site has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.service import QueueService
+from kalends.calendars import ResourceCalendar, open_access
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.job_ledger import JobLedger
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite.journal import SiteStore
+
+BOX = "lab/box"
+STORED_S = 1_800_000_000
+TERMS = Terms(machine="pool:4", policy="easy")
+JOB = JobRequest(machine=BOX, limit_s=60, nodes=3, command=("true",))
+
+
+@dataclass
+class Clock:
+    wall_s: int
+    monotonic_s: int = 0
+
+    def moment(self) -> Moment:
+        return Moment(self.monotonic_s * 1000, self.wall_s * 1000)
+
+    def pass_s(self, seconds: int) -> None:
+        self.wall_s += seconds
+        self.monotonic_s += seconds
+
+
+@asynccontextmanager
+async def queues_of_a_site(
+    path: Path, clock: Clock, queue: BatchQueue
+) -> AsyncIterator[QueueService]:
+    store = SiteStore.open(path, "lab", sync="off")
+    calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
+    participant = Participant(
+        "lab", {BOX: calendar}, epoch=store.epoch, jitter=lambda: 0.0, now=clock.moment()
+    )
+    engine = SiteEngine(
+        store, participant, moment=clock.moment,
+        deliver=lambda sends: None, set_out=lambda errands, relays: None, alarmed=lambda text: None,
+        reported=lambda about, text: None, failed=lambda failure: None,
+        observe=lambda committed: None,
+    )  # fmt: skip
+    service = QueueService(
+        {BOX: queue}, JobLedger(engine), moment=clock.moment,
+        carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
+        alarmed=lambda text: None, reserved={}, reported=lambda about, text: None,
+    )  # fmt: skip
+    try:
+        yield service
+    finally:
+        service.close()
+        await engine.close()
+        store.close()
+
+
+async def test_a_site_goes_on_when_its_clock_was_set_back_while_it_was_stopped(
+    tmp_path: Path,
+) -> None:
+    queue = BatchQueue(BOX, TERMS, STORED_S)
+    clock = Clock(STORED_S - 3_600)
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue) as service:
+        service.begin()
+        clock.pass_s(5)
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), JOB, "", now))
+        assert queue.job(1).on_nodes
+        assert queue.last_s == STORED_S, "time stands still until the clock has caught up"
+
+
+async def test_time_goes_on_by_itself_after_a_clock_was_set_a_little_back(tmp_path: Path) -> None:
+    queue = BatchQueue(BOX, TERMS, STORED_S)
+    clock = Clock(STORED_S)
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue) as service:
+        service.begin()
+        later = JobRequest(machine=BOX, limit_s=60, command=("true",), not_before=STORED_S + 30)
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), later, "", now))
+        clock.pass_s(20)
+        service.claims_moved([(BOX, 1)])
+        clock.wall_s -= 40
+        service.claims_moved([(BOX, 1)])
+        clock.pass_s(60)
+        service.step(BOX, lambda queue, now: queue.advance(now))
+        assert queue.job(1).on_nodes
