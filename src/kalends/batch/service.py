@@ -20,9 +20,10 @@ from kalends.batch.queue.effects import Action, Occupied
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
-from kalends.batch.steady_clock import SteadyClock
+from kalends.batch.steady_clock import DRIFT_MS_MAX, SteadyClock
 from kalends.batch.views import over_of
 from kalends.calendars.bookings import Booking
+from kalends.core.durations import format_duration
 from kalends.core.intervals import Moment
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 
@@ -114,12 +115,23 @@ class QueueService:
     def begin(self) -> None:
         """Book what runs, take the claims of the calendar, and look after everything that was begun."""
         for name, queue in self.queues.items():
+            self._compare_clocks(queue)
             self._claims[name] = queue.flow.room.claims()
             queue.recover()
             self._carry_out(queue)
             known, here = self._claims[name], {each.id for each in self._ledger.claims(name)}
             self._claims_moved(name, known ^ here)
         self._keep_time()
+
+    def _compare_clocks(self, queue: BatchQueue) -> None:
+        """Tell the operator of a queue whose time stands still because the clock was once ahead."""
+        ahead_s = queue.last_s - self.now_s()
+        if ahead_s * 1000 > DRIFT_MS_MAX:
+            self._alarmed(
+                f"{queue.name}: the clock is {format_duration(ahead_s)} behind the last event of its "
+                "queue. Until it has caught up, the queue counts no time and may use reserved nodes: "
+                "set the clock, or drain the nodes"
+            )
 
     def close(self) -> None:
         self._closed = True

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
@@ -41,7 +43,7 @@ class Clock:
 
 @asynccontextmanager
 async def queues_of_a_site(
-    path: Path, clock: Clock, queue: BatchQueue
+    path: Path, clock: Clock, queue: BatchQueue, alarms: list[str] | None = None
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
     calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
@@ -57,7 +59,8 @@ async def queues_of_a_site(
     service = QueueService(
         {BOX: queue}, JobLedger(engine), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
-        alarmed=lambda text: None, reserved={}, reported=lambda about, text: None,
+        alarmed=[].append if alarms is None else alarms.append,
+        reserved={}, reported=lambda about, text: None,
     )  # fmt: skip
     try:
         yield service
@@ -94,3 +97,14 @@ async def test_time_goes_on_by_itself_after_a_clock_was_set_a_little_back(tmp_pa
         clock.pass_s(60)
         service.step(BOX, lambda queue, now: queue.advance(now))
         assert queue.job(1).on_nodes
+
+
+@pytest.mark.parametrize(("ahead_s", "told"), [(0, False), (60, False), (864_000, True)])
+async def test_an_operator_is_told_of_a_queue_that_is_far_ahead_of_the_clock(
+    tmp_path: Path, ahead_s: int, told: bool
+) -> None:
+    alarms: list[str] = []
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S - ahead_s)
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, alarms) as service:
+        service.begin()
+    assert [BOX in alarm and "10d" in alarm for alarm in alarms] == [True] * told
