@@ -80,7 +80,8 @@ class JobOperations:
             for name in names
             if body.machine or self._machines.visible(caller, name)
         ]
-        loads = tuple(map(load_of, queues))
+        now = self._machines.now_s()
+        loads = tuple(load_of(queue, now) for queue in queues)
         if body.state == "over":
             views = await self._over(caller, queues, body)
         else:
@@ -92,6 +93,7 @@ class JobOperations:
                     queue,
                     body.state,
                     (await self._machines.foreseen("starts", queue.name, PREDICTED_S)).starts,
+                    now,
                     everyone=body.everyone,
                 )
             ]
@@ -241,7 +243,7 @@ class JobOperations:
         now = self._machines.now_s()
         left = queue.flow.accounts.left(caller.principal.user, now)
         gaps = gaps_within(foreseen.gaps, now, left.nodes, left.longest_s, left.node_seconds)
-        return c.MachineGaps(machine=load_of(queue), made_at=foreseen.made_at, gaps=gaps)
+        return c.MachineGaps(machine=load_of(queue, now), made_at=foreseen.made_at, gaps=gaps)
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
         queue = self._queue(caller, body.machine)
@@ -255,7 +257,7 @@ class JobOperations:
                 queue.resume(body.nodes, now)
 
         await self._machines.called(body.machine, step)
-        return load_of(queue)
+        return load_of(queue, self._machines.now_s())
 
     async def set_policy(self, caller: Caller, body: c.SetPolicy) -> c.MachineLoad:
         """Only policies of ours, and the class that the owner's configuration names."""
@@ -270,7 +272,7 @@ class JobOperations:
         await self._machines.called(
             body.machine, lambda queue, now: queue.set_policy(body.policy, now)
         )
-        return load_of(queue)
+        return load_of(queue, self._machines.now_s())
 
     async def replan(self, caller: Caller, body: c.Replan) -> c.NewPlan:
         queue = self._queue(caller, body.machine)
@@ -280,7 +282,9 @@ class JobOperations:
             for number, before, after in moved[:LISTING_MAX]
         ]
         return c.NewPlan(
-            machine=load_of(queue), moved=tuple(promises), more=len(moved) > LISTING_MAX
+            machine=load_of(queue, self._machines.now_s()),
+            moved=tuple(promises),
+            more=len(moved) > LISTING_MAX,
         )
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
@@ -303,7 +307,7 @@ class JobOperations:
                 else Foreseen()
             )
             whole = _is_own(caller, job) or _operates(caller)
-            return view_of(queue, job, foreseen.starts, whole=whole)
+            return view_of(queue, job, foreseen.starts, self._machines.now_s(), whole=whole)
         await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
@@ -335,6 +339,7 @@ def _present(
     queue: BatchQueue,
     state: str,
     predictions: Mapping[int, c.PredictedStart],
+    now: int,
     *,
     everyone: bool,
 ) -> list[c.JobView]:
@@ -348,7 +353,7 @@ def _present(
     running = [job for job in jobs if job.on_nodes]
     waiting = [job for job in jobs if not job.on_nodes]
     return [
-        view_of(queue, job, predictions, whole=_is_own(caller, job) or _operates(caller))
+        view_of(queue, job, predictions, now, whole=_is_own(caller, job) or _operates(caller))
         for job in (*running, *waiting)
     ]
 

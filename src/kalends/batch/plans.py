@@ -39,7 +39,7 @@ def plan_of(
     jobs = (*running, *waiting)
     planned = [(job.start, job.end, job.nodes) for job in waiting]
     return MachinePlan(
-        machine=load_of(queue),
+        machine=load_of(queue, now),
         now=now,
         made_at=made_at,
         jobs=jobs[:LISTING_MAX],
@@ -85,7 +85,7 @@ def _waiting(
     return ScheduledJob(
         job=job.number, user=job.principal.user, phase=job.phase,
         nodes=queue.flow.room.scheduler.cluster.width(job.entry), start=start,
-        end=start + job.entry.requested_s, expected=predicted.expected,
+        end=start + job.entry.requested_s, expected=predicted.not_before(now).expected,
         name=job.request.name if whole else "",
     )  # fmt: skip
 

@@ -36,7 +36,12 @@ def over_of(machine: str, job: BatchJob) -> JobOver:
 
 
 def view_of(
-    queue: BatchQueue, job: BatchJob, predictions: Mapping[int, PredictedStart], *, whole: bool
+    queue: BatchQueue,
+    job: BatchJob,
+    predictions: Mapping[int, PredictedStart],
+    now: int,
+    *,
+    whole: bool,
 ) -> JobView:
     """Return a job that is not over; `whole`: with what only its user and operators may see."""
     view = structs.replace(
@@ -46,7 +51,8 @@ def view_of(
         detail=job.kill_detail,
     )  # fmt: skip
     if job.entry is None or not job.on_nodes:
-        return structs.replace(view, predicted=predictions.get(job.number))
+        predicted = predictions.get(job.number)
+        return structs.replace(view, predicted=predicted and predicted.not_before(now))
     return structs.replace(view, started=job.started_s, until=job.entry.until_s)
 
 
@@ -85,18 +91,19 @@ def row_of(job: JobOver, default_class: str) -> HistoryRow:
     )  # fmt: skip
 
 
-def load_of(queue: BatchQueue) -> MachineLoad:
-    """Return a machine at a glance."""
+def load_of(queue: BatchQueue, now: int) -> MachineLoad:
+    """Return a machine at a glance, as it is at `now`: reservations begin without an event of the queue."""
     cluster = queue.flow.room.scheduler.cluster
+    reserved = cluster.reservations.nodes_at(max(now, queue.last_s))
     jobs = list(queue.flow.table)
     running = sum(job.on_nodes for job in jobs)
     return MachineLoad(
         machine=queue.name,
         description=queue.flow.terms.machine,
         nodes=cluster.nodes,
-        free=max(cluster.room(queue.last_s), 0),
+        free=max(cluster.free - reserved, 0),
         out=cluster.out_of_service,
-        reserved=cluster.reservations.nodes_at(queue.last_s),
+        reserved=reserved,
         policy=DEFAULT_POLICY if queue.fault else queue.flow.terms.policy,
         waiting=len(jobs) - running,
         running=running,

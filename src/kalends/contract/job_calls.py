@@ -50,6 +50,16 @@ class PredictedStart(Answer, frozen=True, kw_only=True):
     p50: int
     p90: int
 
+    def not_before(self, now: int) -> PredictedStart:
+        """Return it as it can be told at `now`: what lies in the past by then has not come true."""
+        return PredictedStart(
+            made_at=self.made_at,
+            latest=max(self.latest, now),
+            expected=max(self.expected, now),
+            p50=max(self.p50, now),
+            p90=max(self.p90, now),
+        )
+
 
 class JobView(Answer, frozen=True, kw_only=True):
     """A job as its user and operators see it; others see no command, paths or environment of it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +43,7 @@ class Clock:
 
 @asynccontextmanager
 async def queues_of_a_site(
-    path: Path, clock: Clock, queue: BatchQueue, alarms: list[str] | None = None
+    path: Path, clock: Clock, queue: BatchQueue, alarmed: Callable[[str], None] = lambda text: None
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
     calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
@@ -59,8 +59,7 @@ async def queues_of_a_site(
     service = QueueService(
         {BOX: queue}, JobLedger(engine), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
-        alarmed=[].append if alarms is None else alarms.append,
-        reserved={}, reported=lambda about, text: None,
+        alarmed=alarmed, reserved={}, reported=lambda about, text: None,
     )  # fmt: skip
     try:
         yield service
@@ -105,6 +104,6 @@ async def test_an_operator_is_told_of_a_queue_that_is_far_ahead_of_the_clock(
 ) -> None:
     alarms: list[str] = []
     queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S - ahead_s)
-    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, alarms) as service:
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, alarms.append) as service:
         service.begin()
     assert [BOX in alarm and "10d" in alarm for alarm in alarms] == [True] * told

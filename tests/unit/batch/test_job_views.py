@@ -1,0 +1,48 @@
+"""What users see of a machine and its jobs is true at the moment when they look."""
+
+from __future__ import annotations
+
+from kalends.batch.queue.facts import NodeClaim, Terms
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.views import load_of, view_of
+from kalends.contract.job_calls import PredictedStart
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+
+NOW = 1_800_000_000
+ANN = Principal("ann")
+
+
+def queue_of_four() -> BatchQueue:
+    return BatchQueue("lab/box", Terms(machine="pool:4", policy="easy"), NOW)
+
+
+def job(nodes: int, limit_s: int) -> JobRequest:
+    return JobRequest(machine="lab/box", nodes=nodes, limit_s=limit_s, command=("true",))
+
+
+def test_a_reservation_that_begins_without_an_event_of_the_queue_is_not_shown_as_free() -> None:
+    queue = queue_of_four()
+    queue.claims_changed((), [NodeClaim(1, NOW + 60, NOW + 120, 3)], NOW)
+    shown = [load_of(queue, now) for now in (NOW + 59, NOW + 60, NOW + 120)]
+    assert [(load.free, load.reserved) for load in shown] == [(4, 0), (1, 3), (4, 0)]
+
+
+def test_a_job_whose_time_is_just_over_still_has_its_nodes() -> None:
+    queue = queue_of_four()
+    queue.submit(ANN, job(3, 60), "", NOW)
+    assert [load_of(queue, now).free for now in (NOW, NOW + 60, NOW + 61)] == [1, 1, 1]
+
+
+def test_no_start_is_expected_in_the_past() -> None:
+    queue = queue_of_four()
+    queue.submit(ANN, job(4, 600), "key-1", NOW)
+    number, _ = queue.submit(ANN, job(4, 600), "key-2", NOW)
+    told = PredictedStart(
+        made_at=NOW, latest=NOW + 600, expected=NOW + 40, p50=NOW + 50, p90=NOW + 90
+    )
+    seen = view_of(queue, queue.job(number), {number: told}, NOW + 70, whole=True).predicted
+    assert seen is not None
+    assert (seen.expected, seen.p50, seen.p90, seen.latest) == (
+        NOW + 70, NOW + 70, NOW + 90, NOW + 600,
+    )  # fmt: skip
