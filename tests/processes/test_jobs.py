@@ -92,6 +92,11 @@ async def test_others_see_that_a_job_is_there_and_can_do_nothing_with_it(
             await stranger.job_output(MACHINE, number)
         with pytest.raises(NotAllowed):
             await stranger.kill_job(MACHINE, number)
+
+        async def runs() -> bool:
+            return (await client.job(MACHINE, number)).phase == "running"
+
+        await until(runs, "it runs: before, it would be withdrawn", within_s=60)
         await client.kill_job(MACHINE, number)
         assert (await guarded.over(client, number)).end == "killed"
 
