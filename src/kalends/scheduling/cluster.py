@@ -15,7 +15,13 @@ from kalends.scheduling.job import HeldSize, Job
 from kalends.scheduling.node_numbers import NodeNumbers, without
 from kalends.scheduling.profile import Profile
 from kalends.scheduling.promise import Promise, ReservedPromise, promise_by_ends
-from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
+from kalends.scheduling.reservations import (
+    Guests,
+    Reservation,
+    Reservations,
+    check_arrival,
+    no_room,
+)
 
 NEVER: Final = 1 << 62
 """Later than any time."""
@@ -55,7 +61,11 @@ class Cluster:
         """Jobs started, stopped or resized and not collected yet, in that order."""
         self.begun = 0
         """Number of jobs started, less those stopped to wait again."""
-        self.reservations = Reservations(nodes, reservations)
+        self.made = tuple(reservations)
+        """The advance reservations as they were made."""
+        self.guests = Guests()
+        self.reservations = Reservations(nodes, self.made)
+        """What they keep free: less than was made where jobs run on their nodes."""
         self.reserved = bool(self.reservations)
         self.out_of_service = 0
         """Nodes that are drained or failed, or will be when their jobs have ended."""
@@ -124,6 +134,8 @@ class Cluster:
         job.granted = 0
         if self._numbers is not None:
             self._let_go(job)
+        if self.guests.leave(job.order):
+            self._renew_reservations()
 
     def stop(self, job: Job, now: int) -> None:
         """Preempt a running job: it waits again, for the rest of its requested time."""
@@ -194,33 +206,49 @@ class Cluster:
         """Return whether a running job could go on from its expected end to `until_s`, by those that run."""
         return self.plan(now).fits(job.granted, job.until_s, until_s)
 
-    def reserve(self, wanted: Reservation, now: int) -> None:
+    def start_in(self, name: str, job: Job, now: int) -> bool:
+        """Start a job on free nodes of the reservation `name`, until that ends; says whether it did."""
+        made = next((each for each in self.made if each.name == name), None)
+        taken = sum(guest.granted for guest in self.guests.of(name))
+        if made is None or job.nodes > min(self.free, made.nodes - taken):
+            return False
+        job.requested_s = made.end_s - now
+        self._begin(job, job.nodes, now)
+        self.guests.admit(name, job)
+        self._renew_reservations()
+        return True
+
+    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
         """Add an advance reservation, or change the one of its name; those that are over are forgotten.
 
-        Raises `InvalidInput` without a name or for a time that has passed, and `Conflict` where running
-        jobs, if they take all their time, other reservations and nodes out of service leave it no room;
-        then nothing has changed.
+        The running jobs `guests` have nodes of it from now on, and until it ends. Raises `InvalidInput`
+        without a name or for a time that has passed, and `Conflict` where the other running jobs, if they
+        take all their time, other reservations and nodes out of service leave it no room; then nothing has
+        changed.
         """
         check_arrival(wanted, now)
-        others = [
-            each for each in self.reservations if each.end_s > now and each.name != wanted.name
-        ]
-        plan = self._plan_beside(others, now)
+        others = self._made_but(wanted.name, now)
+        plan = self._plan_beside(self.guests.left_of(others), now, without=guests)
         begin_s = max(wanted.start_s, now)
         if not plan.fits(wanted.nodes, begin_s, wanted.end_s):
             fits = wanted.nodes <= plan.free[-1]
             length_s = wanted.end_s - begin_s
             raise no_room(wanted, plan.earliest(wanted.nodes, length_s, begin_s) if fits else None)
+        self._admit(wanted, guests)
         self._reserve_all([*others, wanted])
 
     def unreserve(self, name: str, now: int) -> None:
-        """Remove an advance reservation. Raises `NotFound` if there is none of this name that is not over."""
-        others = [each for each in self.reservations if each.end_s > now and each.name != name]
-        if all(each.name != name or each.end_s <= now for each in self.reservations):
+        """Remove an advance reservation. Raises `NotFound` if there is none of this name that is not over.
+
+        Its guests are expected to be ended.
+        """
+        if all(each.name != name or each.end_s <= now for each in self.made):
             raise NotFound(
                 f"no reservation {name[:60]!r}", where="reservation", remedy="see what is reserved"
             )
-        self._reserve_all(others)
+        for job in self.guests.of(name):
+            self._expect(job, now + 1)
+        self._reserve_all(self._made_but(name, now))
 
     def undo(self, job: Job) -> None:
         """Take back what was done last, the first start of `job`, as if it had never been."""
@@ -345,8 +373,9 @@ class Cluster:
         reservations: Iterable[Reservation],
         now: int,
         planned: Iterable[tuple[int, int, int]] = (),
+        without: Collection[Job] = (),
     ) -> Profile:
-        busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
+        busy = [(now, until_s, job.granted) for until_s, _, job in self.ends if job not in without]
         busy += [(each.start_s, each.end_s, each.nodes) for each in reservations]
         busy += planned
         return Profile.of(now, self.nodes - self.out_of_service, busy)
@@ -367,10 +396,24 @@ class Cluster:
         if self._numbers is not None:
             self._numbers.serve_all_but(self.out_nodes)
 
-    def _reserve_all(self, reservations: Collection[Reservation]) -> None:
-        self.reservations = Reservations(self.nodes, reservations)
-        self.reserved = bool(reservations)
+    def _made_but(self, name: str, now: int) -> list[Reservation]:
+        return [each for each in self.made if each.end_s > now and each.name != name]
+
+    def _admit(self, reservation: Reservation, guests: Collection[Job]) -> None:
+        for job in guests:
+            self.guests.admit(reservation.name, job)
+            self.overdue.pop(job.order, None)
+            self._expect(job, reservation.end_s)
+
+    def _reserve_all(self, made: Iterable[Reservation]) -> None:
+        self.made = tuple(made)
+        self.reservations = Reservations(self.nodes, self.guests.left_of(self.made))
+        self.reserved = bool(self.reservations)
         self.revision += 1
+
+    def _renew_reservations(self) -> None:
+        """Keep free what guests leave."""
+        self._reserve_all(self.made)
 
     def _node_numbers(self) -> NodeNumbers | None:
         return NodeNumbers([self.nodes])

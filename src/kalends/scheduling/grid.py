@@ -147,8 +147,13 @@ class Grid(Cluster):
     def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
         return self.plan_of_parts(now).fits(job.placed, job.until_s, until_s)
 
-    def reserve(self, wanted: Reservation, now: int) -> None:
+    def start_in(self, name: str, job: Job, now: int) -> bool:
+        """Refuse: a grid runs no jobs in reservations."""
+        return False
+
+    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
         """Add a reservation as any cluster does; it must name its part."""
+        assert not guests, "no job of a grid runs in a reservation"
         check_arrival(wanted, now, len(self.parts))
         others = [
             each for each in self._kept if each[0].end_s > now and each[0].name != wanted.name

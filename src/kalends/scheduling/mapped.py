@@ -12,6 +12,9 @@ from kalends.scheduling.mapped_plan import MappedPlan
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, check_arrival, no_room
 
+Room = tuple[Reservation, Partition]
+"""An advance reservation, counted in the nodes that it really has, and these nodes."""
+
 
 class MappedCluster(Cluster):
     """A cluster whose mapper decides which nodes a job gets, and whether there are any.
@@ -45,8 +48,10 @@ class MappedCluster(Cluster):
                 f"{in_service - machine.free} nodes are taken", where="machine",
                 remedy="give a machine without jobs",
             )  # fmt: skip
-        self.rooms = _rooms(machine, sorted(reservations))
-        """The reservations, counted in the nodes that they really have, and these nodes."""
+        self.made_rooms = _rooms(machine, sorted(reservations))
+        """The reservations as they were made."""
+        self.rooms = self.made_rooms
+        """What they keep free: without the nodes of their guests."""
         super().__init__(machine.nodes, [reservation for reservation, _ in self.rooms], live=live)
         self.machine = machine
         self.out_of_service = machine.out_of_service
@@ -98,6 +103,24 @@ class MappedCluster(Cluster):
             return False
         job.partition = partition
         self._begin(job, len(partition.nodes), now)
+        return True
+
+    def start_in(self, name: str, job: Job, now: int) -> bool:
+        room = next((each for each in self.rooms if each[0].name == name), None)
+        if room is None:
+            return False
+        self._vacate(now)
+        reservation, kept = room
+        others = set(range(self.machine.nodes)).difference(kept.nodes)
+        partition = self.machine.without([Partition(tuple(others))]).find(job.nodes, job.shape)
+        if partition is None:
+            return False
+        self.machine.take(partition)
+        job.partition = partition
+        job.requested_s = reservation.end_s - now
+        self._begin(job, len(partition.nodes), now)
+        self.guests.admit(name, job)
+        self._renew_reservations()
         return True
 
     def unreserved(self, partition: Partition, start_s: int, end_s: int) -> bool:
@@ -158,45 +181,57 @@ class MappedCluster(Cluster):
         assert job.partition is not None
         return self.unreserved(job.partition, job.until_s, until_s)
 
-    def reserve(self, wanted: Reservation, now: int) -> None:
-        """Add a reservation as any cluster does; one that is changed keeps its nodes if it can."""
+    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+        """Add a reservation as any cluster does; one that is changed keeps its nodes if it can.
+
+        With `guests` it gets their nodes, and others beside them.
+        """
         check_arrival(wanted, now)
-        others = [
-            each for each in self.rooms if each[0].end_s > now and each[0].name != wanted.name
-        ]
-        before = next((nodes for room, nodes in self.rooms if room.name == wanted.name), None)
-        if before and len(before.nodes) != self.machine.granted(wanted.nodes):
+        others = self._rooms_but(wanted.name, now)
+        before = next((nodes for room, nodes in self.made_rooms if room.name == wanted.name), None)
+        if guests or (before and len(before.nodes) != self.machine.granted(wanted.nodes)):
             before = None
-        beside = self.fixed(others)
-        begin_s = max(wanted.start_s, now)
+        inside = [node for job in guests for node in _nodes_of(job)]
+        rest = wanted.nodes - len(inside)
+        beside = self.fixed(others, guests, wanted.end_s)
+        number, begin_s = -1 - len(others), max(wanted.start_s, now)
         for partition in (before, None) if before else (None,):
-            asked = Planned(
-                -1 - len(others), wanted.nodes, begin_s, wanted.end_s, partition=partition
-            )
-            verdict = self.machine.verify([*beside, asked])
-            found = verdict.partitions.get(asked.job)
+            asked = Planned(number, rest, begin_s, wanted.end_s, partition=partition)
+            verdict = self.machine.verify([*beside, asked] if rest > 0 else beside)
+            found = verdict.partitions.get(number) if rest > 0 else Partition(())
             if found is not None:
                 break
-        else:
-            found_s = next(
-                (each.suggested_s for each in verdict.conflicts if each.job == asked.job), None
-            )
-            raise no_room(wanted, found_s)
+        named = {number, *(job.order for job in guests)}
+        in_the_way = [each for each in verdict.conflicts if each.job in named]
+        if found is None or in_the_way:
+            raise no_room(wanted, next((each.suggested_s for each in in_the_way), None))
+        if inside:
+            found = Partition(tuple(sorted((*inside, *found.nodes))))
+        self._admit(wanted, guests)
         self._keep([*others, (_counted(wanted, found), found)])
 
     def unreserve(self, name: str, now: int) -> None:
         super().unreserve(name, now)
-        self._keep([each for each in self.rooms if each[0].end_s > now and each[0].name != name])
+        self._keep(self._rooms_but(name, now))
 
-    def fixed(self, rooms: Iterable[tuple[Reservation, Partition]]) -> list[Planned]:
-        """Return what no plan can move: running jobs and these advance reservations, on their nodes."""
+    def fixed(
+        self, rooms: Iterable[Room], guests: Collection[Job] = (), end_s: int = 0
+    ) -> list[Planned]:
+        """Return what no plan can move: running jobs and these advance reservations, on their nodes.
+
+        What reservations have given to jobs stands with the jobs; `guests` stay until `end_s`.
+        """
         running = [
-            Planned(job.order, job.granted, job.start_s, until_s, job.shape, job.partition)
+            Planned(
+                job.order, job.granted, job.start_s, end_s if job in guests else until_s, job.shape,
+                job.partition,
+            )
             for until_s, _, job in self.ends
-        ]
+        ]  # fmt: skip
+        left = self._left_of(rooms)
         return running + [
             Planned(-1 - number, room.nodes, room.start_s, room.end_s, (), partition)
-            for number, (room, partition) in enumerate(rooms)
+            for number, (room, partition) in enumerate(left)
         ]
 
     def promise(self, job: Job, now: int) -> Promise:
@@ -228,9 +263,31 @@ class MappedCluster(Cluster):
             taken.append((now, until_s, job.partition))
         return MappedPlan(now, self.machine, taken)
 
-    def _keep(self, rooms: list[tuple[Reservation, Partition]]) -> None:
-        self.rooms = sorted(rooms, key=lambda room: room[0])
-        self._reserve_all([room for room, _ in self.rooms])
+    def _rooms_but(self, name: str, now: int) -> list[Room]:
+        return [each for each in self.made_rooms if each[0].end_s > now and each[0].name != name]
+
+    def _keep(self, rooms: list[Room]) -> None:
+        self.made_rooms = sorted(rooms, key=lambda room: room[0])
+        self._reserve_all([room for room, _ in self.made_rooms])
+        self.rooms = self._left_of(self.made_rooms)
+
+    def _renew_reservations(self) -> None:
+        self._keep(self.made_rooms)
+
+    def _left_of(self, rooms: Iterable[Room]) -> list[Room]:
+        """Return what these reservations keep free, on which nodes."""
+        rooms = list(rooms)
+        if not self.guests:
+            return rooms
+        nodes = {room.name: kept for room, kept in rooms}
+        left = []
+        for room in self.guests.left_of(room for room, _ in rooms):
+            taken = {node for job in self.guests.of(room.name) for node in _nodes_of(job)}
+            kept = nodes[room.name]
+            if taken:
+                kept = Partition(tuple(node for node in kept.nodes if node not in taken))
+            left.append((room, kept))
+        return left
 
     def _node_numbers(self) -> None:
         """Number nothing: the mapper does."""
@@ -286,9 +343,12 @@ class MappedPromise(Promise):
             self.extra -= job.granted
 
 
-def _rooms(
-    machine: Machine, reservations: list[Reservation]
-) -> list[tuple[Reservation, Partition]]:
+def _nodes_of(job: Job) -> tuple[int, ...]:
+    assert job.partition is not None
+    return job.partition.nodes
+
+
+def _rooms(machine: Machine, reservations: list[Reservation]) -> list[Room]:
     verdict = machine.verify(
         [
             Planned(number, each.nodes, each.start_s, each.end_s)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import msgspec
 
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.scheduling.job import Job
 
 
 class Reservation(msgspec.Struct, frozen=True, order=True):
@@ -75,6 +77,45 @@ class Reservations:
         """Return when the next reservation ends after `now`, so that jobs may start; None: never."""
         first = bisect_right(self._starts, now - self._longest_s)
         return min((each.end_s for each in self._sorted[first:] if each.end_s > now), default=None)
+
+
+@dataclass(slots=True)
+class Guests:
+    """The running jobs that have nodes of a reservation, by order: they have them until it ends.
+
+    What a reservation keeps free is what it was made for, less the nodes of its guests.
+    """
+
+    _at: dict[int, tuple[Job, str]] = field(default_factory=dict)
+
+    def __contains__(self, order: int) -> bool:
+        return order in self._at
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    def admit(self, name: str, job: Job) -> None:
+        """Let `job` have nodes of the reservation `name`, and of no other."""
+        self._at[job.order] = job, name
+
+    def leave(self, order: int) -> bool:
+        """Forget a job that has ended; return whether it was a guest."""
+        return self._at.pop(order, None) is not None
+
+    def of(self, name: str) -> list[Job]:
+        """Return the guests of the reservation `name`."""
+        return [job for job, at in self._at.values() if at == name]
+
+    def left_of(self, made: Iterable[Reservation]) -> list[Reservation]:
+        """Return what the reservations `made` still keep free: not those whose guests have all nodes."""
+        if not self._at:
+            return list(made)
+        left = []
+        for each in made:
+            nodes = each.nodes - sum(job.granted for job in self.of(each.name))
+            if nodes > 0:
+                left.append(msgspec.structs.replace(each, nodes=nodes))
+        return left
 
 
 def check_arrival(wanted: Reservation, now: int, parts: int = 0) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -252,23 +253,58 @@ class Scheduler:
             self.cluster.unreserve(name, now)
         return self.wake(now)
 
+    def start_in(self, name: str, job: Job, now: int) -> list[Job]:
+        """Start a job, which has not waited here, on nodes of the reservation `name` until that ends.
+
+        The policy is not told. Raises `Conflict`, and nothing has changed, if so many of its nodes are not
+        free; and what `submit` raises. Only live.
+        """
+        with self._asked(now):
+            self._check_new(job, now)
+            self._check_fits(job)
+            job.order = self._submissions
+            if not self.cluster.start_in(name, job, now):
+                job.order = -1
+                raise Conflict(
+                    f"no {job.nodes} nodes of the reservation {name[:60]} are free",
+                    where="reservation",
+                    remedy="wait until others have ended",
+                )
+            self._submissions += 1
+            job.request = job.request or job.as_requested()
+            self.jobs[job.id] = job
+        return self.wake(now)
+
+    def end_in(self, job: Job, now: int) -> list[Job]:
+        """Record that a job that `start_in` has started is over: its nodes are the reservation's again."""
+        self._check_here(job)
+        with self._asked(now):
+            del self.jobs[job.id]
+            self.cluster.end(job)
+        return self.wake(now)
+
     def rearrange(
-        self, gone: Collection[str], came: Collection[Reservation], now: int
+        self,
+        gone: Collection[str],
+        came: Collection[Reservation],
+        now: int,
+        guests: Mapping[str, Collection[Job]] = MappingProxyType({}),
     ) -> tuple[list[Job], list[str]]:
         """Remove and add reservations, all of them before anything starts. Only live.
 
+        `guests` are running jobs that have nodes of a reservation that comes, by its name.
         Returns the jobs touched, and the names of those for which running jobs leave no room: these are not
         kept. Whatever is over already is let go. Raises `InvalidInput` as `reserve` does.
         """
         refused = []
         with self._asked(now):
-            present = {each.name for each in self.cluster.reservations if each.end_s > now}
+            present = {each.name for each in self.cluster.made if each.end_s > now}
             for name in sorted(present.intersection(gone)):
                 self.cluster.unreserve(name, now)
             for reservation in came:
                 try:
                     if reservation.end_s > now:
-                        self.cluster.reserve(reservation, now)
+                        self.cluster.reserve(reservation, now, guests.get(reservation.name, ()))
                 except Conflict:
                     refused.append(reservation.name)
         return self.wake(now), refused

@@ -246,7 +246,7 @@ class LevelPolicy:
             booking.wish() for booking in self.plan.bookings if booking.partition is not None
         ]
         return Verification(
-            self.mapped.machine, self.mapped.fixed(self.mapped.rooms), verified, packing
+            self.mapped.machine, self.mapped.fixed(self.mapped.made_rooms), verified, packing
         )
 
     def _start_due(self, now: int) -> None:
