@@ -31,6 +31,9 @@ CLUSTERS: Final[dict[str, Callable[[], Cluster]]] = {
 
 ALL: Final = [info.name + (":50" if info.number and not info.optional else "") for info in POLICIES]
 
+GUEST_PRIORITY: Final = 9
+"""Of jobs in reservations: nobody's is higher, so that no policy stops them."""
+
 Event = tuple[str, int, tuple[Any, ...]]
 """A method of the scheduler, the time, and its other arguments; jobs by their ids."""
 
@@ -95,6 +98,11 @@ class LiveWorld:
             ]
             if name == "run_again":
                 told[1] = jobs[arguments[0]] = again_of(told[0])
+            if name == "start_in":
+                told = [told[0], new_job(now, *arguments[1:])]
+                jobs[arguments[1]] = told[1]
+            if name == "rearrange":
+                told[2] = {each: [jobs[number] for number in at] for each, at in told[2].items()}
             touched = tell(scheduler, name, now, told)
             starts += [(now, job.id, nodes_of(job)) for job in touched]
         return starts
@@ -119,6 +127,8 @@ class LiveWorld:
         return True
 
     def kept(self, name: str, argument: Any) -> Any:
+        if isinstance(argument, dict):
+            return {each: [job.id for job in guests] for each, guests in argument.items()}
         if not isinstance(argument, Job):
             return argument
         return argument.id
@@ -183,6 +193,43 @@ class LiveWorld:
         self.reserved[name] = wanted
         if not self.tell("reserve", wanted):
             self.reserved = before
+
+    def start_in(self) -> None:
+        """A job begins on nodes of a reservation, if these are there."""
+        name, number = self.draw.choice("abc"), len(self.jobs)
+        made = self.reserved.get(name)
+        if made is None or not made.start_s <= self.now < made.end_s:
+            return
+        nodes = self.draw.randint(1, 3)
+        job = self.jobs[number] = new_job(self.now, number, nodes, 1, GUEST_PRIORITY, False)
+        before = len(self.journal)
+        if self.tell("start_in", name, job):
+            entry, now, _ = self.journal[before]
+            self.journal[before] = entry, now, (name, number, nodes, 1, GUEST_PRIORITY, False)
+            assert job.until_s == made.end_s
+        else:
+            del self.jobs[number]
+
+    def move(self) -> None:
+        """A reservation gets another time or size, and keeps the jobs that have room there."""
+        name = self.draw.choice("abc")
+        made = self.reserved.get(name)
+        if made is None or made.end_s <= self.now or made.part >= 0:
+            return
+        del self.reserved[name]
+        start_s = self.now + self.draw.choice((-1, -1, 3))
+        wanted = Reservation(
+            start_s, self.now + 4 + self.draw.randint(0, 9), self.draw.randint(1, 5), name
+        )
+        inside, taken = [], 0
+        for job in self.cluster.guests.of(name) if start_s < self.now else ():
+            if taken + job.granted <= wanted.nodes:
+                inside.append(job)
+                taken += job.granted
+        assert self.tell("rearrange", [name], [wanted], {name: inside})
+        if any(each.name == name and each.end_s > self.now for each in self.cluster.made):
+            self.reserved[name] = wanted
+            assert self.cluster.guests.of(name) == inside
 
     def unreserve(self) -> None:
         name = self.draw.choice("abc")
@@ -276,7 +323,7 @@ class LiveWorld:
                     if each.until_s > time_s
                 )
                 kept_free = sum(
-                    each.nodes
+                    each.nodes - sum(guest.granted for guest in cluster.guests.of(each.name))
                     for each in self.reserved.values()
                     if each.start_s <= time_s < each.end_s
                     and each.part == (-1 if has is None else part)
@@ -287,7 +334,7 @@ class LiveWorld:
 EVENTS: Final = (
     *[LiveWorld.submit] * 5, *[LiveWorld.end] * 4, LiveWorld.reserve, LiveWorld.unreserve,
     LiveWorld.drain, LiveWorld.resume, *[LiveWorld.of_waiting] * 3, LiveWorld.prolong,
-    LiveWorld.switch,
+    LiveWorld.switch, *[LiveWorld.start_in] * 3, LiveWorld.move,
 )  # fmt: skip
 OF_JOBS: Final = (
     "submit",
@@ -337,5 +384,8 @@ def tell(scheduler: Scheduler, name: str, now: int, arguments: list[Any]) -> lis
         return scheduler.submit(arguments[0], now)
     if name == "resized":
         return scheduler.resized(arguments[0], now, arguments[1])
+    if name == "rearrange":
+        gone, came, guests = arguments
+        return scheduler.rearrange(gone, came, now, guests)[0]
     event: Callable[..., list[Job]] = getattr(scheduler, name)
     return event(*arguments, now)

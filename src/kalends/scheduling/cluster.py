@@ -246,7 +246,7 @@ class Cluster:
             raise NotFound(
                 f"no reservation {name[:60]!r}", where="reservation", remedy="see what is reserved"
             )
-        for job in self.guests.of(name):
+        for job in self.guests.turn_out(name):
             self._expect(job, now + 1)
         self._reserve_all(self._made_but(name, now))
 
@@ -400,6 +400,7 @@ class Cluster:
         return [each for each in self.made if each.end_s > now and each.name != name]
 
     def _admit(self, reservation: Reservation, guests: Collection[Job]) -> None:
+        self.guests.turn_out(reservation.name)
         for job in guests:
             self.guests.admit(reservation.name, job)
             self.overdue.pop(job.order, None)

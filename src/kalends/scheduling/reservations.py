@@ -102,6 +102,13 @@ class Guests:
         """Forget a job that has ended; return whether it was a guest."""
         return self._at.pop(order, None) is not None
 
+    def turn_out(self, name: str) -> list[Job]:
+        """Forget all guests of the reservation `name`, and return them."""
+        gone = self.of(name)
+        for job in gone:
+            del self._at[job.order]
+        return gone
+
     def of(self, name: str) -> list[Job]:
         """Return the guests of the reservation `name`."""
         return [job for job, at in self._at.values() if at == name]

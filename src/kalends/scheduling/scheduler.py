@@ -56,6 +56,8 @@ class Scheduler:
         self._submissions = 0
         self._withdrawals = 0
         """Jobs that were withdrawn or are held."""
+        self._unseen: set[int] = set()
+        """Running jobs, by order, that the policy has never seen: they were started in reservations."""
         self._last_s = LONG_AGO
 
     @property
@@ -97,7 +99,7 @@ class Scheduler:
         self.cluster.end(job)
         if self._live:
             self._pass_to(now)
-        self.policy.ended(job, now)
+        self._tell_ended(job, now)
         return self._touched_in_pass(now)
 
     def break_off(self, job: Job, now: int) -> list[Job]:
@@ -125,7 +127,7 @@ class Scheduler:
         again.order, again.request = job.order, again.as_requested()
         self.jobs[job.id] = again
         self._pass_to(now)
-        self.policy.ended(job, now)
+        self._tell_ended(job, now)
         self._submissions += 1
         self._withdrawals += 1
         self._return(again, now)
@@ -262,7 +264,7 @@ class Scheduler:
         with self._asked(now):
             self._check_new(job, now)
             self._check_fits(job)
-            job.order = self._submissions
+            job.order, asked = self._submissions, job.as_requested()
             if not self.cluster.start_in(name, job, now):
                 job.order = -1
                 raise Conflict(
@@ -271,16 +273,9 @@ class Scheduler:
                     remedy="wait until others have ended",
                 )
             self._submissions += 1
-            job.request = job.request or job.as_requested()
+            job.request = job.request or asked
             self.jobs[job.id] = job
-        return self.wake(now)
-
-    def end_in(self, job: Job, now: int) -> list[Job]:
-        """Record that a job that `start_in` has started is over: its nodes are the reservation's again."""
-        self._check_here(job)
-        with self._asked(now):
-            del self.jobs[job.id]
-            self.cluster.end(job)
+            self._unseen.add(job.order)
         return self.wake(now)
 
     def rearrange(
@@ -399,12 +394,19 @@ class Scheduler:
         twin = Scheduler(policy)
         twin._wakes = self._wakes
         twin._submissions, twin._withdrawals = self._submissions, self._withdrawals
+        twin._unseen = set(self._unseen)
         return twin
 
     def _touched_in_pass(self, now: int) -> list[Job]:
         self.policy.schedule(now)
         touched, self.cluster.touched = self.cluster.touched, []
         return touched
+
+    def _tell_ended(self, job: Job, now: int) -> None:
+        if job.order in self._unseen:
+            self._unseen.discard(job.order)
+        else:
+            self.policy.ended(job, now)
 
     def _leave(self, job: Job, now: int) -> None:
         self.policy.withdrawn(job, now)
