@@ -102,7 +102,9 @@ class LiveWorld:
                 told = [told[0], new_job(now, *arguments[1:])]
                 jobs[arguments[1]] = told[1]
             if name == "rearrange":
-                told[2] = {each: [jobs[number] for number in at] for each, at in told[2].items()}
+                gone, came, inside = arguments
+                guests = {each: [jobs[number] for number in at] for each, at in inside.items()}
+                told = [gone, came, guests]
             touched = tell(scheduler, name, now, told)
             starts += [(now, job.id, nodes_of(job)) for job in touched]
         return starts
@@ -317,6 +319,8 @@ class LiveWorld:
             return
         for time_s in [self.now, *cluster.reservations.starts_within(self.now, job.until_s)]:
             for part, has in enumerate(cluster.parts if isinstance(cluster, Grid) else [None]):
+                if has is not None and not job.placed[part]:
+                    continue
                 taken = sum(
                     each.granted if has is None else each.placed[part]
                     for each in self.running()
