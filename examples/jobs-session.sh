@@ -57,11 +57,21 @@ kill -KILL $!; exec 3>&-; kalends job lab/box/7 | grep state
 echo 'it is me again' | kalends attach lab/box/7
 kalends job lab/box/7 | grep over
 
+# Ann reserves two nodes for two minutes, and runs a job there. It ends when she gives them back.
+BOOKED=$(kalends book lab/box:2 --for 2m --at now+10s --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["data"]["id"])')
+kalends submit lab/box $IN --reservation $BOOKED -n 3 -- true
+kalends submit lab/box $IN --reservation $BOOKED -n 2 --name stream -- sleep 600 | head -1
+kalends submit lab/box $IN --reservation $BOOKED --user bob -- true
+until kalends job lab/box/8 | grep -q 'running'; do sleep 0.1; done
+kalends cancel $BOOKED | head -1
+until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
+kalends job lab/box/8 | grep over
+
 # What everybody did, and what Ann has used. Mistakes are told at once.
 kalends queue lab/box --over
 kalends usage lab/box --everyone | wc -l
 kalends submit lab/box $IN -n 5 --for 1h -- ./solve
 kalends submit lab/box $IN -n 1 -- ./solve
 kalends submit lab/box $IN --for 1m -- no-such-program | head -1
-until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
-kalends job lab/box/8 | grep over
+until kalends job lab/box/9 | grep -q 'over'; do sleep 0.1; done
+kalends job lab/box/9 | grep over

@@ -73,6 +73,7 @@ SEEDS: dict[str, Any] = {
             "indices": [1, 2],
             "after": [{"job": 1, "happened": "ended"}],
             "output": "out.%j",
+            "reservation": "0190a3c2-7c1e-7d20-8f00-3b1d5a9e4c77",
             "warning": {"before_s": 60, "signal": "USR1"},
         },
     },

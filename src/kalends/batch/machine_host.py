@@ -13,6 +13,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 
@@ -57,6 +58,9 @@ class Machines(Protocol):
 
     def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
         """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
+
+    def check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
+        """Raise `NotAllowed` and `Conflict` where `nodes` cannot be booked for the fixed start of a job."""
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Return the result of a step, once all that it has changed is durable."""

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from kalends.batch.follower import Foreseen
 from kalends.batch.job_watch import is_news
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
@@ -16,7 +15,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
 from kalends.batch.terminal_sessions import Seat
 from kalends.batch.terms import check_policy
-from kalends.batch.views import load_of, row_of, view_of, view_over
+from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.terminal_frames import AttachTerminal
@@ -68,9 +67,14 @@ class JobOperations:
         machine, job = body.job.machine, body.job
         queue = self._queue(caller, machine)
         self._machines.may_submit(caller, machine, max(job.nodes, *job.sizes, 1))
-        number, count = await self._machines.called(
-            machine, lambda queue, now: queue.submit(caller.principal, job, body.key, now)
-        )
+
+        def step(queue: BatchQueue, now: int) -> tuple[int, int]:
+            known = queue.flow.table.submitted_before(caller.principal.user, body.key, job)
+            if job.at and known is None:
+                self._machines.check_time(caller, job, queue.flow.room.width(job))
+            return queue.submit(caller.principal, job, body.key, now)
+
+        number, count = await self._machines.called(machine, step)
         return c.Submitted(job=await self._view(caller, queue, number), count=count)
 
     async def list_jobs(self, caller: Caller, body: c.ListJobs) -> c.Jobs:
@@ -92,7 +96,7 @@ class JobOperations:
                     caller,
                     queue,
                     body.state,
-                    (await self._machines.foreseen("starts", queue.name, PREDICTED_S)).starts,
+                    await self._predictions(queue),
                     now,
                     everyone=body.everyone,
                 )
@@ -301,13 +305,9 @@ class JobOperations:
         job = queue.flow.table.jobs.get(number)
         if job is not None:
             waits = job.phase == "queued"
-            foreseen = (
-                await self._machines.foreseen("starts", queue.name, PREDICTED_S)
-                if waits
-                else Foreseen()
-            )
+            predictions = await self._predictions(queue) if waits else {}
             whole = _is_own(caller, job) or _operates(caller)
-            return view_of(queue, job, foreseen.starts, self._machines.now_s(), whole=whole)
+            return view_of(queue, job, predictions, self._machines.now_s(), whole=whole)
         await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
@@ -319,6 +319,11 @@ class JobOperations:
                 remedy="kalends queue lists those that wait or run",
             )
         return view_over(over, whole=over.user == caller.principal.user or _operates(caller))
+
+    async def _predictions(self, queue: BatchQueue) -> Mapping[int, c.PredictedStart]:
+        """Return the starts of all that wait: in reservations they are planned, elsewhere predicted."""
+        foreseen = await self._machines.foreseen("starts", queue.name, PREDICTED_S)
+        return {**foreseen.starts, **planned_starts(queue)}
 
     async def _over(
         self, caller: Caller, queues: Sequence[BatchQueue], body: c.ListJobs

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kalends.batch.queue.effects import Start
 from kalends.batch.shepherds.order import JobOrder
+from kalends.core.jobs import LimitWarning
 from kalends.serving.configuration import MachineConfiguration
 
 MEGABYTE = 1_000_000
@@ -41,12 +42,12 @@ class OrderMaker:
             cores=self.cores_of(start.nodes),
             resources=self._resources(),
             limit_s=float(job.limit_s),
-            warn_s=float(warning.before_s) if warning is not None else 0.0,
+            warn_s=_warn_s(warning, job.limit_s),
             warning=warning.signal if warning is not None else "TERM",
             grace_s=float(rules.grace_s),
             terminal=FIRST_WINDOW if request.terminal else (0, 0),
             piped=request.piped,
-            attach_s=float(min(rules.attach_s, request.limit_s)) if request.terminal else 0.0,
+            attach_s=float(min(rules.attach_s, job.limit_s)) if request.terminal else 0.0,
             transcript_bytes_max=rules.output_mb_max * MEGABYTE or UNBOUNDED_BYTES,
             malleable=request.malleable,
             processes_max=rules.processes_max,
@@ -87,6 +88,11 @@ class OrderMaker:
             said["KALENDS_ARRAY"] = str(job.array)
             said["KALENDS_INDEX"] = str(job.index)
         return {**job.request.environment, **said}
+
+
+def _warn_s(warning: LimitWarning | None, limit_s: int) -> float:
+    """Return how long before its end a program is warned; 0: never, for then it would be at its start."""
+    return float(warning.before_s) if warning and warning.before_s < limit_s else 0.0
 
 
 def named_path(path: str, number: int, index: int | None, user: str) -> str:

@@ -11,9 +11,11 @@ there, and what was claimed there is kept free of jobs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
+
+from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied
@@ -35,19 +37,6 @@ LOOK_EVERY_S: Final = 15.0
 Operation = JobEntries | JobOver | ReservedTime
 
 
-class Booked(Protocol):
-    """A claim in the calendar that is not a job's."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def units(self) -> int: ...
-
-
 class SiteLedger(Protocol):
     """The calendar of the site, and its store."""
 
@@ -60,14 +49,17 @@ class SiteLedger(Protocol):
     def job_over(self, machine: str, number: int) -> None:
         """Free what a job had."""
 
-    def claims(self, machine: str) -> Iterable[Booked]:
+    def bookings(self, machine: str) -> Iterable[int]:
         """Return all claims of others on a machine."""
 
     def claims_within(self, machine: str, start: int, end: int) -> Iterable[Booking]:
         """Return the claims of others on a machine in a time, with whose they are."""
 
-    def claim(self, machine: str, booking: int) -> Booked | None:
+    def claim(self, machine: str, booking: int) -> f.NodeClaim | None:
         """Return one of them, or None if it is no more."""
+
+    def changed(self, request: str) -> Sequence[str]:
+        """Return the requests that this one has changed, the last one first."""
 
 
 class QueueService:
@@ -99,8 +91,8 @@ class QueueService:
         self._reported = reported
         self._faults = dict.fromkeys(queues, "")
         """What the operator knows of policies that were put aside."""
-        self._claims: dict[str, set[int]] = {name: set() for name in queues}
-        """The claims that each queue knows of."""
+        self._claims: dict[str, dict[int, f.NodeClaim]] = {name: {} for name in queues}
+        """The claims that each queue was told of."""
         self._unplaced: dict[str, set[int]] = {name: set() for name in queues}
         """Claims where a job beyond its time still has the nodes."""
         self._reserved = {
@@ -117,10 +109,10 @@ class QueueService:
         for name, queue in self.queues.items():
             self._compare_clocks(queue)
             self._claims[name] = queue.flow.room.claims()
+            self._unplaced[name] = queue.flow.room.unplaced()
             queue.recover()
             self._carry_out(queue)
-            known, here = self._claims[name], {each.id for each in self._ledger.claims(name)}
-            self._claims_moved(name, known ^ here)
+            self._claims_moved(name, {*self._claims[name], *self._ledger.bookings(name)})
         self._keep_time()
 
     def _compare_clocks(self, queue: BatchQueue) -> None:
@@ -160,18 +152,26 @@ class QueueService:
         for machine, bookings in by_machine.items():
             self._claims_moved(machine, bookings)
 
-    def _claims_moved(self, machine: str, bookings: set[int]) -> None:
+    def _claims_moved(
+        self, machine: str, bookings: Collection[int], again: Collection[int] = ()
+    ) -> None:
+        """Tell a queue what has become of these bookings; of those in `again` also if that is nothing."""
         queue, known, now = self.queues[machine], self._claims[machine], self.now_s()
         gone: list[int] = []
         came: list[f.NodeClaim] = []
+        first = {each.request or each.reservation: each.reservation for each in known.values()}
         for booking in sorted(bookings):
-            claim = self._ledger.claim(machine, booking)
-            if claim is None and booking in known:
+            before, claim = known.pop(booking, None), self._ledger.claim(machine, booking)
+            if claim is not None and claim.end > now:
+                claim = known[booking] = self._named(claim, first)
+            else:
+                claim = None
+            if before == claim and booking not in again:
+                continue
+            if before is not None:
                 gone.append(booking)
-            elif claim is not None and booking not in known and claim.end > now:
-                came.append(f.NodeClaim(booking, claim.start, claim.end, claim.units))
-        known.difference_update(gone)
-        known.update(each.booking for each in came)
+            if claim is not None:
+                came.append(claim)
         queue.claims_changed(gone, came, now)
         self._carry_out(queue)
         self._look_at_reserved(queue, now)
@@ -185,13 +185,26 @@ class QueueService:
         if told:
             self._ledger.store_jobs(told, lambda: None)
 
+    def _named(self, claim: f.NodeClaim, first: Mapping[str, str]) -> f.NodeClaim:
+        """Return a claim under the id that its user knows: that of the `first` request, whatever changed it.
+
+        The calendar forgets old requests, so what the queue was told of them is believed first.
+        """
+        if not claim.reservation:
+            return claim
+        request = claim.reservation
+        changed = (request, *self._ledger.changed(request))
+        reservation = next((first[each] for each in changed if each in first), changed[-1])
+        if reservation == request:
+            return claim
+        return structs.replace(claim, reservation=reservation, request=request)
+
     def _carry_out(self, queue: BatchQueue) -> None:
         self._tell_fault(queue)
         effects = queue.take_effects()
         if not effects:
             return
         for booking in effects.unplaced:
-            self._claims[queue.name].discard(booking)
             self._unplaced[queue.name].add(booking)
             self._alarmed(f"{queue.name}: a job beyond its time has nodes that are reserved")
         operations: list[Operation] = [over_of(queue.name, job) for job in effects.over]
@@ -206,7 +219,7 @@ class QueueService:
             self._tell(queue.name, effects.moved)
         if effects.over and self._unplaced[queue.name]:
             again, self._unplaced[queue.name] = self._unplaced[queue.name], set()
-            self._claims_moved(queue.name, again)
+            self._claims_moved(queue.name, again, again)
         self._keep_time()
 
     def _tell_fault(self, queue: BatchQueue) -> None:

@@ -53,7 +53,20 @@ def view_of(
     if job.entry is None or not job.on_nodes:
         predicted = predictions.get(job.number)
         return structs.replace(view, predicted=predicted and predicted.not_before(now))
-    return structs.replace(view, started=job.started_s, until=job.entry.until_s)
+    until_s = job.until_s if job.reservation else job.entry.until_s
+    return structs.replace(view, started=job.started_s, until=until_s)
+
+
+def planned_starts(queue: BatchQueue) -> dict[int, PredictedStart]:
+    """Return when jobs that wait in reservations begin at the latest."""
+    now = queue.last_s
+    return {
+        planned.job.number: PredictedStart(
+            made_at=now, latest=start_s, expected=start_s, p50=start_s, p90=start_s
+        )
+        for planned in queue.flow.reserved.planned(now)
+        if (start_s := planned.start_s)
+    }
 
 
 def view_over(job: JobOver, *, whole: bool) -> JobView:
@@ -79,7 +92,7 @@ def row_of(job: JobOver, default_class: str) -> HistoryRow:
         job=job.number, user=job.user, project=job.request.project,
         priority=job.request.priority or default_class, submitted=job.submitted, over=job.over,
         nodes=job.request.nodes, limit_s=job.request.limit_s, node_seconds=job.node_seconds,
-        credit_seconds=job.credit_seconds,
+        credit_seconds=job.credit_seconds, reservation=job.request.reservation,
         end="withdrawn", attempt=job.attempt, array=job.array, index=job.index,
     )  # fmt: skip
     ending = job.ending
@@ -117,12 +130,14 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
         job=number, machine=machine, user=user, phase="", submitted=0, nodes=request.nodes,
         limit_s=request.limit_s, project=request.project, priority=request.priority,
         terminal=request.terminal, piped=request.piped, sizes=request.sizes,
-        malleable=request.malleable,
+        malleable=request.malleable, at=request.at,
     )  # fmt: skip
     if not whole:
         return view
     command = request.command or (request.script.split("\n", 1)[0],)
-    return structs.replace(view, name=request.name, command=command)
+    return structs.replace(
+        view, name=request.name, command=command, reservation=request.reservation
+    )
 
 
 def _reasons(queue: BatchQueue, job: BatchJob) -> list[str]:

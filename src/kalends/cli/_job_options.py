@@ -60,6 +60,10 @@ _OPTIONS = (
                  help="Working directory on the machine.  [default: your home there]"),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE",
                  help="Variable of its environment; may be repeated."),
+    click.option("--reservation", default="", metavar="ID",
+                 help="Run on the nodes and in the time of your own reservation."),
+    click.option("--at", default="", metavar="TIME",
+                 help="Start then, on nodes that are booked for it, e.g. 'tomorrow 9:00'."),
     click.option("--begin", default="", metavar="TIME", help="Earliest start, e.g. 'today 18:00'."),
     click.option("--after", multiple=True, metavar="JOB[:WHEN]",
                  help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
@@ -72,18 +76,20 @@ _OPTIONS = (
 
 def job_from(
     machine: str, command: Sequence[str], *, not_before: int, script: str, limit: str | None,
-    options: dict[str, Any], terminal: bool = False, piped: bool = False,
+    options: dict[str, Any], at: int = 0, terminal: bool = False, piped: bool = False,
 ) -> JobRequest:  # fmt: skip
     """Return the job that the options describe; raises `InvalidInput`."""
-    if limit is None:
+    reservation = options.get("reservation", "")
+    if limit is None and not reservation:
         raise InvalidInput(
             "no time is given", where="--for", remedy="say how long it may run, e.g. --for 1h"
         )
-    limits_s = tuple(parse_duration(each, where="--for") for each in limit.split(","))
+    lengths = limit.split(",") if limit is not None else ()
+    limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
     sizes = _numbers(options["sizes"], ",", "--sizes")
     job = JobRequest(
         machine=machine,
-        limit_s=max(limits_s),
+        limit_s=max(limits_s, default=0),
         nodes=options["nodes"] or (sizes[0] if sizes else 1),
         sizes=sizes,
         limits_s=limits_s if len(limits_s) > 1 else (),
@@ -105,6 +111,8 @@ def job_from(
         indices=_indices(options.get("array", "")),
         after=tuple(_after(each, machine) for each in options["after"]),
         not_before=not_before,
+        at=at,
+        reservation=reservation,
         held=options["held"],
         rerun=options["rerun"],
         warning=_warning(options["warn"]),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _output, _words
+from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._sites import site_settings
 from kalends.contract.job_calls import JobView, MachineLoad
@@ -83,6 +84,12 @@ def exit_code(job: JobView) -> int:
     return job.status if job.end == "exit" else job.status or 1
 
 
+def reservation_id(settings: Settings, text: str) -> str:
+    """Return the whole id of a reservation as typed; raises what `full_id` does."""
+    with settings.connect() as client:
+        return full_id(client, text)
+
+
 def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
     """Return a row for each job: where it stands, and when it starts or ends."""
     return _output.rows(
@@ -94,7 +101,7 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
                 job.user,
                 job.phase,
                 len(job.node_numbers) or job.nodes,
-                format_duration(job.limit_s),
+                format_duration(job.limit_s) if job.limit_s else "-",
                 _start(job, zone),
                 "; ".join(job.reasons) or end_words(job) or "-",
             )
@@ -130,12 +137,20 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
         f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
         f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
-        f"asks for   {_asked(job)} for {format_duration(job.limit_s)}",
+        f"asks for   {_asked(job)} {_how_long(job)}",
         f"submitted  {_words.short_time(job.submitted, zone)}",
     ]
     if job.command:
         lines.append(f"runs       {' '.join(job.command)}")
-    if job.predicted is not None:
+    if job.reservation:
+        lines.append(f"in         reservation {job.reservation}")
+    if job.at and not job.started:
+        lines.append(
+            f"starts     {_words.short_time(job.at, zone)}, for which its nodes are booked"
+        )
+    elif job.predicted is not None and job.reservation:
+        lines.append(f"starts     {_words.short_time(job.predicted.latest, zone)} at the latest")
+    elif job.predicted is not None:
         lines.append(f"starts     {_start(job, zone)} expected")
         lines.append(
             f"           by {_words.short_time(job.predicted.p90, zone)} nine times of ten"
@@ -205,9 +220,17 @@ def numbers_in(text: str, where: str) -> list[int]:
     return found
 
 
+def _how_long(job: JobView) -> str:
+    if job.limit_s:
+        return f"for {format_duration(job.limit_s)}"
+    return "until its reservation ends"
+
+
 def _start(job: JobView, zone: ZoneInfo) -> str:
     if job.started:
         return _words.short_time(job.started, zone)
+    if job.at:
+        return _words.short_time(job.at, zone)
     if job.predicted is None:
         return "-"
     return f"~{_words.short_time(job.predicted.expected, zone)}"

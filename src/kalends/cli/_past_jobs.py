@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PAGE_ROWS: Final = 2_000
 
 COLUMNS: Final = (
-    "job", "user", "project", "priority", "submitted", "started", "over", "nodes", "limit_s",
+    "job", "user", "project", "reservation", "priority", "submitted", "started", "over", "nodes", "limit_s",
     "nodes_had", "node_seconds", "credit_seconds", "cpu_s", "memory_bytes",
     "end", "status", "attempt", "array", "index",
 )  # fmt: skip

@@ -66,7 +66,7 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
             f"{end} is not after {start}", where="--to", remedy="give an end after the begin"
         )
     pages = list(_past_jobs.pages(client, machine, start, end, by="submitted", everyone=True))
-    rows = [row for page in pages for row in page.rows]
+    rows = [row for page in pages for row in page.rows if not row.reservation]
     with log.open("w") as stream:
         numbers = write_site_log(stream, pages[0], rows, began=start)
     present = pages[0]
@@ -74,7 +74,12 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
     others: list[Reservation] = []
     if counted:
         ran = list(_past_jobs.pages(client, machine, start, end, by="ran", everyone=True))
-        before = [row for page in ran for row in page.rows if row.submitted < start]
+        before = [
+            row
+            for page in ran
+            for row in page.rows
+            if row.submitted < start and not row.reservation
+        ]
         others = background(before, ran[0].reserved, start, present.nodes)
     return SitePast(
         log=log,

@@ -59,6 +59,7 @@ def command(
     script: str | None,
     limit: str | None,
     begin: str,
+    at: str,
     **options: Any,
 ) -> int:
     """Run a program on a machine, with this terminal as its own.
@@ -75,12 +76,14 @@ def command(
             where="MACHINE",
             remedy="write kalends run sdsc/sp2 ..., or set KALENDS_MACHINE",
         )
+    if options["reservation"]:
+        options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_options.read_script(script) if script else ""
     at_site = _jobs.settings_at(settings, machine)
     with at_site.connect() as client:
         job = _job_options.job_from(
             machine, ctx.meta.get(PROGRAM, program), script=text, limit=limit, options=options,
-            not_before=client.time_s(begin) if begin else 0,
+            not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
             terminal=True, piped=not _job_terminal.has_terminal(),
         )  # fmt: skip
     return asyncio.run(_run(at_site, job))

@@ -15,7 +15,7 @@ from kalends.cli._settings import Settings, pass_settings
     cls=_job_options.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
-        "kalends submit sdsc/sp2 --script job.sh",
+        "kalends submit sdsc/sp2 --reservation 9e4c77 --script job.sh",
     ),
 )
 @click.argument("machine")
@@ -42,6 +42,7 @@ def command(
     script: str | None,
     limit: str | None,
     begin: str,
+    at: str,
     key: str,
     **options: Any,
 ) -> None:
@@ -49,12 +50,14 @@ def command(
 
     It runs when nodes are free for it. The answer has its number, and when it is expected to start.
     """
+    if options["reservation"]:
+        options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_options.read_script(script) if script else ""
     zone = settings.time_zone()
     with _jobs.settings_at(settings, machine).connect() as client:
         job = _job_options.job_from(
             machine, program, script=text, limit=limit, options=options,
-            not_before=client.time_s(begin) if begin else 0,
+            not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
         )  # fmt: skip
         made = client.submit(job, key=key)
     first = made.job

@@ -47,6 +47,8 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
     end: str
     started: int = 0
     project: str = ""
+    reservation: str = ""
+    """In which it ran, and with which it was charged."""
     priority: str = ""
     nodes_had: int = 0
     node_seconds: int = 0

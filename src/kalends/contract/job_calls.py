@@ -65,7 +65,8 @@ class JobView(Answer, frozen=True, kw_only=True):
     """A job as its user and operators see it; others see no command, paths or environment of it.
 
     `phase` is that of the machine's table; `reasons` say what holds it, in words. `until` is the end of its
-    requested time while it has nodes. `node_seconds` are used up to now, or charged when it is over.
+    requested time while it has nodes. A `limit_s` of 0 is the end of its reservation. `node_seconds` are
+    used up to now, or charged when it is over.
     """
 
     job: int
@@ -86,6 +87,10 @@ class JobView(Answer, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     terminal: bool = False
     piped: bool = False
+    reservation: str = ""
+    """In which it runs; "" in none."""
+    at: int = 0
+    """Its fixed start; 0: none."""
     reasons: tuple[str, ...] = ()
     ahead: int = 0
     """Waiting jobs that were submitted before it."""

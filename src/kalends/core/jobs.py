@@ -64,12 +64,15 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     goes where `output` goes. With `terminal` it has a terminal instead, to which its user attaches;
     with `piped`, too, pipes stand in the place of that: bytes go through as they are, and have an end.
 
+    With `reservation` (the id of one of the user's own, that has nodes of the machine) it runs on its nodes
+    and in its time, and `limit_s` may be 0: until that ends. With `at` it starts then: its nodes are booked.
+
     `rerun` says that starting it twice does no harm: after a failed node it is queued again. `key` makes
     the submission repeatable: it is the caller's (see the call).
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
-    limit_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    limit_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)]
     nodes: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
     sizes: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)], ...],
@@ -107,6 +110,9 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     after: Annotated[tuple[After, ...], Meta(max_length=limits.JOB_DEPENDENCIES_MAX)] = ()
     not_before: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
     """The earliest start in seconds UTC; 0: as soon as it can."""
+    at: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    """The fixed start in seconds UTC; 0: none."""
+    reservation: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.REQUEST_ID_PATTERN)))] = ""
     held: bool = False
     """It is submitted held, and waits until its user releases it."""
     rerun: bool = False
@@ -127,11 +133,23 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
                 "an index stands twice", where="indices", remedy="give each index once"
             )
         shortest_s = min(self.limits_s, default=self.limit_s)
-        if self.warning is not None and self.warning.before_s >= shortest_s:
+        if not self.limit_s and not self.reservation:
+            raise InvalidInput(
+                "no time at all", where="limit_s", remedy="say how long it may run at most"
+            )
+        if self.warning is not None and self.limit_s and self.warning.before_s >= shortest_s:
             raise InvalidInput(
                 f"a warning {self.warning.before_s} s before the end of {shortest_s} s",
                 where="warning.before_s",
                 remedy="let the warning come after the start",
+            )
+        if self.at and (
+            self.reservation or self.not_before or self.after or self.held or self.indices
+        ):
+            raise InvalidInput(
+                "a fixed start, and something else that says when or how often it starts",
+                where="at",
+                remedy="leave out reservation, not_before, after, held and indices",
             )
         for where, text in _texts(self):
             if "\0" in text:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from kalends.batch.queue.effects import Occupied
+from kalends.batch.queue.facts import NodeClaim
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
 from kalends.core.errors import NotFound
 from kalends.resource_servers.participation.job_bookings import RunningJob
 from kalends.resource_servers.service import SiteEngine
+
+MOVES_MAX: Final = 100
+"""A queue hears of every change when it is made: only what happened while it was away is looked up."""
 
 
 class JobLedger:
@@ -28,15 +33,36 @@ class JobLedger:
     def job_over(self, machine: str, number: int) -> None:
         self._engine.apply(lambda site, now: site.job_over(machine, number, now))
 
-    def claims(self, machine: str) -> Iterable[Booking]:
-        return self._engine.participant.jobs.claims(machine)
+    def bookings(self, machine: str) -> Iterable[int]:
+        return [each.id for each in self._engine.participant.jobs.claims(machine)]
 
     def claims_within(self, machine: str, start: int, end: int) -> Iterable[Booking]:
         return self._engine.participant.jobs.claims(machine, start, end)
 
-    def claim(self, machine: str, booking: int) -> Booking | None:
+    def claim(self, machine: str, booking: int) -> NodeClaim | None:
         calendar = self._engine.participant.book.calendars[machine].calendar
         try:
-            return calendar.get(booking)
+            found = calendar.get(booking)
         except NotFound:
             return None
+        if found.state != "locked":
+            return NodeClaim(booking, found.start, found.end, found.units)
+        return NodeClaim(
+            booking, found.start, found.end, found.units, found.reservation, found.holder
+        )
+
+    def holder(self, machine: str, booking: int) -> str | None:
+        """Return who holds or has locked what is booked, or None if it is no more."""
+        try:
+            return self._engine.participant.book.calendars[machine].calendar.get(booking).holder
+        except NotFound:
+            return None
+
+    def changed(self, request: str) -> Sequence[str]:
+        stakes = self._engine.participant.book.stakes
+        found: list[str] = []
+        stake = stakes.peek(request)
+        while stake is not None and stake.replaces and len(found) < MOVES_MAX:
+            found.append(stake.replaces)
+            stake = stakes.peek(stake.replaces)
+        return found

@@ -21,10 +21,11 @@ from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.terms import terms_of
 from kalends.contract import job_calls
-from kalends.core.errors import InvalidInput, NotAllowed, Unavailable
-from kalends.core.intervals import Moment
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, Unavailable
+from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.job_ledger import JobLedger
+from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
@@ -156,6 +157,25 @@ class SiteMachines:
             remedy="ask its owner for access",
         )
 
+    def check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
+        """As for a booking: the owner's rules hold, and nobody gets what others wait for."""
+        participant = self._engine().participant
+        calendar = participant.book.calendars[job.machine]
+        end = align_up(job.at + job.limit_on(job.nodes), calendar.info.grain_s)
+        refusal = calendar.refusal(
+            caller.principal, ("hold", "lock"), job.at, end, nodes, self._moment().wall_s
+        )
+        if refusal is not None:
+            raise NotAllowed(
+                refusal.detail, where="at", remedy="ask for another time, or its owner"
+            )
+        if not participant.room.is_for(LAST, (job.machine, job.at, end, nodes)):
+            raise Conflict(
+                f"{nodes} nodes are not free then",
+                where="at",
+                remedy=f"kalends find {job.machine}:{nodes} --for {job.limit_s}s shows when they are",
+            )
+
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         if self._service is None:
             raise unavailable()
@@ -177,16 +197,22 @@ class SiteMachines:
         access = engine.participant.book.calendars[machine].access
         detail = access.sees_detail(caller.principal)
         found = []
-        for each in self.queues[machine].flow.room.reservations():
-            claim = ledger.claim(machine, int(each.name))
-            if claim is None or each.end_s <= now:
+        flow = self.queues[machine].flow
+        for each in flow.room.reservations():
+            booking = int(each.name)
+            user = (
+                flow.table.jobs[-booking].principal.user
+                if booking < 0
+                else ledger.holder(machine, booking)
+            )
+            if user is None or each.end_s <= now:
                 continue
-            holder = claim.holder if detail or claim.holder == caller.principal.user else ""
             found.append(
                 job_calls.ReservedNodes(
-                    nodes=each.nodes, start=each.start_s, end=each.end_s, holder=holder
+                    nodes=each.nodes, start=each.start_s, end=each.end_s,
+                    holder=user if detail or user == caller.principal.user else "",
                 )
-            )
+            )  # fmt: skip
         return found
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:

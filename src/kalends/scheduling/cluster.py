@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import ClassVar, Final
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.machines.machine import Partition
 from kalends.scheduling.job import HeldSize, Job
 from kalends.scheduling.node_numbers import NodeNumbers, without
 from kalends.scheduling.profile import Profile
@@ -226,6 +227,14 @@ class Cluster:
         take all their time, other reservations and nodes out of service leave it no room; then nothing has
         changed.
         """
+        self.check_room(wanted, now, guests)
+        self._admit(wanted, guests)
+        self._reserve_all([*self._made_but(wanted.name, now), wanted])
+
+    def check_room(
+        self, wanted: Reservation, now: int, guests: Collection[Job] = ()
+    ) -> Partition | None:
+        """Raise what `reserve` raises; return the nodes that it would get where they are named."""
         check_arrival(wanted, now)
         others = self._made_but(wanted.name, now)
         plan = self._plan_beside(self.guests.left_of(others), now, without=guests)
@@ -234,8 +243,7 @@ class Cluster:
             fits = wanted.nodes <= plan.free[-1]
             length_s = wanted.end_s - begin_s
             raise no_room(wanted, plan.earliest(wanted.nodes, length_s, begin_s) if fits else None)
-        self._admit(wanted, guests)
-        self._reserve_all([*others, wanted])
+        return None
 
     def unreserve(self, name: str, now: int) -> None:
         """Remove an advance reservation. Raises `NotFound` if there is none of this name that is not over.

@@ -154,19 +154,20 @@ class Grid(Cluster):
     def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
         """Add a reservation as any cluster does; it must name its part."""
         assert not guests, "no job of a grid runs in a reservation"
-        check_arrival(wanted, now, len(self.parts))
-        others = [
-            each for each in self._kept if each[0].end_s > now and each[0].name != wanted.name
-        ]
+        self.check_room(wanted, now)
         placed = self._on_part(wanted.part, wanted.nodes)
-        plan = self._plan_of_parts_beside(others, now)
+        self._keep([*self._kept_but(wanted.name, now), (wanted, placed)])
+
+    def check_room(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+        check_arrival(wanted, now, len(self.parts))
+        plan = self._plan_of_parts_beside(self._kept_but(wanted.name, now), now)
+        placed = self._on_part(wanted.part, wanted.nodes)
         if not plan.fits(placed, max(wanted.start_s, now), wanted.end_s):
             raise no_room(wanted)
-        self._keep([*others, (wanted, placed)])
 
     def unreserve(self, name: str, now: int) -> None:
         super().unreserve(name, now)
-        self._keep([each for each in self._kept if each[0].end_s > now and each[0].name != name])
+        self._keep(self._kept_but(name, now))
 
     def can_resize(self, job: Job, nodes: int, now: int) -> bool:
         """Refuse: a job keeps its nodes of each part until it has ended."""
@@ -221,6 +222,9 @@ class Grid(Cluster):
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, placed) for each, placed in kept]
         return GridPlan(now, self.placer, self._in_service(), busy)
+
+    def _kept_but(self, name: str, now: int) -> list[tuple[Reservation, Placed]]:
+        return [each for each in self._kept if each[0].end_s > now and each[0].name != name]
 
     def _keep(self, kept: list[tuple[Reservation, Placed]]) -> None:
         self._kept = kept

@@ -186,6 +186,11 @@ class MappedCluster(Cluster):
 
         With `guests` it gets their nodes, and others beside them.
         """
+        found = self.check_room(wanted, now, guests)
+        self._admit(wanted, guests)
+        self._keep([*self._rooms_but(wanted.name, now), (_counted(wanted, found), found)])
+
+    def check_room(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> Partition:
         check_arrival(wanted, now)
         others = self._rooms_but(wanted.name, now)
         before = next((nodes for room, nodes in self.made_rooms if room.name == wanted.name), None)
@@ -205,10 +210,7 @@ class MappedCluster(Cluster):
         in_the_way = [each for each in verdict.conflicts if each.job in named]
         if found is None or in_the_way:
             raise no_room(wanted, next((each.suggested_s for each in in_the_way), None))
-        if inside:
-            found = Partition(tuple(sorted((*inside, *found.nodes))))
-        self._admit(wanted, guests)
-        self._keep([*others, (_counted(wanted, found), found)])
+        return Partition(tuple(sorted((*inside, *found.nodes)))) if inside else found
 
     def unreserve(self, name: str, now: int) -> None:
         super().unreserve(name, now)

@@ -255,6 +255,15 @@ class Scheduler:
             self.cluster.unreserve(name, now)
         return self.wake(now)
 
+    def check_room(self, reservation: Reservation, now: int) -> None:
+        """Raise what `reserve` would raise; nothing has happened, not even time has passed."""
+        self._check_live()
+        moved = self.cluster.expect_overdue(now)
+        try:
+            self.cluster.check_room(reservation, now)
+        finally:
+            self.cluster.expect_as_before(moved)
+
     def start_in(self, name: str, job: Job, now: int) -> list[Job]:
         """Start a job, which has not waited here, on nodes of the reservation `name` until that ends.
 
@@ -276,7 +285,9 @@ class Scheduler:
             job.request = job.request or asked
             self.jobs[job.id] = job
             self._unseen.add(job.order)
-        return self.wake(now)
+            # What the policy finds touched in a pass, it has done itself.
+            self.cluster.touched.remove(job)
+        return [job, *self.wake(now)]
 
     def rearrange(
         self,

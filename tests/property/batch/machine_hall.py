@@ -61,6 +61,8 @@ class Hall:
     """What the calendar keeps for others, and the queue has taken."""
 
     def __post_init__(self) -> None:
+        self.unplaced: set[int] = set()
+        """Claims whose nodes are not kept free."""
         self.actions: list[Action] = []
         self.answers: list[int] = []
         self.queue = BatchQueue("lab/box", self.terms, self.now, self.store)
@@ -74,9 +76,13 @@ class Hall:
         self.unstored = [*getattr(self, "unstored", ()), *effects.entries]
         self.actions += effects.actions
         self.over = [*getattr(self, "over", ()), *effects.over]
-        for booking in effects.unplaced:
-            # A job is beyond its time there: the site asks again when it has ended.
-            self.claims.pop(booking, None)
+        # A job is beyond its time there: the site asks again when it has ended.
+        self.unplaced.update(effects.unplaced)
+        if effects.over and self.unplaced:
+            again, self.unplaced = self.unplaced, set()
+            came = [self.claims[each] for each in sorted(again) if each in self.claims]
+            self.queue.claims_changed(sorted(again), came, self.now)
+            self.gather()
 
     def flush(self, entries: int = 1 << 30, actions: int = 1 << 30) -> None:
         """Store, and then do, perhaps only a part of what is to be: then the server dies."""
@@ -154,15 +160,33 @@ class Hall:
 
     def unclaim(self, booking: int) -> None:
         del self.claims[booking]
+        self.unplaced.discard(booking)
         self.queue.claims_changed((booking,), (), self.now)
         self.gather()
+
+    def replace(self, booking: int, claim: f.NodeClaim) -> None:
+        """Another claim takes the place of one: it is locked, or moved with its reservation."""
+        del self.claims[booking]
+        self.unplaced.discard(booking)
+        self.claims[claim.booking] = claim
+        self.queue.claims_changed((booking,), (claim,), self.now)
+        self.gather()
+
+    def booked(self) -> dict[int, f.NodeClaim]:
+        """All that the calendar has: also what is booked for jobs whose start is fixed."""
+        fixed = [job for job in self.queue.flow.table if job.request.at]
+        return {**self.claims, **{-job.number: job.own_slot(job.request.nodes) for job in fixed}}
 
     def compare_claims(self) -> None:
         """After a restart: holds have gone that the queue had stored, and others have come."""
         known = self.queue.flow.room.claims()
-        here = {number for number, claim in self.claims.items() if claim.end > self.queue.last_s}
-        came = [self.claims[number] for number in sorted(here - known)]
-        self.queue.claims_changed(sorted(known - here), came, self.now)
+        self.unplaced = self.queue.flow.room.unplaced()
+        here = {
+            number: claim for number, claim in self.claims.items() if claim.end > self.queue.last_s
+        }
+        gone = [number for number in known if here.get(number) != known[number]]
+        came = [claim for number, claim in here.items() if known.get(number) != claim]
+        self.queue.claims_changed(gone, came, self.now)
         self.gather()
 
     # Shepherds
@@ -242,12 +266,30 @@ class Hall:
         assert state_of(again) == state_of(self.queue), "replay makes another queue"
 
     def check_claims(self) -> None:
-        """No job whose time is not over has nodes that were claimed before it began."""
+        """No job whose time is not over has nodes that were claimed before it began, but its own."""
         now = self.queue.last_s
-        claimed = sum(each.nodes for each in self.claims.values() if each.start <= now < each.end)
+        kept = {
+            number: each for number, each in self.booked().items() if number not in self.unplaced
+        }
+        claimed = sum(each.nodes for each in kept.values() if each.start <= now < each.end)
         cluster = self.queue.flow.room.scheduler.cluster
-        running = sum(job.granted for _, order, job in cluster.ends if order not in cluster.overdue)
+        running = sum(
+            job.granted
+            for _, order, job in cluster.ends
+            if order not in cluster.overdue and order not in cluster.guests
+        )
         assert running + claimed <= cluster.nodes, (running, claimed)
+        inside = [job for job in self.queue.flow.table if job.reservation and job.on_nodes]
+        for number, claim in kept.items():
+            taken = sum(len(job.nodes) for job in inside if job.slot == number)
+            assert taken <= claim.nodes, (taken, claim)
+        for job in inside:
+            slot = kept.get(job.slot, self.claims.get(job.slot))
+            if slot is None or slot.reservation != job.reservation:
+                assert job.phase == "ending" or job.slot_end_s <= now, "it runs, and has no slot"
+            elif job.slot not in self.unplaced:
+                assert job.until_s <= slot.end
+                assert job.started_s < slot.end
 
 
 def said(entry: f.JournalEntry) -> f.Fact:

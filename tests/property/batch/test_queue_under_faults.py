@@ -9,11 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 from tests import effort
 
 from kalends.batch.queue import facts as f
 from kalends.core.errors import Conflict, KalendsError
-from kalends.core.jobs import After, JobRequest
+from kalends.core.jobs import After, Dependency, JobRequest
 from kalends.core.principals import Principal
 
 from .machine_hall import Hall
@@ -29,10 +30,20 @@ ENDINGS = st.sampled_from(
 )
 
 
+RESERVATIONS = [f"0190a000-0000-7000-8000-{number:012}" for number in range(4)]
+"""The first two are Ann's, the others Bob's."""
+
+
+def owner_of(reservation: str) -> str:
+    return "ann" if reservation in RESERVATIONS[:2] else "bob"
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> JobRequest:
     after = draw(st.lists(st.integers(1, 8), max_size=2, unique=True))
-    happened = st.sampled_from(["started", "ended", "succeeded", "failed"])
+    happened: st.SearchStrategy[Dependency] = st.sampled_from(
+        ["started", "ended", "succeeded", "failed"]
+    )
     sizes = draw(st.sampled_from([(), (), (1, 2, 4), (2, NODES)]))
     limits_s = draw(st.sampled_from([(), (60, 40, 30)[: len(sizes)]]))
     return JobRequest(
@@ -49,6 +60,20 @@ def requests(draw: st.DrawFn) -> JobRequest:
         rerun=draw(st.booleans()),
         project=draw(st.sampled_from(["", "", "dna"])),
         not_before=draw(st.sampled_from([0, 0, 0, 1_030])),
+    )
+
+
+@st.composite
+def requests_for_reservations(draw: st.DrawFn) -> JobRequest:
+    return JobRequest(
+        machine="lab/box",
+        nodes=draw(st.integers(1, 3)),
+        limit_s=draw(st.sampled_from([0, 0, 1, 5, 20])),
+        reservation=RESERVATIONS[0],
+        command=("true",),
+        indices=draw(st.sampled_from([(), (), (3, 4)])),
+        held=draw(st.integers(0, 9)) == 0,
+        rerun=draw(st.booleans()),
     )
 
 
@@ -102,6 +127,37 @@ class QueueUnderFaults(RuleBasedStateMachine):
             hall.flush()
             self.time_passes(by_s=by_s)
 
+    @precondition(lambda self: any(each.reservation for each in self.hall.claims.values()))
+    @rule(which=st.integers(0, 20), request=requests_for_reservations())
+    def submit_into_a_reservation(self, which: int, request: JobRequest) -> None:
+        present = [each.reservation for each in self.hall.claims.values() if each.reservation]
+        reservation = sorted(present)[which % len(present)]
+        request = replace(request, reservation=reservation)
+        self.submit(Principal(owner_of(reservation)), request, again=False)
+
+    @rule(
+        who=USERS,
+        after_s=st.integers(0, 30),
+        limit_s=st.integers(1, 20),
+        nodes=st.integers(1, 4),
+        rerun=st.booleans(),
+    )
+    def submit_with_a_fixed_start(
+        self, who: Principal, after_s: int, limit_s: int, nodes: int, rerun: bool
+    ) -> None:
+        """The site has seen that there is room in the calendar."""
+        at = max(self.hall.queue.last_s, self.hall.now) + after_s
+        if self.has_room(f.NodeClaim(1, at, at + limit_s, nodes)):
+            request = JobRequest(
+                machine="lab/box",
+                nodes=nodes,
+                limit_s=limit_s,
+                at=at,
+                command=("true",),
+                rerun=rerun,
+            )
+            self.submit(who, request, again=True)
+
     @rule(number=st.integers(1, 12), what=st.sampled_from(["hold", "release", "cancel"]))
     def say(self, number: int, what: str) -> None:
         queue, now = self.hall.queue, self.hall.now
@@ -136,18 +192,56 @@ class QueueUnderFaults(RuleBasedStateMachine):
         self.hall.queue.set_policy(self.policy, self.hall.now)
         self.hall.gather()
 
-    @rule(after_s=st.integers(0, 60), length_s=st.integers(5, 60), nodes=st.integers(1, NODES))
-    def somebody_reserves(self, after_s: int, length_s: int, nodes: int) -> None:
-        hall = self.hall
-        start = max(hall.queue.last_s, hall.now) + after_s
-        others = hall.claims.values()
-        taken = max(
-            sum(each.nodes for each in others if each.start <= at < each.end)
-            for at in range(start, start + length_s)
+    @rule(
+        after_s=st.sampled_from([0, 0, 0, 3, 20, 60]),
+        length_s=st.integers(5, 60),
+        nodes=st.integers(1, NODES),
+        reservation=st.sampled_from(["", *RESERVATIONS]),
+    )
+    def somebody_reserves(self, after_s: int, length_s: int, nodes: int, reservation: str) -> None:
+        start = max(self.hall.queue.last_s, self.hall.now) + after_s
+        claim = self.new_claim(start, start + length_s, nodes, reservation)
+        if self.has_room(claim):
+            self.hall.claim(claim)
+
+    def new_claim(self, start: int, end: int, nodes: int, reservation: str) -> f.NodeClaim:
+        self.keys += 1
+        user = owner_of(reservation) if reservation else ""
+        return f.NodeClaim(self.keys, start, end, nodes, reservation, user)
+
+    def has_room(self, claim: f.NodeClaim, beside: int = 0) -> bool:
+        others = [each for number, each in self.hall.booked().items() if number != beside]
+        return all(
+            claim.nodes + sum(each.nodes for each in others if each.start <= at < each.end) <= NODES
+            for at in range(claim.start, claim.end)
         )
-        if taken + nodes <= NODES:
-            self.keys += 1
-            hall.claim(f.NodeClaim(self.keys, start, start + length_s, nodes))
+
+    @precondition(lambda self: self.hall.claims)
+    @rule(which=st.integers(0, 20), reservation=st.sampled_from(RESERVATIONS))
+    def somebody_locks(self, which: int, reservation: str) -> None:
+        hall = self.hall
+        booking = sorted(hall.claims)[which % len(hall.claims)]
+        if not hall.claims[booking].reservation:
+            user = owner_of(reservation)
+            hall.replace(booking, replace(hall.claims[booking], reservation=reservation, user=user))
+
+    @precondition(lambda self: any(each.reservation for each in self.hall.claims.values()))
+    @rule(
+        which=st.integers(0, 20),
+        later_s=st.sampled_from([0, 0, 0, -5, 10]),
+        length_s=st.integers(5, 60),
+        nodes=st.integers(1, NODES),
+    )
+    def somebody_moves(self, which: int, later_s: int, length_s: int, nodes: int) -> None:
+        hall = self.hall
+        of_users = [number for number, each in hall.claims.items() if each.reservation]
+        booking = sorted(of_users)[which % len(of_users)]
+        before = hall.claims[booking]
+        start = before.start + later_s
+        end = max(start + length_s, hall.now + 1, hall.queue.last_s + 1)
+        claim = self.new_claim(start, end, nodes, before.reservation)
+        if self.has_room(claim, beside=booking):
+            hall.replace(booking, claim)
 
     @precondition(lambda self: self.hall.claims)
     @rule(which=st.integers(0, 20))

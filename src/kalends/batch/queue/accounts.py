@@ -2,7 +2,8 @@
 
 A job counts from the moment it is queued: with its nodes, and with the node-seconds that it may use at
 most. When it is over, what it has really used counts instead, in the period in which it ended. So nobody's
-budget is overdrawn, and a job that is queued may start at any time.
+budget is overdrawn, and a job that is queued may start at any time. Of a job in a reservation only counts
+that it is there: its nodes are its user's already.
 """
 
 from __future__ import annotations
@@ -36,6 +37,20 @@ class Use:
 
 
 @dataclass(slots=True)
+class AccountNumbers:
+    """Numbers for users and for accounts that share the machine, in order of appearance: for policies."""
+
+    _users: dict[str, int] = field(default_factory=dict)
+    _accounts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def of_user(self, user: str) -> int:
+        return self._users.setdefault(user, len(self._users) + 1)
+
+    def of_account(self, kind: str, name: str) -> int:
+        return self._accounts.setdefault((kind, name), len(self._accounts) + 1)
+
+
+@dataclass(slots=True)
 class JobAccounts:
     """Who uses what; and the jobs that a limit holds, in order of submission for each user."""
 
@@ -48,8 +63,10 @@ class JobAccounts:
     def check(self, count: int, user: str, request: JobRequest) -> None:
         """Raise where a limit forbids `count` such jobs for good (`NotAllowed`) or now (`LimitExceeded`)."""
         nodes, node_seconds = most_of(request)
+        if request.reservation:
+            nodes = node_seconds = 0
         for account in accounts_of(user, request.project):
-            limits, use = self.limits_of(account), self.uses[account]
+            limits, use = self.limits_of(account), self.uses.get(account, Use())
             whose = f"{account.kind} {account.name}"
             for most, asked, what in (
                 (limits.nodes, nodes, "nodes at a time"),
@@ -78,9 +95,15 @@ class JobAccounts:
 
     def may_queue(self, job: BatchJob, now: int) -> bool:
         """Return whether all limits allow the job to run beside all that is queued or runs already."""
-        nodes, node_seconds = most_of(job.request)
-        for account in _of(job):
-            limits, use = self.limits_of(account), self.uses[account]
+        return self.leave_room_for(job.principal.user, job.request, now)
+
+    def leave_room_for(self, user: str, request: JobRequest, now: int) -> bool:
+        """Return whether they allow such a job of `user`."""
+        if request.reservation:
+            return True
+        nodes, node_seconds = most_of(request)
+        for account in accounts_of(user, request.project):
+            limits, use = self.limits_of(account), self.uses.get(account, Use())
             used = use.node_seconds + use.used[now // self.terms.period_s]
             if (
                 (limits.running and use.queued >= limits.running)
@@ -111,6 +134,8 @@ class JobAccounts:
     def ended(self, job: BatchJob, node_seconds: int, now: int) -> None:
         """An attempt is over, and has used so much."""
         self._count(job, -1)
+        if job.request.reservation:
+            return
         for account in _of(job):
             self.uses[account].used[now // self.terms.period_s] += node_seconds
 
@@ -133,6 +158,8 @@ class JobAccounts:
             del self._held[job.principal.user]
 
     def _count(self, job: BatchJob, sign: int) -> None:
+        if job.request.reservation:
+            return
         nodes, node_seconds = most_of(job.request)
         for account in _of(job):
             use = self.uses[account]

@@ -51,7 +51,7 @@ class Withdraw:
 
 @dataclass(slots=True, frozen=True)
 class Relimit:
-    """Let an attempt run until `limit_s` after it began: it has another size now."""
+    """Let an attempt run until `limit_s` after it began: its size or its reservation has changed."""
 
     job: BatchJob
     attempt: int

@@ -180,13 +180,20 @@ class PolicyPutBack(Fact, frozen=True):
     """The owner's own policy, which was put aside, decides again."""
 
 
-class NodeClaim(msgspec.Struct, frozen=True):
-    """Nodes that the calendar keeps for somebody during ``[start, end)``: held, promised or locked."""
+class NodeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Nodes that the calendar keeps for somebody during ``[start, end)``: held, promised or locked.
+
+    What is locked is a slot of the `reservation` of `user`. The request that has locked it is another one
+    if the reservation was changed: `request` is then its id.
+    """
 
     booking: int
     start: int
     end: int
     nodes: Annotated[int, Meta(ge=1)]
+    reservation: str = ""
+    user: str = ""
+    request: str = ""
 
 
 class ClaimsChanged(Fact, frozen=True):

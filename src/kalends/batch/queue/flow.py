@@ -5,13 +5,13 @@ Nothing here asks whether something may happen: it has happened. `APPLY` says wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.accounts import JobAccounts
+from kalends.batch.queue.accounts import AccountNumbers, JobAccounts
 from kalends.batch.queue.dependencies import Dependencies
 from kalends.batch.queue.effects import (
     Kill,
@@ -26,6 +26,7 @@ from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
 from kalends.batch.queue.open_changes import OpenChanges
 from kalends.batch.queue.own_policy import Watch, unwatched
+from kalends.batch.queue.reserved_jobs import ReservedJobs, slot_end_of
 from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
@@ -49,10 +50,8 @@ class JobFlow:
         self.accounts = JobAccounts(terms)
         self.room = MachineRoom(terms, scheduler_type, watch)
         self.open_changes = OpenChanges(self.table, self.room)
-        self._users: dict[str, int] = {}
-        """Numbers of users for policies, in order of appearance."""
-        self._accounts: dict[tuple[str, str], int] = {}
-        """Numbers of the accounts that share the machine, by kind and name."""
+        self.reserved = ReservedJobs(self.room.width)
+        self.numbers = AccountNumbers()
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -62,6 +61,7 @@ class JobFlow:
     def apply(self, fact: f.AnyFact, now: int) -> None:
         """Let `fact` have happened at `now`."""
         APPLY[type(fact)](self, fact, now)
+        self._serve_reservations(now)
         for number in self.room.overdue():
             self.effects.occupied.append(self.occupied(self.table.jobs[number]))
 
@@ -70,6 +70,11 @@ class JobFlow:
     def submitted(self, fact: f.JobSubmitted, now: int) -> None:
         for job in self.table.add(fact, now):
             self.accounts.submitted(job)
+            if job.reservation:
+                self.reserved.add(job)
+            if job.request.at:
+                self._own_slot_changed((), (job.own_slot(self.room.width(job.request)),), now)
+                self.effects.occupied.append(self.occupied(job))
             if job.request.held:
                 job.reasons.add("user")
             if job.request.not_before > now:
@@ -81,10 +86,10 @@ class JobFlow:
     def held(self, fact: f.JobHeld, now: int) -> None:
         job = self.table.jobs[fact.job]
         if job.phase == "queued":
-            assert job.entry is not None
             self.accounts.unqueued(job)
             job.enter("hold")
-            self._give(self.room.hold(job.entry, now), now)
+            if job.entry is not None:
+                self._give(self.room.hold(job.entry, now), now)
         self.effects.moved.add(job.number)
         job.reasons.add(fact.reason)
         self._queue_unless_held(job, now)
@@ -98,15 +103,7 @@ class JobFlow:
         self._queue_unless_held(job, now)
 
     def withdrawn(self, fact: f.JobWithdrawn, now: int) -> None:
-        job = self.table.jobs[fact.job]
-        job.kill_detail = fact.detail
-        if job.phase == "queued":
-            self.accounts.unqueued(job)
-        job.enter("withdraw")
-        entry, job.entry = job.entry, None
-        if entry is not None:
-            self._give(self.room.withdraw(entry, now), now)
-        self._over(job, now)
+        self._withdraw(self.table.jobs[fact.job], fact.detail, now)
 
     def time_passed(self, fact: f.PolicyWoken, now: int) -> None:
         due = [job for job in self.table if "time" in job.reasons and job.request.not_before <= now]
@@ -123,7 +120,8 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         job.enter("begun")
         job.begun_attempt = fact.attempt
-        if job.request.malleable and job.phase == "running":
+        self._say_limit(job)
+        if job.request.malleable and job.phase == "running" and not job.reservation:
             assert job.entry is not None
             self._give(self.room.let_change(job.entry, now), now)
         self._tell_dependents(job, now)
@@ -131,13 +129,16 @@ class JobFlow:
     def void(self, fact: f.AttemptVoid, now: int) -> None:
         """The next attempt is made on the same nodes: the policy has nothing to decide."""
         job = self.table.jobs[fact.job]
+        if job.reservation and job.phase == "starting" and job.until_s <= now:
+            job.enter("kill")
+            job.kill_detail = "its reservation is over"
         ending = job.phase == "ending"
         job.enter("void")
         if ending:
             self._vacate(job, now)
             self._over(job, now)
         else:
-            self._start(job)
+            self._start(job, now)
 
     def kill_asked(self, fact: f.KillAsked, now: int) -> None:
         self._kill(self.table.jobs[fact.job], fact.detail)
@@ -195,8 +196,23 @@ class JobFlow:
         self.effects.moved.update(job.number for job in self.table if job.phase == "queued")
 
     def claims_changed(self, fact: f.ClaimsChanged, now: int) -> None:
-        given, unplaced = self.room.claims_changed(fact.gone, fact.came, now)
+        turned_out = self.reserved.change(fact.gone, fact.came, now)
+        staying = self.reserved.stay(turned_out, fact.came, now)
+        guests = {
+            booking: [job.entry for job in jobs if job.entry is not None]
+            for booking, jobs in staying.items()
+        }
+        given, unplaced = self.room.claims_changed(fact.gone, fact.came, now, guests)
         self.effects.unplaced += unplaced
+        for booking, jobs in staying.items():
+            for job in jobs:
+                turned_out.remove(job)
+                self._stay_in(self.reserved.slots[booking], job)
+        for job in turned_out:
+            job.slot_end_s = now
+            self.effects.occupied.append(self.occupied(job))
+            if job.phase != "ending":
+                self._kill(job, "its reservation has these nodes no more")
         self._give(given, now)
 
     def drained(self, fact: f.NodesDrained, now: int) -> None:
@@ -241,15 +257,17 @@ class JobFlow:
             self._queue(job, now)
 
     def _queue(self, job: BatchJob, now: int) -> None:
+        """Let the job wait for nodes, of the machine or of its reservation."""
         entry = self._queued(job, now)
-        self._give(self.room.queue(entry, now), now)
+        if entry is not None:
+            self._give(self.room.queue(entry, now), now)
 
-    def _queued(self, job: BatchJob, now: int) -> Job:
-        """Let the job be queued, and return what the policy is to see of it."""
+    def _queued(self, job: BatchJob, now: int) -> Job | None:
+        """Let the job be queued, and return what the policy is to see of it; None in a reservation."""
         self.accounts.queued(job)
         job.enter("release")
         self.effects.moved.add(job.number)
-        if job.entry is None:
+        if job.entry is None and not job.reservation:
             job.entry = self._entry_of(job, now)
         return job.entry
 
@@ -258,24 +276,24 @@ class JobFlow:
         job.enter("requeue")
         job.failed_node = job.kill_detail = ""
         entry = self._take_nodes_back(job, now)
-        if self.accounts.may_queue(job, now):
-            given = self.room.run_again(entry, self._queued(job, now), now)
+        again = self._queued(job, now) if self.accounts.may_queue(job, now) else None
+        if again is not None:
+            given = self.room.run_again(entry, again, now)
         else:
             given = self.room.end(entry, now, by_itself=False)
+        if job.phase == "held":
             self._queue_unless_held(job, now)
+        if job.request.at:
+            self.effects.occupied.append(self.occupied(job))
         self._give(given, now)
         self._queue_what_limits_allow(now)
 
     def _entry_of(self, job: BatchJob, now: int) -> Job:
         terms, user, fair = self.terms, job.principal.user, self.terms.fair_share
-        entry = self.room.entry_of(
-            job,
-            terms.classes.get(job.request.priority or terms.default_class, 0),
-            self._users.setdefault(user, len(self._users) + 1),
-            now,
-        )
+        priority = terms.classes.get(job.request.priority or terms.default_class, 0)
+        entry = self.room.entry_of(job, priority, self.numbers.of_user(user), now)
         name = user if fair.by == "user" else job.request.project
-        entry.account = self._accounts.setdefault((fair.by, name), len(self._accounts) + 1)
+        entry.account = self.numbers.of_account(fair.by, name)
         entry.share = fair.shares.get(name, 1)
         return entry
 
@@ -298,13 +316,61 @@ class JobFlow:
                 job.started_s, job.limit_s = now, job.entry.until_s - now
                 job.take_nodes(nodes, now)
                 job.enter("start")
-                self._start(job)
+                self._start(job, now)
             self.effects.occupied.append(self.occupied(job))
 
-    def _start(self, job: BatchJob) -> None:
+    def _start(self, job: BatchJob, now: int) -> None:
         job.attempt += 1
+        job.asked_s = now
+        if job.reservation:
+            job.limit_s = job.until_s - now
         self.effects.actions.append(Start(job, job.attempt, job.nodes))
         self.effects.moved.add(job.number)
+
+    def _own_slot_changed(
+        self, gone: Collection[int], came: Collection[f.NodeClaim], now: int
+    ) -> None:
+        """A job whose start is fixed has its nodes booked, or does not need them any more."""
+        self.reserved.change(gone, came, now)
+        given, unplaced = self.room.claims_changed(gone, came, now, {})
+        assert not unplaced, "there was room when it was asked for"
+        self._give(given, now)
+
+    def _withdraw(self, job: BatchJob, detail: str, now: int) -> None:
+        job.kill_detail = detail
+        if job.phase == "queued":
+            self.accounts.unqueued(job)
+        job.enter("withdraw")
+        entry, job.entry = job.entry, None
+        if entry is not None:
+            self._give(self.room.withdraw(entry, now), now)
+        self._over(job, now)
+
+    def _serve_reservations(self, now: int) -> None:
+        """Start what has its turn in a reservation; withdraw what cannot have one any more."""
+        for job, why in self.reserved.hopeless(now):
+            self._withdraw(job, why, now)
+        for job, slot in self.reserved.ready(now):
+            entry = self._entry_of(job, now)
+            given = self.room.start_in(slot.booking, entry, now)
+            if given:
+                job.entry, job.slot, job.slot_end_s = entry, slot.booking, slot.end
+                job.until_s = slot_end_of(job.request, slot, now)
+                self._give(given, now)
+
+    def _stay_in(self, slot: f.NodeClaim, job: BatchJob) -> None:
+        """The job goes on in a slot of other times, perhaps."""
+        job.slot, job.slot_end_s = slot.booking, slot.end
+        job.until_s = slot_end_of(job.request, slot, job.started_s)
+        self._say_limit(job)
+
+    def _say_limit(self, job: BatchJob) -> None:
+        """Tell the shepherd of a job in a reservation if it has another time by now."""
+        if job.phase in ("running", "changing") and job.reservation:
+            limit_s = max(job.until_s - job.asked_s, 1)
+            if limit_s != job.limit_s:
+                job.limit_s = limit_s
+                self.effects.actions.append(Relimit(job, job.attempt, limit_s))
 
     def _kill(self, job: BatchJob, detail: str) -> None:
         job.enter("kill")
@@ -317,6 +383,7 @@ class JobFlow:
     def _vacate(self, job: BatchJob, now: int) -> None:
         """All processes of an attempt are gone: its nodes are free."""
         by_itself = job.ending is not None and job.ending.kind in ("exit", "limit")
+        by_itself = by_itself and not job.reservation
         entry = self._take_nodes_back(job, now)
         self._give(self.room.end(entry, now, by_itself=by_itself), now)
         self._queue_what_limits_allow(now)
@@ -329,7 +396,8 @@ class JobFlow:
             job.node_seconds = 0
         self.accounts.ended(job, job.node_seconds, now)
         priority = job.request.priority or self.terms.default_class
-        job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
+        if not job.request.reservation:
+            job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
         entry, job.entry = job.entry, None
         self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
         return entry
@@ -347,6 +415,11 @@ class JobFlow:
         job.over_s = now
         self.dependencies.drop(job)
         self.accounts.over(job)
+        if job.reservation:
+            self.reserved.drop(job)
+        if job.request.at:
+            self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
+            self._own_slot_changed((-job.number,), (), now)
         self.table.remember(job)
         self.effects.over.append(job)
         self.effects.moved.add(job.number)
@@ -360,10 +433,23 @@ class JobFlow:
             self._queue_unless_held(free, now)
 
     def occupied(self, job: BatchJob) -> Occupied:
-        """Return what a job has of the calendar: the larger of two sizes while it changes."""
+        """Return what a job has of the calendar: the larger of two sizes while it changes.
+
+        In its slot that is nothing, for the reservation stands there; unless that is its own.
+        """
         entry = job.entry
+        if job.request.at:
+            slot = job.own_slot(max(self.room.width(job.request), len(job.nodes)))
+            until_s = max(slot.end, entry.until_s if entry is not None else 0)
+            return Occupied(job.number, slot.nodes, slot.start, until_s)
         assert entry is not None
-        return Occupied(job.number, len(job.nodes), job.since_s, entry.until_s)
+        count = len(job.nodes)
+        if job.reservation:
+            begin_s = max(job.slot_end_s, job.since_s)
+            return Occupied(
+                job.number, count if entry.until_s > begin_s else 0, begin_s, entry.until_s
+            )
+        return Occupied(job.number, count, job.since_s, entry.until_s)
 
 
 APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kalends.batch.queue.facts import JobEnding, Reason
+from kalends.batch.queue.facts import JobEnding, NodeClaim, Reason
 from kalends.batch.queue.phases import ON_NODES, OVER, JobEvent, JobPhase, next_phase
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -25,6 +25,14 @@ class BatchJob:
     array: int = 0
     phase: JobPhase = "held"
     reasons: set[Reason] = field(default_factory=set)
+    slot: int = 0
+    """The booking in whose time and on whose nodes it runs, or ran."""
+    slot_end_s: int = 0
+    """Until then its nodes are the reservation's in the calendar."""
+    until_s: int = 0
+    """When the time of a job is over that has nodes of a reservation."""
+    asked_s: int = 0
+    """When its last attempt was asked for."""
     attempt: int = 0
     """The number of its last start; each has a shepherd and a record of its own."""
     entry: Job | None = None
@@ -63,6 +71,24 @@ class BatchJob:
         self.node_seconds += len(self.nodes) * (now - self.since_s)
         self.nodes, self.since_s = nodes, now
         self.last_nodes = nodes or self.last_nodes
+
+    @property
+    def reservation(self) -> str:
+        """In which it runs: its user's, or one of its own if its start is fixed; "" for none."""
+        own = f"job {self.number}" if self.request.at else ""
+        return self.request.reservation or own
+
+    def own_slot(self, nodes: int) -> NodeClaim:
+        """Return what is booked for a job whose start is fixed, and which takes so many nodes."""
+        at, user = self.request.at, self.principal.user
+        return NodeClaim(
+            -self.number,
+            at,
+            at + self.request.limit_on(self.request.nodes),
+            nodes,
+            self.reservation,
+            user,
+        )
 
     @property
     def over(self) -> bool:

@@ -6,7 +6,7 @@ numbers of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from msgspec import structs
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, unwatched
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import NEVER, Cluster
@@ -27,6 +27,9 @@ from kalends.scheduling.scheduler import Scheduler
 
 DEAREST_S: Final = 3600
 """A program that does not change when it is asked to is asked more and more rarely, up to this cost."""
+
+ABOVE_ALL: Final = 1 << 30
+"""The priority of jobs on nodes of their own reservations: no policy stops them for another."""
 
 
 class Given(NamedTuple):
@@ -58,17 +61,27 @@ class MachineRoom:
             else MappedCluster(machine, live=True)
         )
         self.nodes = machine.nodes
+        self._claims: dict[int, NodeClaim] = {}
         self._empty = machine_from(terms.machine)
         self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
 
     def entry_of(self, job: BatchJob, priority: int, user: int, now: int) -> Job:
-        """Return the job as policies see it."""
+        """Return the job as policies see it; one in a reservation only runs, and nobody is above it."""
         request = job.request
+        if request.reservation:
+            return Job(
+                job.number, now, request.nodes, 1,
+                priority=ABOVE_ALL, user=user, interactive=request.terminal, shape=request.shape,
+            )  # fmt: skip
         return Job(
             job.number, now, request.nodes, request.limit_on(request.nodes),
             priority=priority, user=user, interactive=request.terminal, shape=request.shape,
             molds=_molds_of(request),
         )  # fmt: skip
+
+    def width(self, request: JobRequest) -> int:
+        """Return how many nodes a job takes: more than it asks for where only whole units are given."""
+        return self._empty.granted(request.nodes, request.shape)
 
     def could_ever_run(self, request: JobRequest) -> bool:
         """Return whether the empty machine could be configured for a job, in each of its sizes."""
@@ -146,6 +159,13 @@ class MachineRoom:
         end = self.scheduler.end if by_itself else self.scheduler.break_off
         return _given(end(entry, now))
 
+    def start_in(self, booking: int, entry: Job, now: int) -> list[Given]:
+        """Start a job on nodes of a claim; nobody gets any if it cannot have them at present."""
+        try:
+            return _given(self.scheduler.start_in(str(booking), entry, now))
+        except Conflict:
+            return []
+
     def run_again(self, entry: Job, again: Job, now: int) -> list[Given]:
         """As `end`; the job waits again first, at its old place."""
         return _given(self.scheduler.run_again(entry, again, now))
@@ -212,25 +232,44 @@ class MachineRoom:
         return entry.partition.nodes if entry.partition is not None else ()
 
     def reservations(self) -> list[Reservation]:
-        """Return what nodes are kept free for: claims of the calendar, each with its booking for a name."""
-        return list(self.scheduler.cluster.reservations)
+        """Return what nodes are kept for, each with its booking for a name."""
+        return list(self.scheduler.cluster.made)
 
-    def claims(self) -> set[int]:
-        """Return the bookings of the calendar that nodes are kept free for."""
-        return {int(each.name) for each in self.reservations()}
+    def check_room(self, claim: NodeClaim, now: int) -> None:
+        """Raise `Conflict` where a claim that comes would find no room, and `InvalidInput` if it is over."""
+        self.scheduler.check_room(
+            Reservation(claim.start, claim.end, claim.nodes, str(claim.booking)), now
+        )
+
+    def claims(self) -> dict[int, NodeClaim]:
+        """Return the claims of the calendar that were told, and not over then, by their bookings."""
+        return {booking: each for booking, each in self._claims.items() if booking > 0}
+
+    def unplaced(self) -> set[int]:
+        """Return those of them that no nodes are kept free for."""
+        return self._claims.keys() - {int(each.name) for each in self.scheduler.cluster.made}
 
     def claims_changed(
-        self, gone: Collection[int], came: Collection[NodeClaim], now: int
+        self,
+        gone: Collection[int],
+        came: Collection[NodeClaim],
+        now: int,
+        guests: Mapping[int, Collection[Job]],
     ) -> tuple[list[Given], list[int]]:
         """Keep nodes free of jobs for the calendar's claims; one pass follows, whatever has changed.
 
-        Returns also the claims for which jobs beyond their time leave no room: they are not kept.
+        `guests` are running jobs that have nodes of a claim that comes. Returns also the claims for which
+        jobs beyond their time leave no room: they are not kept.
         """
+        kept = {booking: each for booking, each in self._claims.items() if booking not in gone}
+        kept.update((each.booking, each) for each in came)
+        self._claims = {booking: each for booking, each in kept.items() if each.end > now}
         reservations = [
             Reservation(each.start, each.end, each.nodes, str(each.booking)) for each in came
         ]
         names = [str(booking) for booking in gone]
-        touched, refused = self.scheduler.rearrange(names, reservations, now)
+        inside = {str(booking): jobs for booking, jobs in guests.items()}
+        touched, refused = self.scheduler.rearrange(names, reservations, now, inside)
         return _given(touched), list(map(int, refused))
 
     def drain(self, nodes: Collection[int], now: int) -> list[Given]:

@@ -94,7 +94,7 @@ class BatchQueue:
         known = table.submitted_before(principal.user, key, request)
         if known is not None:
             return known.first, known.number
-        self._check_submission(principal, request)
+        self._check_submission(principal, request, now)
         first = table.next_number
         self._record(f.JobSubmitted(first, key, principal, request), now)
         return first, len(request.indices) or 1
@@ -178,6 +178,8 @@ class BatchQueue:
         job = self.flow.table.jobs.get(number)
         if job is None or job.phase != "running" or job.entry is None:
             raise Conflict("it is changing, or it ends", where="want", remedy="ask again")
+        if job.reservation:
+            raise Conflict("its nodes are those of a reservation", where="want")
         if not job.request.malleable or nodes not in job.request.sizes:
             sizes = ", ".join(map(str, job.request.sizes)) or str(job.request.nodes)
             raise Conflict(f"its job is for {sizes} nodes", where="want")
@@ -251,8 +253,11 @@ class BatchQueue:
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
         times = [job.request.not_before for job in self.flow.table if "time" in job.reasons]
-        answer_s = self.flow.open_changes.due_s(self.flow.terms.change_s)
-        others = self.flow.room.wake_at(self.last_s), answer_s
+        others = (
+            self.flow.room.wake_at(self.last_s),
+            self.flow.open_changes.due_s(self.flow.terms.change_s),
+            self.flow.reserved.next_due_s(self.last_s),
+        )
         return min([*times, *(each for each in others if each is not None)], default=None)
 
     def take_effects(self) -> QueueEffects:
@@ -263,12 +268,14 @@ class BatchQueue:
         """After a restart: look up what may have been begun, and show the calendar what runs."""
         effects = self.flow.effects
         for job in self.flow.table:
+            if job.request.at and not job.on_nodes:
+                effects.occupied.append(self.flow.occupied(job))
             if job.on_nodes:
                 effects.actions.append(LookUp(job, job.attempt))
                 effects.occupied.append(self.flow.occupied(job))
             if job.phase == "changing":
                 effects.actions.append(self.flow.open_changes.told(job))
-            if job.on_nodes and job.change:
+            if job.on_nodes and (job.change or job.reservation):
                 effects.actions.append(Relimit(job, job.attempt, job.limit_s))
 
     def _record(self, fact: f.AnyFact, now: int) -> None:
@@ -296,7 +303,7 @@ class BatchQueue:
         job = self.flow.table.jobs.get(number)
         return job if job is not None and job.on_nodes and job.attempt == attempt else None
 
-    def _check_submission(self, principal: Principal, request: JobRequest) -> None:
+    def _check_submission(self, principal: Principal, request: JobRequest, now: int) -> None:
         flow = self.flow
         request.check(from_wire=True)
         count = len(request.indices) or 1
@@ -326,7 +333,25 @@ class BatchQueue:
                 where="shape" if request.shape else "nodes",
                 remedy="ask for fewer nodes, or another shape",
             )
+        if request.reservation:
+            flow.reserved.check(principal.user, request, max(now, self.last_s))
         flow.accounts.check(count, principal.user, request)
+        if request.at:
+            self._check_fixed_start(principal.user, request, max(now, self.last_s))
+
+    def _check_fixed_start(self, user: str, request: JobRequest, now: int) -> None:
+        flow = self.flow
+        if request.at < now:
+            raise InvalidInput("that time has passed", where="at", remedy="give a later start")
+        if not flow.accounts.leave_room_for(user, request, now):
+            raise LimitExceeded(
+                "its user's or project's limit is reached",
+                where="at",
+                remedy="submit it without a fixed start: it waits until there is room",
+            )
+        number, nodes = flow.table.next_number, flow.room.width(request)
+        end = request.at + request.limit_on(request.nodes)
+        flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes), now)
 
     def _checked(self, nodes: Collection[int]) -> tuple[int, ...]:
         numbers = tuple(sorted(set(nodes)))

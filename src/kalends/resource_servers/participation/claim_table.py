@@ -212,7 +212,7 @@ class ClaimTable:
         return freed
 
     def take_moved(self) -> set[Placed]:
-        """Return the bookings on `watched` resources that have come or gone since the last call."""
+        """Return the bookings on `watched` resources that came, went or were locked since the last call."""
         moved, self._moved = self._moved, set()
         return moved
 
@@ -271,6 +271,8 @@ class ClaimTable:
             booking = self.calendars[resource].change_state(booking_id, state, expires_ms)
             if state == "locked":
                 self._locked.append((resource, booking.start, booking.end))
+                if resource in self.watched:
+                    self._moved.add((resource, booking_id))
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 

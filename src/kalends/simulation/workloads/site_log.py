@@ -64,7 +64,7 @@ def mean_nodes(row: HistoryRow) -> int:
 
 def _measured(row: HistoryRow, began: int) -> Sequence[object]:
     """Return the fields of the format from the job's number to its status."""
-    asked = (row.nodes, row.limit_s, UNKNOWN)
+    asked = (row.nodes, row.limit_s or UNKNOWN, UNKNOWN)
     status = STATUS.get(row.end, int(row.end == "exit" and row.status == 0))
     before = (row.job, row.submitted - began)
     if not row.started:

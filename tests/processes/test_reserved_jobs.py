@@ -1,0 +1,131 @@
+"""Jobs in reservations that a broker has booked: real sites, real programs, whatever is killed when."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import kalends
+from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.jobs import LimitWarning
+
+from .facility import broker_text, write
+from .servers import Server, free_urls, until
+from .test_jobs import MACHINE, USER, Laboratory, laboratory
+
+__all__ = ["laboratory"]
+
+
+@contextlib.asynccontextmanager
+async def booking_with(laboratory: Laboratory, directory: Path) -> AsyncIterator[kalends.Client]:
+    """A broker before the laboratory, and its client."""
+    (url,) = free_urls(1)
+    text = broker_text(url, {"lab": laboratory.site.url})
+    broker = Server("broker", write(directory / "broker.toml", text), url)
+    await broker.start()
+    try:
+        async with kalends.connect(url, user=USER, zone="UTC") as booker:
+
+            async def offered() -> bool:
+                return bool((await booker.resources()).resources)
+
+            await until(offered, "the site is known", within_s=30)
+            yield booker
+    finally:
+        await broker.stop()
+
+
+async def test_jobs_run_in_their_reservation_and_end_with_it_while_the_site_is_dead(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(laboratory, tmp_path) as booker, laboratory.client() as client:
+        start = int(time.time()) + 6
+        booked = await booker.book(f"{MACHINE}:4", duration="8s", at=start)
+        whole = laboratory.job(
+            "trap 'echo warned >> marks' USR1; echo began >> marks;"
+            " while :; do sleep 0.1; done", nodes=2, limit_s=0, reservation=booked.id,
+            warning=LimitWarning(before_s=3, signal="USR1"),
+        )  # fmt: skip
+        number = (await client.submit(whole)).job.job
+        short = (await client.submit(laboratory.marking(0, limit_s=2, reservation=booked.id))).job
+        assert short.predicted is not None
+        assert short.predicted.latest == start
+        with pytest.raises(InvalidInput, match="4 nodes for 8s"):
+            await client.submit(laboratory.job("true", nodes=2, limit_s=9, reservation=booked.id))
+        async with laboratory.client("eve") as stranger:
+            with pytest.raises(NotFound, match="no reservation of yours"):
+                await stranger.submit(laboratory.job("true", reservation=booked.id, limit_s=1))
+        assert (await laboratory.over(client, short.job)).started >= start
+        await until(lambda: _marked(laboratory, "began"), "it has begun", within_s=30)
+        found = await booker.find(f"{MACHINE}:1", duration="1s")
+        assert found.candidates[0].start >= start + 8, "what the jobs have left is reserved still"
+    await laboratory.site.kill()
+    await until(lambda: _marked(laboratory, "warned"), "it was warned", within_s=30)
+    await laboratory.site.start()
+    async with laboratory.client() as client:
+        view = await laboratory.over(client, number)
+        assert (view.end, view.reservation) == ("limit", booked.id)
+        assert view.over >= start + 8
+        with pytest.raises(Conflict, match="over"):
+            await client.submit(laboratory.job("true", reservation=booked.id, limit_s=1))
+
+
+async def test_jobs_follow_a_reservation_that_is_moved_and_end_with_one_that_is_cancelled(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(laboratory, tmp_path) as booker, laboratory.client() as client:
+        start = int(time.time()) + 3_600
+        booked = await booker.book(f"{MACHINE}:2", duration="10m", at=start)
+        number = (
+            await client.submit(laboratory.job("sleep 60", limit_s=300, reservation=booked.id))
+        ).job.job
+        assert (await client.job(MACHINE, number)).phase == "queued"
+        moved = await booker.move(booked.id, int(time.time()) + 8)
+        longer = await booker.extend(moved.id, by="10m")
+        assert longer.id == booked.id
+
+        async def runs() -> bool:
+            return (await client.job(MACHINE, number)).phase == "running"
+
+        await until(runs, "it runs in the new time", within_s=60)
+        waiting = laboratory.job("true", nodes=2, limit_s=60, reservation=longer.id)
+        second = (await client.submit(waiting)).job.job
+        await booker.cancel(longer.id)
+        view = await laboratory.over(client, number)
+        assert (view.end, view.detail) == ("killed", "its reservation has these nodes no more")
+        view = await laboratory.over(client, second)
+        assert (view.phase, view.detail) == ("withdrawn", "its reservation was cancelled")
+
+
+async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_then(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(laboratory, tmp_path) as booker, laboratory.client() as client:
+        at = int(time.time()) + 600
+        far = (await client.submit(laboratory.job("true", nodes=3, limit_s=60, at=at))).job
+        assert (far.phase, far.at) == ("queued", at)
+        with pytest.raises(Conflict, match="2 nodes are not free then"):
+            await client.submit(laboratory.job("true", nodes=2, limit_s=60, at=at + 30))
+        found = await booker.find(f"{MACHINE}:2", duration="60s", at=at)
+        assert not found.candidates
+        booked = await booker.book(f"{MACHINE}:1", duration="60s", at=at)
+        with pytest.raises(Conflict, match="1 nodes are not free then"):
+            await client.submit(laboratory.job("true", limit_s=60, at=at))
+        await client.kill_job(MACHINE, far.job)
+        await booker.cancel(booked.id)
+        soon = int(time.time()) + 8
+        number = (await client.submit(laboratory.marking(0, nodes=4, limit_s=60, at=soon))).job.job
+        await laboratory.site.kill()
+        await laboratory.site.start()
+        with pytest.raises(Conflict, match="not free then"):
+            await client.submit(laboratory.job("true", limit_s=60, at=soon))
+        assert (await laboratory.over(client, number)).started >= soon
+        assert laboratory.marked()[f"begin {number}"] == 1
+
+
+async def _marked(laboratory: Laboratory, mark: str) -> bool:
+    return bool(laboratory.marked()[mark])
