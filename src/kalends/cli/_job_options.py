@@ -1,36 +1,19 @@
-"""Options of a job on the command line, and in the ``#KALENDS`` lines of a script."""
+"""Options of a job on the command line."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
 from kalends.cli._jobs import job_named
-from kalends.cli._settings import ServerCommand
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import After, Dependency, JobRequest, LimitWarning
-from kalends.core.limits import JOB_INDICES_MAX, JOB_SCRIPT_BYTES_MAX
+from kalends.core.limits import JOB_INDICES_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MARK = "#KALENDS"
-
-
-class JobCommand(ServerCommand):
-    """A command whose ``--script`` may bring options along; those on the command line win."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--script" in args[:-1] and "--" not in args[: args.index("--script")]:
-            text = read_script(args[args.index("--script") + 1])
-            args = [args[0], *directives(text), *args[1:]] if args[0][:1] != "-" else [
-                *directives(text), *args
-            ]  # fmt: skip
-        return super().parse_args(ctx, args)
 
 
 def job_options(function: F) -> F:
@@ -108,7 +91,7 @@ def job_from(
         error=options.get("error", ""),
         terminal=terminal,
         piped=piped,
-        indices=_indices(options.get("array", "")),
+        indices=indices_in(options.get("array", "")),
         after=tuple(_after(each, machine) for each in options["after"]),
         not_before=not_before,
         at=at,
@@ -121,44 +104,28 @@ def job_from(
     return job
 
 
-def read_script(path: str) -> str:
-    """Return the text of a job script; raises `InvalidInput`."""
-    try:
-        with Path(path).open("rb") as file:
-            found = file.read(JOB_SCRIPT_BYTES_MAX + 1)
-        if len(found) > JOB_SCRIPT_BYTES_MAX:
+def indices_in(text: str) -> tuple[int, ...]:
+    """Read ``1-10,20``; raises `InvalidInput` for anything else."""
+    found: list[int] = []
+    for part in text.split(",") if text else []:
+        first, _, last = part.partition("-")
+        first, last = first.strip(), last.strip() or first.strip()
+        if not all(
+            each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
+        ):
+            raise InvalidInput(f"{text!r} is not indices", where="--array", remedy="write 1-10,20")
+        if int(last) < int(first):
             raise InvalidInput(
-                f"{path} has more than {JOB_SCRIPT_BYTES_MAX} bytes",
-                where="--script",
-                remedy="keep it on the machine, and run it as a command",
+                f"{part.strip()!r} has its end before its begin",
+                where="--array",
+                remedy=f"write {last}-{first}",
             )
-        return found.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
-            where="--script",
-            remedy="name the file of a script",
-        ) from error
-
-
-def directives(script: str) -> list[str]:
-    """Return the options in the ``#KALENDS`` lines of a script, as they would stand on the command line.
-
-    They stand before the first line that is neither empty nor a comment. Raises `InvalidInput` for a line
-    whose quotes do not match.
-    """
-    found: list[str] = []
-    for number, line in enumerate(script.splitlines(), 1):
-        if line.startswith(f"{MARK} "):
-            try:
-                found += shlex.split(line.removeprefix(MARK), comments=True)
-            except ValueError as error:
-                raise InvalidInput(
-                    f"line {number} cannot be read: {error}", where=MARK, remedy="close the quotes"
-                ) from error
-        elif line.strip() and not line.startswith("#"):
-            break
-    return found
+        if int(last) - int(first) >= JOB_INDICES_MAX:
+            raise InvalidInput(
+                f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
+            )
+        found += range(int(first), int(last) + 1)
+    return tuple(found)
 
 
 def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
@@ -170,23 +137,6 @@ def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
             remedy=f"write 2{separator}4{separator}8" if separator == "," else "write 4x8",
         )
     return tuple(map(int, parts))
-
-
-def _indices(text: str) -> tuple[int, ...]:
-    found: list[int] = []
-    for part in text.split(",") if text else []:
-        first, _, last = part.partition("-")
-        first, last = first.strip(), last.strip() or first.strip()
-        if not all(
-            each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
-        ):
-            raise InvalidInput(f"{text!r} is not indices", where="--array", remedy="write 1-10,20")
-        if int(last) - int(first) >= JOB_INDICES_MAX:
-            raise InvalidInput(
-                f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
-            )
-        found += range(int(first), int(last) + 1)
-    return tuple(found)
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kalends.cli import _job_options, _job_start, _job_terminal, _jobs, _output
+from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _jobs, _output
 from kalends.cli._groups import EXIT_INTERRUPTED
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
@@ -23,7 +23,7 @@ LOOK_EVERY_S: Final = 0.1
 PROGRAM: Final = "kalends.cli.run.program"
 
 
-class RunCommand(_job_options.JobCommand):
+class RunCommand(_job_script.JobCommand):
     """What stands behind ``--`` is the program, also where no machine is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ def command(
         )
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
-    text = _job_options.read_script(script) if script else ""
+    text = _job_script.read_script(script) if script else ""
     at_site = _jobs.settings_at(settings, machine)
     with at_site.connect() as client:
         job = _job_options.job_from(

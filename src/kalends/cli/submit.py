@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from kalends.cli import _job_options, _jobs, _output
+from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._settings import Settings, pass_settings
 
 
 @click.command(
     "submit",
-    cls=_job_options.JobCommand,
+    cls=_job_script.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
         "kalends submit sdsc/sp2 --reservation 9e4c77 --script job.sh",
@@ -52,7 +52,7 @@ def command(
     """
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
-    text = _job_options.read_script(script) if script else ""
+    text = _job_script.read_script(script) if script else ""
     zone = settings.time_zone()
     with _jobs.settings_at(settings, machine).connect() as client:
         job = _job_options.job_from(

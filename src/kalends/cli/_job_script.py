@@ -1,0 +1,125 @@
+"""Job scripts: reading them, and the options in their ``#KALENDS`` lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kalends.cli._settings import ServerCommand
+from kalends.core.errors import InvalidInput
+from kalends.core.limits import JOB_SCRIPT_BYTES_MAX
+
+MARK: Final = "#KALENDS"
+OPTION: Final = "--script"
+
+NOT_OF_A_JOB: Final = frozenset(
+    {"script", "json", "key", "broker", "token", "token_file", "user", "group", "zone", "ca"}
+)
+
+
+class JobCommand(ServerCommand):
+    """A command whose ``--script`` may bring options along; those on the command line win."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        path = script_named(args)
+        if path is not None:
+            machine = 0 if args[0].startswith("-") else 1
+            args = [*args[:machine], *self._options_in(ctx, read_script(path)), *args[machine:]]
+        return super().parse_args(ctx, args)
+
+    def _options_in(self, ctx: click.Context, text: str) -> list[str]:
+        """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
+        found: list[str] = []
+        for number, words in directives(text):
+            where = f"{MARK}, line {number}"
+            try:
+                given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
+            except click.UsageError as error:
+                raise InvalidInput(
+                    error.format_message(), where=where, remedy="kalends submit -h lists them"
+                ) from error
+            if isinstance(given.get("machine"), str):
+                raise InvalidInput(
+                    f"{given['machine']!r} is no option",
+                    where=where,
+                    remedy="give the machine on the command line, and what is to run below",
+                )
+            for option in self.get_params(ctx):
+                if option.name in given and self._is_of_the_call(ctx, option):
+                    raise InvalidInput(
+                        f"{option.opts[-1]} is no option of a job",
+                        where=where,
+                        remedy="give it on the command line",
+                    )
+            found += words
+        return found
+
+    def _is_of_the_call(self, ctx: click.Context, option: click.Parameter) -> bool:
+        """Return whether an option is none of a job: no script says where it is sent, and as whom."""
+        helps = self.get_help_option_names(ctx)
+        return option.name in NOT_OF_A_JOB or not set(helps).isdisjoint(option.opts)
+
+
+def script_named(args: list[str]) -> str | None:
+    """Return the file that ``--script FILE`` or ``--script=FILE`` names, None without."""
+    own = args[: args.index("--")] if "--" in args else args
+    for number, word in enumerate(own):
+        if word == OPTION and number + 1 < len(own):
+            return own[number + 1]
+        if word.startswith(f"{OPTION}="):
+            return word.removeprefix(f"{OPTION}=")
+    return None
+
+
+def read_script(path: str) -> str:
+    """Return the text of a job script; raises `InvalidInput`."""
+    try:
+        with Path(path).open("rb") as file:
+            found = file.read(JOB_SCRIPT_BYTES_MAX + 1)
+        if len(found) > JOB_SCRIPT_BYTES_MAX:
+            raise InvalidInput(
+                f"{path} has more than {JOB_SCRIPT_BYTES_MAX} bytes",
+                where=OPTION,
+                remedy="keep it on the machine, and run it as a command",
+            )
+        return found.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
+            where=OPTION,
+            remedy="name the file of a script",
+        ) from error
+
+
+def directives(script: str) -> Iterator[tuple[int, list[str]]]:
+    """Provide the words in the ``#KALENDS`` lines of a script, with the numbers of the lines.
+
+    They stand before the first line that is neither empty nor a comment; a word that begins with ``#``
+    begins a comment. Raises `InvalidInput` for a line whose quotes do not match.
+    """
+    for number, line in enumerate(map(str.strip, script.split("\n")), 1):
+        if line.split(None, 1)[:1] == [MARK]:
+            yield number, _words(line.removeprefix(MARK), f"{MARK}, line {number}")
+        elif line and not line.startswith("#"):
+            return
+
+
+def _words(line: str, where: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if word.startswith("#"):
+                break
+            words.append(word)
+    except ValueError as error:
+        raise InvalidInput(
+            f"it cannot be read: {error}", where=where, remedy="close the quotes"
+        ) from error
+    return words

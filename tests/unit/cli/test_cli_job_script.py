@@ -1,0 +1,92 @@
+"""The ``#KALENDS`` lines of a job script are options of the command line, read or refused, never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from kalends.cli import _job_options, cli
+from kalends.cli.submit import command
+from kalends.core.errors import InvalidInput
+
+
+def options_of(path: Path, script: str, *words: str) -> dict[str, Any]:
+    """Return what is understood of a script and further words, as ``submit`` understands it."""
+    path.write_text(script)
+    return understood("lab/box", *words, "--script", str(path))
+
+
+def understood(*words: str) -> dict[str, Any]:
+    program = click.Context(cli, **cli.context_settings)
+    with command.make_context("submit", list(words), parent=program) as context:
+        return context.params
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "job.sh"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#KALENDS -n 4 --name run#3",
+        "#KALENDS\t-n 4 --name 'run#3'",
+        "  #KALENDS -n 4 --name=run#3   # four, for once",
+        "#KALENDS -n 4\r\n#KALENDS --name run#3\r",
+        "# a comment\n  # an indented one\n\n#KALENDS\n#KALENDS -n 4 --name run#3",
+    ],
+)
+def test_a_line_is_read_however_it_is_spaced(file: Path, line: str) -> None:
+    found = options_of(file, f"#!/bin/sh\n{line}\nexec true\n#KALENDS --name late\n")
+    assert (found["nodes"], found["name"]) == (4, "run#3")
+
+
+def test_the_command_line_wins(file: Path) -> None:
+    found = options_of(file, "#!/bin/sh\n#KALENDS -n 4 --for 1h\n", "-n", "2")
+    assert (found["nodes"], found["limit"]) == (2, "1h")
+
+
+def test_the_file_may_be_named_in_one_word(file: Path) -> None:
+    file.write_text("#!/bin/sh\n#KALENDS -n 4\n")
+    found = understood(f"--script={file}", "lab/box")
+    assert (found["nodes"], found["machine"]) == (4, "lab/box")
+
+
+def test_what_stands_behind_two_hyphens_is_the_programs_own(file: Path) -> None:
+    found = understood("lab/box", "--", "solve", "--script", str(file))
+    assert found["program"] == ("solve", "--script", str(file))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--nonsense", "--nonsense"),
+        ("-n", "'-n' requires an argument"),
+        ("--name 'open", "No closing quotation"),
+        ("lab/other", "'lab/other' is no option"),
+        ("-- echo", "'echo' is no option"),
+        ("--script other.sh", "--script is no option of a job"),
+        ("--help", "--help is no option of a job"),
+        ("--token stolen", "--token is no option of a job"),
+        ("--token-file stolen", "--token-file is no option of a job"),
+        ("--broker http://elsewhere", "--broker is no option of a job"),
+        ("--user eve", "--user is no option of a job"),
+    ],
+)
+def test_what_cannot_stand_in_a_script_is_refused_with_its_line(
+    file: Path, line: str, said: str
+) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        options_of(file, f"#!/bin/sh\n#KALENDS --for 1h\n#KALENDS {line}\n")
+    assert (raised.value.where, said in raised.value.detail) == ("#KALENDS, line 3", True)
+
+
+def test_an_array_that_runs_backwards_is_no_single_job() -> None:
+    assert _job_options.indices_in("1-3, 7") == (1, 2, 3, 7)
+    for text in ("5-1", "1-2,9-8"):
+        with pytest.raises(InvalidInput, match="end before its begin"):
+            _job_options.indices_in(text)
