@@ -136,6 +136,29 @@ async def test_a_program_that_cannot_be_started_says_why(
     assert sorted(os.listdir(room.home)) == ["link", "pipe"]
 
 
+@pytest.mark.parametrize(
+    ("named", "detail"),
+    [
+        ("bare", "there is no command bare in /usr/local/bin:/usr/bin:/bin"),
+        ("./bare", "cannot run ./bare: it is no program, and no script that begins with #!"),
+    ],
+)
+async def test_a_file_of_the_users_is_a_command_only_by_its_path_and_its_first_line(
+    room: JobRoom, named: str, detail: str
+) -> None:
+    (room.home / "bare").write_text("echo\n")
+    (room.home / "bare").chmod(0o755)
+    ended = await room.run(room.order("1.1", named))
+    assert (ended.kind, ended.detail) == ("not-started", detail)
+
+
+async def test_a_user_with_too_many_processes_is_told_so(room: JobRoom) -> None:
+    """The kernel counts them where the user changes, so where the service is root."""
+    ended = await room.run(room.order("1.1", "true", resources={"NPROC": 0}))
+    told = "cannot run true: its user has as many processes on this machine as are allowed"
+    assert (ended.kind, ended.detail) == (("not-started", told) if AS_ROOT else ("exit", ""))
+
+
 async def test_root_runs_nothing_for_nobody_in_particular(room: JobRoom) -> None:
     ended = await room.run(JobOrder("1.1", ("true",), directory="/"))
     assert ended.kind == ("not-started" if AS_ROOT else "exit")
@@ -242,7 +265,8 @@ async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: Job
 async def test_output_without_end_stops_at_the_greatest_file_allowed(room: JobRoom) -> None:
     order = room.shell("1.1", "exec yes", resources={"FSIZE": 100_000})
     ended = await room.run(order)
-    assert (ended.kind, ended.status, ended.detail) == ("exit", -25, "ended by SIGXFSZ")
+    said = "ended by SIGXFSZ: one of its files grew beyond 100000 bytes"
+    assert (ended.kind, ended.status, ended.detail) == ("exit", -25, said)
     assert (room.home / "out-1.1").stat().st_size == 100_000
 
 

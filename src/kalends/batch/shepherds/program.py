@@ -25,6 +25,14 @@ from kalends.batch.shepherds.order import JobOrder
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 STATUS_NOT_STARTED: Final = 127
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WHY: Final = {
+    errno.ELOOP: "it is a link, and links are not followed here",
+    errno.ENXIO: "nobody reads from that pipe",
+    errno.EAGAIN: "its user has as many processes on this machine as are allowed",
+    errno.ENOEXEC: "it is no program, and no script that begins with #!",
+    errno.E2BIG: "its arguments and environment are too long",
+}
+"""In the user's words, where the system's are none."""
 
 
 class Unable(Exception):
@@ -207,7 +215,7 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
     try:
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError:
-        if order.script or os.path.exists(argv[0]):
+        if order.script or ("/" in named and os.path.exists(named)):
             reason = f"what {named} names in its first line is not on this machine"
         else:
             reason = f"there is no command {named} in {environment['PATH']}"
@@ -236,11 +244,11 @@ def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, st
 
 
 def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "it is a link, and links are not followed here"
-    if isinstance(error, OSError) and error.errno == errno.ENXIO:
-        return "nobody reads from that pipe"
-    return getattr(error, "strerror", None) or str(error)
+    return (
+        _WHY.get(getattr(error, "errno", None) or 0)
+        or getattr(error, "strerror", None)
+        or str(error)
+    )
 
 
 def _report(wires: Wires, what: dict[str, object]) -> None:

@@ -253,6 +253,9 @@ class Shepherd:
             return self._countdown.kind, self._countdown.detail
         if self._cannot or not self._started:
             return facts.NOT_STARTED, self._cannot or "it ended before its program was started"
+        if -status == signal.SIGXFSZ and "FSIZE" in self._order.resources:
+            most = self._order.resources["FSIZE"]
+            return facts.EXIT, f"ended by SIGXFSZ: one of its files grew beyond {most} bytes"
         return facts.EXIT, f"ended by {_name_of(-status)}" if status < 0 else ""
 
     def _clear(self) -> None:
