@@ -6,6 +6,7 @@ import click
 
 from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.core.errors import KalendsError, Refusal
 
 
 @click.command(
@@ -21,13 +22,35 @@ def command(settings: Settings, jobs: tuple[str, ...]) -> None:
     A running job is asked to end, and ended with all of its processes some seconds later.
     """
     names = [_jobs.job_named(job) for job in jobs]
-    views = []
+    views, errors = [], {}
     for name in names:
-        with _jobs.settings_at(settings, name.machine).connect() as client:
-            views.append(client.kill_job(*name))
-    _output.answer(
-        settings,
-        "jobs",
-        views,
-        lambda: [f"{view.machine}/{view.job} {view.phase}" for view in views],
+        try:
+            with _jobs.settings_at(settings, name.machine).connect() as client:
+                views.append(client.kill_job(*name))
+        except KalendsError as error:
+            errors[name] = error
+    if not (errors and settings.json):
+        _output.answer(
+            settings,
+            "jobs",
+            views,
+            lambda: [f"{view.machine}/{view.job} {view.phase}" for view in views],
+        )
+    if errors:
+        raise _error_of(errors, len(names))
+
+
+def _error_of(errors: dict[_jobs.JobName, KalendsError], asked: int) -> KalendsError:
+    """Return one error of the first one's class that tells all of them; all other jobs are ended."""
+    first = next(iter(errors.values()))
+    if asked == 1:
+        return first
+    return type(first)(
+        f"{len(errors)} of {asked} jobs could not be ended, all others are",
+        remedy=first.remedy,
+        retry_after_s=first.retry_after_s,
+        refusals=tuple(
+            Refusal(where=f"{name.machine}/{name.number}", code=error.code, detail=error.detail)
+            for name, error in errors.items()
+        ),
     )
