@@ -147,7 +147,7 @@ def _reasons(queue: BatchQueue, job: BatchJob) -> list[str]:
     for reason in sorted(job.reasons):
         if reason == "dependency":
             for after, met in queue.flow.dependencies.unmet(job):
-                never = ", which never comes" if met == "never" else ""
+                never = ", which never comes: release it, or end it" if met == "never" else ""
                 said.append(f"waits until job {after.job} has {after.happened}{never}")
         elif reason == "time":
             earliest = format_time(job.request.not_before, "UTC")

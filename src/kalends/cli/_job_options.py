@@ -10,7 +10,7 @@ import click
 from kalends.cli._jobs import job_named
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.jobs import After, Dependency, JobRequest, LimitWarning
+from kalends.core.jobs import WARNING_SIGNALS, After, Dependency, JobRequest, LimitWarning
 from kalends.core.limits import JOB_INDICES_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -171,7 +171,11 @@ def _warning(text: str) -> LimitWarning | None:
     signal, at, before = text.partition("@")
     if not at:
         raise InvalidInput(f"{text!r} has no time", where="--warn", remedy="write USR1@60s")
-    return LimitWarning(
-        before_s=parse_duration(before, where="--warn"),
-        signal=signal.upper().removeprefix("SIG"),  # type: ignore[arg-type]  # checked with the job
-    )
+    name = signal.upper().removeprefix("SIG")
+    if name not in WARNING_SIGNALS:
+        raise InvalidInput(
+            f"{signal!r} is no signal that warns a program",
+            where="--warn",
+            remedy=f"send one of {', '.join(WARNING_SIGNALS)}",
+        )
+    return LimitWarning(before_s=parse_duration(before, where="--warn"), signal=name)  # type: ignore[arg-type]  # one of them

@@ -49,6 +49,10 @@ def command(
     """Sum up the node-seconds that your jobs used, by project."""
     with _jobs.settings_at(settings, machine).connect() as client:
         start_s, end_s = client.time_s(start), client.time_s(end)
+        if end_s < start_s:
+            raise InvalidInput(
+                f"{end} is before {start}", where="--to", remedy="let it end after it begins"
+            )
         if table is not None or log is not None:
             _export(client, machine, start_s, end_s, everyone, table, log)
             return

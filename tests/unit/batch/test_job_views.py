@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.views import load_of, view_of
 from kalends.contract.job_calls import PredictedStart
-from kalends.core.jobs import JobRequest
+from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
 
 NOW = 1_800_000_000
@@ -32,6 +34,19 @@ def test_a_job_whose_time_is_just_over_still_has_its_nodes() -> None:
     queue = queue_of_four()
     queue.submit(ANN, job(3, 60), "", NOW)
     assert [load_of(queue, now).free for now in (NOW, NOW + 60, NOW + 61)] == [1, 1, 1]
+
+
+def test_a_job_that_waits_for_what_never_comes_says_what_to_do() -> None:
+    queue = queue_of_four()
+    first, _ = queue.submit(ANN, structs.replace(job(1, 60), held=True), "key-1", NOW)
+    second, _ = queue.submit(
+        ANN, structs.replace(job(1, 60), after=(After(job=first),)), "key-2", NOW
+    )
+    waits = view_of(queue, queue.job(second), {}, NOW, whole=True).reasons
+    queue.cancel(first, "by ann", NOW)
+    never = view_of(queue, queue.job(second), {}, NOW, whole=True).reasons
+    assert waits == ("waits until job 1 has succeeded",)
+    assert never == ("waits until job 1 has succeeded, which never comes: release it, or end it",)
 
 
 def test_no_start_is_expected_in_the_past() -> None:

@@ -47,6 +47,8 @@ def test_one_limit_holds_on_each_size_and_several_belong_to_them() -> None:
         ("1h", {"sizes": "4,2"}, "sizes"),
         ("1h", {"malleable": True}, "malleable"),
         ("1h", {"sizes": "1,2", "change": "soon"}, "--change"),
+        ("1h", {"warn": "KILL@60s"}, "--warn"),
+        ("1h", {"warn": "USR1"}, "--warn"),
     ],
 )
 def test_sizes_and_limits_that_make_no_sense_are_refused_by_their_name(
