@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import sys
 import tempfile
@@ -233,6 +235,30 @@ async def test_what_cannot_be_run_says_why(laboratory: Laboratory) -> None:
     code, _, cried = await piped(laboratory, b"", "attach", f"{MACHINE}/1")
     assert code == 1
     assert b"it does not run" in cried
+
+
+async def test_a_log_says_why_it_is_empty_and_has_its_bytes_in_json_too(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        jobs = [
+            laboratory.job("printf 'a\\377b'"),
+            laboratory.job("", command=("no-such-program",)),
+            laboratory.job("true", held=True),
+        ]
+        for number, job in enumerate(jobs, 1):
+            assert (await client.submit(job)).job.job == number
+        for number in (1, 2):
+            await laboratory.over(client, number)
+    assert await piped(laboratory, b"", "log", f"{MACHINE}/1") == (0, b"a\xffb", b"")
+    _, said, _ = await piped(laboratory, b"", "--json", "log", f"{MACHINE}/1")
+    pieces = [json.loads(line)["data"] for line in said.splitlines()]
+    assert b"".join(base64.b64decode(piece["data"]) for piece in pieces) == b"a\xffb"
+    assert [piece["ended"] for piece in pieces] == [False, True]
+    _, said, cried = await piped(laboratory, b"", "log", f"{MACHINE}/2")
+    assert (said, b"not started: there is no command no-such-program" in cried) == (b"", True)
+    _, said, cried = await piped(laboratory, b"", "log", f"{MACHINE}/3")
+    assert (said, cried) == (b"", b"kalends: it is held, and has written nothing yet\n")
 
 
 async def test_a_pipe_that_nobody_reads_ends_the_job(laboratory: Laboratory) -> None:

@@ -7,9 +7,10 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _jobs
+from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.contract.job_calls import JobView
 
 
 @click.command(
@@ -22,7 +23,10 @@ from kalends.client.job_calls import FOLLOW_WAIT_MS
 @click.option("--error", is_flag=True, help="Print standard error, where it is kept apart.")
 @pass_settings
 def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
-    """Print what a job has written, byte by byte as it wrote it."""
+    """Print what a job has written, byte by byte as it wrote it.
+
+    With --json each piece is one line, its bytes in base 64.
+    """
     name = _jobs.job_named(job)
     stream: Literal["output", "error"] = "error" if error else "output"
     offset = 0
@@ -30,8 +34,22 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
             piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)
-            sys.stdout.buffer.write(piece.data)
-            sys.stdout.buffer.flush()
             offset = piece.offset + len(piece.data)
-            if not piece.data and (piece.ended or not follow):
-                return
+            last = not piece.data and (piece.ended or not follow)
+            if settings.json:
+                _output.print_json("output", piece, one_line=True)
+            else:
+                sys.stdout.buffer.write(piece.data)
+                sys.stdout.buffer.flush()
+            if last:
+                break
+        if offset == 0 and not settings.json:
+            _say_why_nothing(client.job(*name))
+
+
+def _say_why_nothing(view: JobView) -> None:
+    """Tell of a job that has not been begun; one that has may just have nothing to say."""
+    if view.end == "not-started":
+        _output.say(f"kalends: it was not started: {view.detail}", error=True)
+    elif not view.end and not view.started:
+        _output.say(f"kalends: it is {view.phase}, and has written nothing yet", error=True)
