@@ -53,6 +53,20 @@ async def test_a_server_may_die_before_any_of_its_calls(room: JobRoom) -> None:
     assert str(lives) in committed
 
 
+async def test_a_job_that_one_server_adopts_again_is_heard_of_to_its_end(room: JobRoom) -> None:
+    """A site begins anew from its store in the same process, when that has taken no writes."""
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    await room.launch(room.shell("1.1", "sleep 1000"))
+    await room.fact("1.1", Main)
+    for _ in range(2):
+        await room.launcher.adopt(["1.1"])
+    await room.launcher.kill("1.1", "enough", 0)
+    assert (await room.ended("1.1")).kind == "killed"
+    await room.run(room.shell("2.1", "true"))
+    assert faults == []
+
+
 async def test_a_running_job_is_adopted_and_its_whole_story_is_heard_again(room: JobRoom) -> None:
     await room.launch(room.shell("1.1", "until [ -e go ]; do sleep 0.02; done; exit 7"))
     main = await room.fact("1.1", Main)

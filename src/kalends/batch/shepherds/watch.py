@@ -95,7 +95,8 @@ class AttemptWatch:
         self._watched.setdefault(name, _Watched())
 
     def adopt(self, name: str, found: Conclusion) -> None:
-        """Watch an attempt of an earlier life, which stands as was `found`."""
+        """Watch an attempt of an earlier life, perhaps in this process, which stands as was `found`."""
+        self.forget(name)
         self._watched[name] = _Watched(forked_s=-BEGIN_S_MAX)
         self.look(name, found)
 
