@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import resource
 import signal
 import sys
 from collections import Counter
@@ -13,7 +15,7 @@ import pytest
 
 from kalends.batch.shepherds import linux, shepherd_line
 from kalends.batch.shepherds.conclusion import State
-from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.facts import Begun, Main, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.core.errors import Unavailable
 from tests import effort
@@ -88,6 +90,25 @@ async def test_a_limit_is_kept_while_no_server_is_there(room: JobRoom) -> None:
     await room.open()
     assert (await room.launcher.adopt(["1.1"]))["1.1"].state is State.ENDED
     assert (await room.ended("1.1")).kind == "limit"
+
+
+async def test_a_record_that_cannot_be_written_is_told_and_written_later(
+    room: JobRoom,
+) -> None:
+    failed: list[tuple[str, int | None]] = []
+    await room.launcher.close()
+    await room.open(failed=lambda name, error: failed.append((name, error.errno)))
+    await room.launcher.prepare(["1.1"])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # To the record this is a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        await room.launcher.adopt(["1.1"])
+        await room.until(lambda: bool(failed))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    await room.fact("1.1", Void)
+    assert failed == [("1.1", errno.EFBIG)]
 
 
 async def test_what_was_never_asked_for_is_void_after_a_restart(room: JobRoom) -> None:

@@ -45,7 +45,9 @@ class ShepherdRunner:
         logger: Logger,
     ) -> None:
         group = orders.rules.control_group
-        self.launcher = Launcher(directory, self._heard, groups=str(group or ""))
+        self.launcher = Launcher(
+            directory, self._heard, failed=self._not_written, groups=str(group or "")
+        )
         self._machine = machine
         self._orders = orders
         self._report = report
@@ -149,7 +151,7 @@ class ShepherdRunner:
         try:
             await doing
         except Unavailable as error:
-            self._logger.warning("shepherd_not_reached", machine=self._machine, detail=error.detail)
+            self._logger.warning("shepherd_not_reached", machine=self._machine, detail=str(error))
             return False
         except Conflict:
             pass  # It has ended meanwhile: its record says so.
@@ -183,6 +185,9 @@ class ShepherdRunner:
             )
         elif isinstance(fact, Wanted):
             self._take_wish(name, job, fact.ranks)
+
+    def _not_written(self, name: str, error: OSError) -> None:
+        self._logger.error("record_not_written", machine=self._machine, job=name, detail=str(error))
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)

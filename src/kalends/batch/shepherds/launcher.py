@@ -25,7 +25,7 @@ from kalends.batch.shepherds.order_check import check_name, check_order
 from kalends.batch.shepherds.output_file import OutputFile, open_output
 from kalends.batch.shepherds.record import create
 from kalends.batch.shepherds.shepherd_line import Attachment
-from kalends.batch.shepherds.watch import AttemptWatch, Heard
+from kalends.batch.shepherds.watch import AttemptWatch, Failed, Heard
 from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 LOOK_S: Final = 0.02
@@ -38,11 +38,19 @@ REASON_CHARACTERS_MAX: Final = 500
 class Launcher:
     """The attempts of one machine, below the folder `top`."""
 
-    def __init__(self, top: str, heard: Heard, *, groups: str = "", program: str = ZYGOTE) -> None:
+    def __init__(
+        self,
+        top: str,
+        heard: Heard,
+        *,
+        failed: Failed = lambda name, error: None,
+        groups: str = "",
+        program: str = ZYGOTE,
+    ) -> None:
         """`groups` is the control group below which each attempt gets its own; "": none has one."""
         self.folders = Folders(os.path.abspath(top))
         self._groups = groups
-        self._watch = AttemptWatch(self.folders, groups, heard)
+        self._watch = AttemptWatch(self.folders, groups, heard, failed)
         self._nursery = Nursery(
             self.folders, groups, self._watch.forked, self._watch.zygote_gone, program
         )

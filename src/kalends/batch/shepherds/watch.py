@@ -47,6 +47,9 @@ Heard = Callable[[str, Fact | Wanted], None]
 """Called with the name of an attempt and each fact of its record: in order, and once in the life of a server.
 What was heard in an earlier life is heard again after an adoption."""
 
+Failed = Callable[[str, OSError], None]
+"""Called with the name of an attempt whose record takes no line, once until it takes one."""
+
 
 @dataclass(slots=True)
 class _Watched:
@@ -59,15 +62,18 @@ class _Watched:
     """A descriptor that becomes readable when it ends."""
     busy: bool = False
     """It is being made void, or what is left of it is being ended."""
+    failed: bool = False
+    """That could not be written the last time."""
 
 
 class AttemptWatch:
     """Attempts by name, from when they were asked for until they are over."""
 
-    def __init__(self, folders: Folders, groups: str, heard: Heard) -> None:
+    def __init__(self, folders: Folders, groups: str, heard: Heard, failed: Failed) -> None:
         self._folders = folders
         self._groups = groups
         self._heard = heard
+        self._failed = failed
         self._watched: dict[str, _Watched] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._hints: socket.socket | None = None
@@ -160,7 +166,7 @@ class AttemptWatch:
     def _do(self, name: str, watched: _Watched, what: Callable[[str], None]) -> None:
         """Do `what` in a thread, unless something is being done already; then look again.
 
-        When the disk is full, the poll finds that it is still to be done.
+        When the disk is full, that is told, and the poll finds that it is still to be done.
         """
         if watched.busy:
             return
@@ -168,8 +174,12 @@ class AttemptWatch:
 
         async def do() -> None:
             try:
-                with contextlib.suppress(OSError):
-                    await asyncio.to_thread(what, name)
+                await asyncio.to_thread(what, name)
+                watched.failed = False
+            except OSError as error:
+                if not watched.failed:
+                    self._failed(name, error)
+                watched.failed = True
             finally:
                 watched.busy = False
             self.look(name)
