@@ -63,6 +63,7 @@ kalends submit lab/box $IN --reservation $BOOKED -n 3 -- true
 kalends submit lab/box $IN --reservation $BOOKED -n 2 --name stream -- sleep 600 | head -1
 kalends submit lab/box $IN --reservation $BOOKED --user bob -- true
 until kalends job lab/box/8 | grep -q 'running'; do sleep 0.1; done
+sleep 1.1  # reserved time counts in whole seconds
 kalends cancel $BOOKED | head -1
 until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
 kalends job lab/box/8 | grep over

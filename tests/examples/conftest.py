@@ -13,6 +13,9 @@ import pytest
 import kalends
 from kalends.demo.facility import USER, Facility, facility
 
+# A transcript that differs is shown line by line.
+pytest.register_assert_rewrite("transcripts")
+
 
 @pytest.fixture(scope="session")
 def everyones_facility(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
