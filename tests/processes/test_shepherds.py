@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 
+from kalends.batch.kept_output import KeptOutput
+from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, Main
 from kalends.batch.shepherds.order import JobOrder
 from kalends.core.errors import InvalidInput
@@ -291,6 +294,24 @@ async def test_a_forgotten_attempt_leaves_nothing_behind(room: JobRoom) -> None:
     await room.run(room.order("1.1", "echo", "kept"))
     await room.launcher.forget("1.1")
     assert list(room.top.glob("*/1.1")) == []
+
+
+async def test_old_output_of_jobs_that_are_over_is_dropped_and_no_other(room: JobRoom) -> None:
+    for name in ("1.1", "2.1", "3.1"):
+        await room.run(room.order(name, "echo", "kept"))
+    for name in ("1.1", "2.1"):
+        os.utime(room.launcher.folders.record(name), (1_000, 1_000))
+    now_s = [3_599]
+    kept = KeptOutput(
+        "lab/box", room.launcher, 3_600, lambda: now_s[0], lambda job: job != 2, structlog.get_logger()
+    )
+    assert await kept.look() == 0, "the time has not surely passed"
+    now_s[0] = 100_000
+    assert await kept.look() == 1
+    assert list(room.top.glob("*/1.1")) == []
+    assert room.launcher.look("2.1").state is State.ENDED, "its queue knows of no end"
+    assert room.launcher.look("3.1").state is State.ENDED, "it is young"
+    assert await kept.look() == 0
 
 
 async def test_the_first_line_of_a_record_is_there_before_the_program(room: JobRoom) -> None:

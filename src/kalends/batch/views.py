@@ -122,6 +122,7 @@ def load_of(queue: BatchQueue, now: int) -> MachineLoad:
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
         put_aside=queue.fault,
+        configured_policy=queue.flow.configured.policy,
     )
 
 

@@ -118,7 +118,12 @@ def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
         for load in machines
         if load.put_aside
     ]
-    return aside + _output.rows(
+    switched = [
+        f"{load.machine}: an operator has switched from {load.configured_policy} to {load.policy}"
+        for load in machines
+        if load.configured_policy not in ("", load.policy) and not load.put_aside
+    ]
+    return aside + switched + _output.rows(
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (

@@ -136,7 +136,8 @@ class ListJobs(Body, frozen=True, kw_only=True):
 class MachineLoad(Answer, frozen=True, kw_only=True):
     """A machine at a glance; `nodes` are all that it has, `out` those out of service: `out_numbers`.
 
-    `policy` decides. `put_aside` says what the owner's own one has done wrong, if it was put aside.
+    `policy` decides; `configured_policy` is that of the owner's configuration, from which an operator may
+    have switched. `put_aside` says what the owner's own one has done wrong, if it was put aside.
     """
 
     machine: str
@@ -150,6 +151,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     running: int
     out_numbers: tuple[int, ...] = ()
     put_aside: str = ""
+    configured_policy: str = ""
 
 
 class Jobs(Answer, frozen=True, kw_only=True):

@@ -12,16 +12,19 @@ from typing import Final, TypeVar
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.forecast import Forecaster
 from kalends.batch.job_watch import JobWatch
+from kalends.batch.kept_output import KeptOutput
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
+from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.terms import terms_of
 from kalends.contract import job_calls
-from kalends.core.errors import Conflict, InvalidInput, NotAllowed, Unavailable
+from kalends.core.durations import format_duration
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.job_ledger import JobLedger
@@ -77,16 +80,32 @@ class SiteMachines:
             for name, rules in self._rules.items()
         }
 
+        self._kept = [
+            KeptOutput(
+                name,
+                self._runners[name].launcher,
+                rules.keep_output_s,
+                self._sure_s,
+                partial(self._is_over, name),
+                logger,
+            )
+            for name, rules in self._rules.items()
+        ]
+
     # Life
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
         for runner in self._runners.values():
             await runner.start()
+        for kept in self._kept:
+            kept.start()
 
     async def close(self) -> None:
         """What runs goes on."""
         self.end_life()
+        for kept in self._kept:
+            await kept.close()
         await self._forecaster.close()
         for runner in self._runners.values():
             await runner.close()
@@ -239,13 +258,43 @@ class SiteMachines:
                     raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
                 user, request, index, attempt = past.user, past.request, past.index, past.attempt
             path = named_path(_stream_path(request, stream), number, index, user)
+            launcher = self._runners[machine].launcher
+            if (
+                job is None
+                and attempt
+                and launcher.look(f"{number}.{attempt}").state is State.ABSENT
+            ):
+                raise self._not_kept(machine, number, path)
             data = await asyncio.to_thread(
-                output_piece, self._runners[machine].launcher, f"{number}.{attempt}", path, offset,
+                output_piece, launcher, f"{number}.{attempt}", path, offset,
                 job_calls.OUTPUT_BYTES_MAX,
             )  # fmt: skip
             if data or job is None or clock() >= deadline_s:
                 return job_calls.JobOutput(data=data, offset=offset, ended=job is None and not data)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _not_kept(self, machine: str, number: int, path: str) -> NotFound:
+        kept = format_duration(self._rules[machine].keep_output_s)
+        return NotFound(
+            f"what job {machine}/{number} has written is not kept any more: it is for {kept}",
+            where="job",
+            remedy=f"read {path} yourself"
+            if path
+            else "have jobs write to files of yours: --output",
+        )
+
+    def _sure_s(self) -> int:
+        """Return the time that has surely passed, as far as is known now."""
+        if self._service is None:
+            return 0
+        return self._engine().participant.retention.sure_time.sure_s
+
+    def _is_over(self, machine: str, number: int) -> bool:
+        """Whether the queue knows the job, and its end."""
+        if self._service is None:
+            return False
+        table = self.queues[machine].flow.table
+        return number < table.next_number and number not in table.jobs
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         return await self._runners[machine].launcher.attach(attempt)

@@ -96,6 +96,12 @@ class TermsSet(Fact, frozen=True):
     terms: Terms
 
 
+class PolicySwitched(Fact, frozen=True):
+    """An operator lets another policy decide than the owner's terms name, until these change."""
+
+    policy: str
+
+
 class JobSubmitted(Fact, frozen=True):
     """Jobs `first` and the following, one for each index, or one alone."""
 
@@ -242,6 +248,7 @@ class ByOwnPolicy(Fact, frozen=True):
 
 AnyFact = (
     TermsSet
+    | PolicySwitched
     | JobSubmitted
     | JobHeld
     | JobReleased

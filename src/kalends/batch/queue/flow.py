@@ -44,6 +44,8 @@ class JobFlow:
         watch: Watch = unwatched,
     ) -> None:
         self.terms = terms
+        self.configured = terms
+        """As the owner has set them; `terms` may have a policy that an operator has switched to."""
         self.effects = QueueEffects()
         self.table = JobTable()
         self.dependencies = Dependencies(self.table)
@@ -184,8 +186,15 @@ class JobFlow:
     # The machine
 
     def terms_set(self, fact: f.TermsSet, now: int) -> None:
-        self.terms = self.accounts.terms = fact.terms
-        self._give(self.room.switch(fact.terms, now), now)
+        self.configured = fact.terms
+        self._follow(fact.terms, now)
+
+    def policy_switched(self, fact: f.PolicySwitched, now: int) -> None:
+        self._follow(msgspec.structs.replace(self.terms, policy=fact.policy), now)
+
+    def _follow(self, terms: f.Terms, now: int) -> None:
+        self.terms = self.accounts.terms = terms
+        self._give(self.room.switch(terms, now), now)
         self._queue_what_limits_allow(now)
 
     def policy_put_back(self, fact: f.PolicyPutBack, now: int) -> None:
@@ -454,6 +463,7 @@ class JobFlow:
 
 APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.TermsSet: JobFlow.terms_set,
+    f.PolicySwitched: JobFlow.policy_switched,
     f.JobSubmitted: JobFlow.submitted,
     f.JobHeld: JobFlow.held,
     f.JobReleased: JobFlow.released,

@@ -63,7 +63,7 @@ class BatchQueue:
             raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
         self.flow = JobFlow(first.fact.terms, scheduler_type, watch)
         self.follow((first, *stored))
-        if terms is not None and self.flow.terms != terms:
+        if terms is not None and self.flow.configured != terms:
             self._record(f.TermsSet(terms), now)
 
     def follow(self, entries: Iterable[f.JournalEntry]) -> None:
@@ -217,16 +217,15 @@ class BatchQueue:
         self._record(f.TermsSet(terms), now)
 
     def set_policy(self, policy: str, now: int) -> None:
-        """Let another policy decide from now on. Raises `InvalidInput` as `set_terms` does.
+        """Let another policy decide, until the owner sets other terms. Raises as `set_terms` does.
 
         One that was put aside decides again.
         """
-        terms = structs.replace(self.flow.terms, policy=policy)
-        if policy == self.flow.terms.policy and self.fault:
-            self.flow.room.check_switch(terms)
+        self.flow.room.check_switch(structs.replace(self.flow.terms, policy=policy))
+        if policy != self.flow.terms.policy:
+            self._record(f.PolicySwitched(policy), now)
+        elif self.fault:
             self._record(f.PolicyPutBack(), now)
-        else:
-            self.set_terms(terms, now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
         """Make the plan anew; return the jobs that were promised another start: before, and now.

@@ -18,7 +18,7 @@ from typing import Any, Final
 from kalends.batch.shepherds import conclusion, shepherd_line
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.control_group import usable
-from kalends.batch.shepherds.folders import Folders
+from kalends.batch.shepherds.folders import Folders, is_name
 from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
@@ -224,6 +224,19 @@ class Launcher:
         if main is None:
             raise NotFound("nothing has been written yet", where=f"job {name}")
         return open_output(path or self.folders.kept(name), main)
+
+    def unchanged_since(self, before_s: float) -> list[str]:
+        """Return the attempts whose records were last written before `before_s` (UTC); raises `OSError`."""
+        found = []
+        with os.scandir(self.folders.jobs) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if (
+                        is_name(entry.name)
+                        and entry.stat(follow_symlinks=False).st_mtime < before_s
+                    ):
+                        found.append(entry.name)
+        return found
 
     async def forget(self, name: str) -> None:
         """Remove the record and the kept output of an attempt that is over."""

@@ -17,7 +17,10 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 @click.argument("policy")
 @pass_settings
 def command(settings: Settings, machine: str, policy: str) -> None:
-    """Switch the policy of a machine; its jobs keep their order."""
+    """Switch the policy of a machine; its jobs keep their order.
+
+    This lasts until you switch again, or change what the configuration says of the machine.
+    """
     with _jobs.settings_at(settings, machine).connect() as client:
         load = client.set_policy(machine, policy)
     _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Kill, LookUp, Start
@@ -352,6 +353,18 @@ def test_the_policy_is_switched_and_no_job_loses_its_place_or_its_nodes() -> Non
         room.queue.set_policy("magic", room.now)
     room.end(first)
     assert room.starts() == [second]
+
+
+def test_a_switched_policy_outlives_a_restart_until_the_owner_sets_other_terms() -> None:
+    room = Room(policy="fcfs")
+    room.queue.set_policy("easy", room.now)
+    room.settle()
+    again = BatchQueue("lab/box", room.terms, room.now, room.stored)
+    assert (again.flow.terms.policy, again.flow.configured.policy) == ("easy", "fcfs")
+    assert not again.take_effects().entries
+    others = structs.replace(room.terms, attempts_max=2)
+    owner = BatchQueue("lab/box", others, room.now, room.stored)
+    assert owner.flow.terms == owner.flow.configured == others
 
 
 def test_the_stored_facts_make_the_same_queue_and_what_may_run_is_looked_up() -> None:
