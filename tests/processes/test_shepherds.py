@@ -303,7 +303,12 @@ async def test_old_output_of_jobs_that_are_over_is_dropped_and_no_other(room: Jo
         os.utime(room.launcher.folders.record(name), (1_000, 1_000))
     now_s = [3_599]
     kept = KeptOutput(
-        "lab/box", room.launcher, 3_600, lambda: now_s[0], lambda job: job != 2, structlog.get_logger()
+        "lab/box",
+        room.launcher,
+        3_600,
+        lambda: now_s[0],
+        lambda job: job != 2,
+        structlog.get_logger(),
     )
     assert await kept.look() == 0, "the time has not surely passed"
     now_s[0] = 100_000

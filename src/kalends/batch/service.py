@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
+from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
@@ -48,6 +49,9 @@ class SiteLedger(Protocol):
 
     def job_over(self, machine: str, number: int) -> None:
         """Free what a job had."""
+
+    def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
+        """Keep these nodes (start, end, how many) from new claims, and no others."""
 
     def bookings(self, machine: str) -> Iterable[int]:
         """Return all claims of others on a machine."""
@@ -100,6 +104,10 @@ class QueueService:
         }
         for name, known in reserved.items():
             self._reserved[name].restore(known)
+        self._planned: dict[str, tuple[tuple[int, int, int], ...]] = dict.fromkeys(queues, ())
+        """What the calendar knows of the plan of each queue."""
+        self._foreseen: dict[str, Mapping[int, int]] = {name: {} for name in queues}
+        """Starts of waiting jobs, as they were last foreseen."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -215,12 +223,25 @@ class QueueService:
             self._ledger.store_jobs(operations, partial(self._durable, queue.name, actions))
         for occupied in effects.occupied:
             self._book(queue, occupied)
+        self._show_plan(queue)
         if effects.moved:
             self._tell(queue.name, effects.moved)
         if effects.over and self._unplaced[queue.name]:
             again, self._unplaced[queue.name] = self._unplaced[queue.name], set()
             self._claims_moved(queue.name, again, again)
         self._keep_time()
+
+    def foreseen(self, machine: str, starts: Mapping[int, int]) -> None:
+        """Take the starts of the jobs that wait, by their numbers, as they are foreseen now."""
+        self._foreseen[machine] = starts
+        self._show_plan(self.queues[machine])
+
+    def _show_plan(self, queue: BatchQueue) -> None:
+        """Keep from new claims what the owner does not let them delay."""
+        pieces = planned_pieces(queue, self._foreseen[queue.name])
+        if pieces != self._planned[queue.name]:
+            self._planned[queue.name] = pieces
+            self._ledger.jobs_planned(queue.name, pieces)
 
     def _tell_fault(self, queue: BatchQueue) -> None:
         if queue.fault == self._faults[queue.name]:

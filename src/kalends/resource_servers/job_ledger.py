@@ -33,6 +33,10 @@ class JobLedger:
     def job_over(self, machine: str, number: int) -> None:
         self._engine.apply(lambda site, now: site.job_over(machine, number, now))
 
+    def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
+        planned = tuple((machine, start, end, nodes) for start, end, nodes in pieces)
+        self._engine.apply(lambda site, now: site.jobs_planned(machine, planned, now))
+
     def bookings(self, machine: str) -> Iterable[int]:
         return [each.id for each in self._engine.participant.jobs.claims(machine)]
 

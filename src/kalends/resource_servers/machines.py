@@ -39,6 +39,10 @@ from kalends.stores.sqlite.journal import SiteStore
 
 T = TypeVar("T")
 
+FORESEE_EVERY_S: Final = 1.0
+FORESEE_S_MAX: Final = 600.0
+"""Where no job may be delayed, starts are foreseen anew so soon after each change of the queue."""
+
 LOOK_EVERY_S: Final = 0.2
 """How often a job's output is looked at for somebody who waits for more."""
 
@@ -65,6 +69,7 @@ class SiteMachines:
         self._watch = JobWatch()
         self.watched = self._watch.of
         self._service: QueueService | None = None
+        self._foreseeing: list[asyncio.Task[None]] = []
         self._reserved: dict[str, list[ReservedTime]] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
@@ -145,10 +150,18 @@ class SiteMachines:
         )
         engine.follow = self._service.claims_moved
         self._service.begin()
+        self._foreseeing = [
+            asyncio.create_task(self._foresee(name, self._service))
+            for name, terms in self.terms.items()
+            if terms.may_delay == "none"
+        ]
 
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""
         service, self._service = self._service, None
+        for task in self._foreseeing:
+            task.cancel()
+        self._foreseeing = []
         if service is not None:
             service.close()
 
@@ -239,6 +252,19 @@ class SiteMachines:
         if question == "starts" and not queue.flow.room.scheduler.waiting:
             return Foreseen()
         return await self._forecaster.foreseen(question, machine, queue.number, wait_s)
+
+    async def _foresee(self, machine: str, service: QueueService) -> None:
+        """Tell a queue's service, again and again, when its jobs will start: none may be delayed."""
+        known = 0
+        while True:
+            await asyncio.sleep(FORESEE_EVERY_S)
+            if service.queues[machine].number != known:
+                foreseen = await self.foreseen("starts", machine, FORESEE_S_MAX)
+                if foreseen.known != known:
+                    known = foreseen.known
+                    service.foreseen(
+                        machine, {job: each.latest for job, each in foreseen.starts.items()}
+                    )
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

@@ -318,6 +318,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
+    may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
+    """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
     """What jobs have written is kept for so long after their end, where their users named no file."""
     control_group: Path | None = None

@@ -84,6 +84,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Credits for a node-hour that is reserved, used or not."""
     change_s: int = 60
     """So long a program has to answer when it is asked to change its size; then that is taken back."""
+    may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
+    """Which waiting jobs a new reservation may delay: "waiting-room" are those without a promised start."""
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 

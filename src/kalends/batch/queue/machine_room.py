@@ -133,12 +133,15 @@ class MachineRoom:
 
     def promises(self) -> dict[int, int]:
         """Return the starts that the policy has promised waiting jobs, by their numbers."""
-        policy = self.scheduler.policy
-        promised = getattr(policy, "promised", None)
+        return {job.id: start_s for job, start_s in self.planned()}
+
+    def planned(self) -> list[tuple[Job, int]]:
+        """Return the jobs that the policy has promised a start, with that."""
+        promised = getattr(self.scheduler.policy, "promised", None)
         if promised is None:
-            return {}
-        starts = {job.id: promised(job) for job in policy.waiting()}
-        return {number: start_s for number, start_s in starts.items() if start_s < NEVER}
+            return []
+        starts = ((job, promised(job)) for job in self.scheduler.policy.waiting())
+        return [(job, start_s) for job, start_s in starts if start_s < NEVER]
 
     def queue(self, entry: Job, now: int) -> list[Given]:
         """Let a job wait for nodes; one that was held gets its old place."""

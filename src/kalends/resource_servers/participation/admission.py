@@ -174,7 +174,7 @@ class Admission:
 
     def kept_from(self, stake: Stake) -> str:
         """Return a resource where requests before `stake` need its room, or ""."""
-        if not any(self.room.earmarks):
+        if not any(self.room.kept):
             return ""
         order = (
             self.in_line.order(stake.rid)
@@ -194,10 +194,11 @@ class Admission:
         return tuple(structs.replace(each, code=RefusalCode.HELD) for each in refusals)
 
     def _held(self, needs: Sequence[Piece]) -> bool:
-        """Whether `needs` fit next to what is locked: the rest may come free."""
+        """Whether `needs` fit next to what is locked, and planned: the rest may come free."""
         return all(
             self.book.calendars[resource].info.capacity
             - self.book.locked_units(resource, start, end)
+            - self.room.planned.units(resource, start, end)
             >= units
             for resource, start, end, units in needs
         )

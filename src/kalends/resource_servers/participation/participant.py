@@ -45,10 +45,12 @@ from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.job_bookings import JobBookings, RunningJob
+from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.planned_room import PlannedRoom
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import (
@@ -151,7 +153,7 @@ class Participant:
         self.jobs = JobBookings(book, numbers.new)
 
         line, offers = WaitQueue(), Earmarks()
-        room = self.room = self.room_type(book.calendars, (line.earmarks, offers))
+        room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
             numbers, limits,
@@ -350,6 +352,11 @@ class Participant:
         self.jobs.vacate(resource, number)
         self._settle(now)
 
+    def jobs_planned(self, resource: str, pieces: tuple[Piece, ...], now: Moment) -> None:
+        """A queue has planned `pieces` for jobs that no new claim may delay, and nothing else."""
+        self.book.note_freed(self.room.planned.plan(resource, pieces))
+        self._settle(now)
+
     # Calls of the owner
 
     def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
@@ -379,7 +386,7 @@ class Participant:
     def show(self, source: str, query: m.Query, now: Moment) -> None:
         """Answer a Query."""
         view = look(
-            self.book, query, self.here.epoch, now.wall_s, self.room.earmarks, self.lists.listed,
+            self.book, query, self.here.epoch, now.wall_s, self.room, self.lists.listed,
             self.registers.of(source),
         )  # fmt: skip
         self.outbox.send(source, view)

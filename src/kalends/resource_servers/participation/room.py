@@ -20,6 +20,7 @@ from kalends.core.scripts import Ask
 from kalends.resource_servers.participation.claim_sets import Claim
 from kalends.resource_servers.participation.earmarks import Earmarks, Order
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.planned_room import PlannedRoom
 
 
 @dataclass(eq=False)
@@ -28,6 +29,12 @@ class FreeRoom:
 
     calendars: Mapping[str, ResourceCalendar]
     earmarks: Sequence[Earmarks]
+    planned: PlannedRoom
+
+    @property
+    def kept(self) -> Sequence[Earmarks | PlannedRoom]:
+        """Everything that keeps room from somebody."""
+        return (*self.earmarks, self.planned)
 
     def order_of(
         self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
@@ -75,7 +82,7 @@ class FreeRoom:
         """Return start, end and units of all that is kept there for those before `order`."""
         return [
             (start, end, units)
-            for each in self.earmarks
+            for each in self.kept
             for _, start, end, units in each.before(order, resource)
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -13,7 +13,8 @@ from kalends.contract.messages import FreeSteps, Query, View, Want
 from kalends.core import limits
 from kalends.core.resources import Slot
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.earmarks import LAST, Earmarks
+from kalends.resource_servers.participation.earmarks import LAST
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.waiting_list import WaitingList
 
 
@@ -22,18 +23,18 @@ def look(
     query: Query,
     epoch: int,
     wall_s: int,
-    earmarks: Sequence[Earmarks],
+    room: FreeRoom,
     listed: WaitingList,
     register: str = "",
 ) -> View:
     """The view of every want of `query`; one that is not visible is as one that does not exist.
 
-    What `earmarks` keep for those before the asker is not free; `listed` wait for something to come free.
+    What `room` keeps for those before the asker is not free; `listed` wait for something to come free.
     With a `register`, whose broker asks, whose a slot is, is told of its own only.
     """
     with _without(book, query.replaces, query.principal.user, register):
         views = tuple(
-            _look_at(book, query, want, wall_s, earmarks, listed, register) for want in query.wants
+            _look_at(book, query, want, wall_s, room, listed, register) for want in query.wants
         )
     return View(query_id=query.query_id, epoch=epoch, views=views)
 
@@ -43,7 +44,7 @@ def _look_at(
     query: Query,
     want: Want,
     wall_s: int,
-    earmarks: Sequence[Earmarks],
+    room: FreeRoom,
     listed: WaitingList,
     register: str,
 ) -> FreeSteps:
@@ -56,7 +57,7 @@ def _look_at(
         return FreeSteps(resource=want.resource, until=want.end, refusal=too_long)
     steps, until = calendar.free_steps(
         query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
-        _changes(calendar, query, want, earmarks),
+        _changes(calendar, query, want, room),
     )  # fmt: skip
     slots = (
         calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
@@ -64,7 +65,7 @@ def _look_at(
         else []
     )
     usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
-    held = query.counting == "all" and _is_held(book, want, earmarks)
+    held = query.counting == "all" and _is_held(book, want, room)
     waiting = listed.hoped_for(want.resource, want.start, want.end) if query.detail else ()
     return FreeSteps(
         resource=want.resource, until=until, steps=usable, held=held,
@@ -81,8 +82,8 @@ def _told(book: ClaimTable, slot: Slot, register: str) -> Slot:
     return structs.replace(slot, holder="", reservation="")
 
 
-def _is_held(book: ClaimTable, want: Want, earmarks: Sequence[Earmarks]) -> bool:
-    if any(next(each.before(LAST, want.resource), None) for each in earmarks):
+def _is_held(book: ClaimTable, want: Want, room: FreeRoom) -> bool:
+    if any(next(each.before(LAST, want.resource), None) for each in room.earmarks):
         return True
     totals = book.totals()
     if not (totals["held"] or totals["prepared"]):
@@ -91,16 +92,14 @@ def _is_held(book: ClaimTable, want: Want, earmarks: Sequence[Earmarks]) -> bool
     return any(booking.state != "locked" for booking in listed)
 
 
-def _changes(
-    calendar: ResourceCalendar, query: Query, want: Want, earmarks: Sequence[Earmarks]
-) -> list[Change]:
+def _changes(calendar: ResourceCalendar, query: Query, want: Want, room: FreeRoom) -> list[Change]:
     """What counts as taken less (for `counting`), and more (kept for others), than what is booked."""
     if query.counting == "all":
         head_start_ms = calendar.head_start_ms(query.principal)
         order = (query.stamp - head_start_ms, "") if query.stamp else LAST
         return [
             (start, end, -units)
-            for each in earmarks
+            for each in room.kept
             for _, start, end, units in each.before(order, want.resource)
         ]
     return [

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import (
     FCFS_STAR,
@@ -94,8 +94,8 @@ class LevelPolicy:
 
     def schedule(self, now: int) -> None:
         if self._revision != self.cluster.revision:
-            self._plan_anew(now)
-        elif self._fewer:
+            self._meet_change(now)
+        if self._fewer:
             self._fewer = False
             self._close_gaps(now)
         self._start_due(now)
@@ -139,6 +139,11 @@ class LevelPolicy:
             if booking.job is job:
                 return max(booking.start_s, now)
         return next((start_s for each, start_s in self.predictions(now) if each is job), None)
+
+    def promised(self, job: Job) -> int:
+        """Return the start that is planned for a waiting job; `NEVER` while it is in the waiting room."""
+        found = (booking.start_s for booking in self.plan.bookings if booking.job is job)
+        return next(found, NEVER)
 
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return whether all planned starts stand if a running job ends by `until_s`."""
@@ -194,6 +199,27 @@ class LevelPolicy:
 
     def _in_service(self, job: Job) -> bool:
         return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
+
+    def _meet_change(self, now: int) -> None:
+        """Keep the plan if reservations, and nodes out of service, leave it possible; else make another."""
+        if self._held or not self._is_possible(now):
+            self._plan_anew(now)
+        else:
+            self._revision, self._fewer = self.cluster.revision, True
+
+    def _is_possible(self, now: int) -> bool:
+        """Return whether all that is planned can run when, and where, it is planned."""
+        profile = self.cluster.plan(now)
+        for booking in self.plan.bookings:
+            start_s = max(booking.start_s, now)
+            if not profile.fits(booking.nodes, start_s, start_s + booking.length_s):
+                return False
+            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        if self.mapped is None:
+            return True
+        wishes = [booking.wish() for booking in self.plan.bookings]
+        fixed = self.mapped.fixed(self.mapped.made_rooms)
+        return not self.mapped.machine.verify([*fixed, *wishes]).conflicts
 
     def _plan_anew(self, now: int) -> None:
         """Pack all planned jobs again, before others, since what was planned may be impossible."""
