@@ -23,6 +23,8 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.planned_room import PlannedRoom
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.views import look
 from kalends.resource_servers.participation.waiting_list import WaitingList
 from kalends.serving.auth.callers import Caller
@@ -45,6 +47,7 @@ class Site:
         self.queries = SiteQueries(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
+        self.room = FreeRoom(self.calendars, (), PlannedRoom())
         self.listed = WaitingList()
         self.availability = AvailabilityQueries(self.directory, self.queries, clock, self._polls)
         self.silent: set[str] = set()
@@ -58,7 +61,7 @@ class Site:
             self.queries.lost(site)
             return
         self.asked.append(message)
-        self.queries.answered(site, look(self.book, message, 1, T0, (), self.listed))
+        self.queries.answered(site, look(self.book, message, 1, T0, self.room, self.listed))
 
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""
