@@ -5,6 +5,7 @@ Run by any Python 3 as `ranks_by_hand.py FOLDER`. Each rank is a process. It not
 
 - ``deaf``: it answers nothing as long as that is there;
 - ``linger``: ranks that are given up stay as long as that is there;
+- ``slow``: it stays in the midst of a change that it has begun as long as that is there, and notes ``begun``;
 - ``want``: it asks for as many ranks as the file says, once;
 - ``dies-asked``, ``dies-grown``, ``dies-left``: it kills itself at that step of its next change;
 - ``stop``: it ends.
@@ -31,6 +32,7 @@ class Program:
         self.ranks: list[int] = []
         self.line: socket.socket | None = None
         self.rest = b""
+        self.asked: dict[int, int] = {}
         self.resize(len(os.environ["KALENDS_NODES"].split(",")))
 
     def run(self) -> None:
@@ -67,20 +69,22 @@ class Program:
         if not data:
             self.line = None
         *lines, self.rest = (self.rest + data).split(b"\n")
-        changes = []
         for each in map(json.loads, lines):
             if "denied" in each:
                 self.note("denied", f"{each['denied']}: {each['why']}")
-            else:
-                changes.append(each)
-        for overtaken in changes[:-1]:
-            self.say(refused=overtaken["change"], why="another has followed")
-        if changes:
-            self.change(**changes[-1])
+            elif "change" in each:
+                self.asked[each["change"]] = each["to"]
+                self.say(taking=each["change"])
+            elif "go" in each:
+                self.change(each["go"], self.asked[each["go"]])
 
-    def change(self, change: int, to: int, cores: list[int]) -> None:
+    def change(self, change: int, to: int) -> None:
         self.die_at("asked")
         left = self.resize(to)
+        if self.there("slow"):
+            self.note("begun", str(to))
+        while self.there("slow"):
+            time.sleep(NAP_S)
         self.die_at("left")
         self.say(changed=change, ranks=to, took_s=0.0, left=left)
 

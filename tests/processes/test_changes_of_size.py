@@ -149,13 +149,17 @@ heard.readline()
     assert room.kinds("1.1")[:4] == ["Begun", "Main", "ChangeAsked", "ChangeAnswered"]
 
 
-async def test_an_open_change_is_taken_back_and_the_program_told_to_stay(room: JobRoom) -> None:
+async def test_an_open_change_is_taken_back_and_the_program_may_not_begin_with_it_any_more(
+    room: JobRoom,
+) -> None:
     body = """
 print("ready", flush=True)
 while not os.path.exists("go"): pass
-print(heard.readline() + heard.readline(), end="", flush=True)
+say(line, taking=1)
 say(line, changed=1, ranks=2)
-say(line, changed=2, ranks=1)
+print(heard.readline() + heard.readline() + heard.readline(), end="", flush=True)
+heard.readline()
+say(line, changed=2, ranks=4)
 heard.readline()
 """
     await room.launch(malleable(room, "1.1", body))
@@ -166,10 +170,63 @@ heard.readline()
     (room.home / "go").touch()
     refused = await room.fact("1.1", ChangeAnswered)
     assert (refused.number, refused.refused) == (1, "it was taken back")
-    stayed = await room.fact("1.1", ChangeAnswered, 1)
-    assert (stayed.number, stayed.ranks) == (2, 1), "what it says of the first comes too late"
-    told = (room.home / "said").read_text().splitlines()[1:]
-    assert [json.loads(each)["to"] for each in told] == [2, 1]
+    await room.until(lambda: (room.home / "said").read_text().count("\n") == 4)
+    told = [json.loads(each) for each in (room.home / "said").read_text().splitlines()[1:]]
+    asked = {"change": 1, "to": 2, "cores": []}
+    assert told == [asked, {"withdrawn": 1}, {"withdrawn": 1}], "once unasked, once asked"
+    await room.launcher.change("1.1", 2, 4, ())
+    next_one = await room.fact("1.1", ChangeAnswered, 1)
+    assert (next_one.number, next_one.ranks) == (2, 4), "what it says of the first is too late"
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_change_that_has_begun_is_not_taken_back_and_its_answer_counts(
+    room: JobRoom, again: bool
+) -> None:
+    body = f"""
+print("ready", flush=True)
+heard.readline()
+say(line, taking=1)
+if {again}:
+    line.close(); heard.close()
+    line, heard = connect()
+    heard.readline()
+    say(line, taking=1)
+print(heard.readline(), end="", flush=True)
+while not os.path.exists("go"): pass
+say(line, changed=1, ranks=2)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    await room.until(lambda: (room.home / "said").read_text() == 'ready\n{"go": 1}\n')
+    await room.launcher.withdraw("1.1", 1, 1, ())
+    (room.home / "go").touch()
+    answered = await room.fact("1.1", ChangeAnswered)
+    assert (answered.ranks, answered.refused) == (2, ""), "until then its nodes are its own"
+
+
+async def test_a_shrink_whose_leavers_are_still_there_is_not_taken_back(room: JobRoom) -> None:
+    body = """
+print("ready", flush=True)
+heard.readline()
+child = os.fork()
+while child == 0 and not os.path.exists("go"): pass
+if child == 0: os._exit(0)
+say(line, changed=1, ranks=1, left=[child])
+print("said", flush=True)
+os.waitpid(child, 0)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 1, ())
+    await room.until(lambda: "said" in (room.home / "said").read_text())
+    await room.launcher.withdraw("1.1", 1, 2, ())
+    (room.home / "go").touch()
+    answered = await room.fact("1.1", ChangeAnswered)
+    assert (answered.ranks, answered.refused) == (1, "")
 
 
 async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoom) -> None:
@@ -178,8 +235,8 @@ async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoo
     await room.launcher.withdraw("1.1", 1, 1, ())
     await room.launcher.change("1.1", 1, 2, ())
     assert (await room.fact("1.1", ChangeAnswered)).refused == "it was taken back"
-    await room.launcher.change("1.1", 3, 1, ())
-    assert (await room.fact("1.1", ChangeAnswered, 1)).number == 3
+    await room.launcher.change("1.1", 2, 1, ())
+    assert (await room.fact("1.1", ChangeAnswered, 1)).number == 2
 
 
 async def test_a_change_that_was_answered_is_not_taken_back(room: JobRoom) -> None:

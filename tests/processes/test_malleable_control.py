@@ -37,6 +37,14 @@ class Shepherd:
         self._lines = self.program.makefile("rb")
 
     def hear(self) -> dict[str, Any]:
+        """Return what the program says; whatever it wants to begin with, it may."""
+        said = self.hear_all()
+        while "taking" in said:
+            self.say({"go": said["taking"]})
+            said = self.hear_all()
+        return said
+
+    def hear_all(self) -> dict[str, Any]:
         assert self._lines is not None
         said: dict[str, Any] = json.loads(self._lines.readline())
         return said
@@ -123,6 +131,37 @@ def test_cores_that_are_not_there_are_refused(
             "refused": number, "why": f"the cores {CORES[0]}, 4000 are not all there to be used"
         }  # fmt: skip
     assert program.end() == "entered with 1\nended with 1\n"
+
+
+def test_a_program_does_not_begin_with_a_change_that_was_taken_back(
+    shepherd: Shepherd, environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = Started(tmp_path, environment, shepherd.path)
+    shepherd.welcome()
+    shepherd.hear()
+    shepherd.say({"change": 1, "to": 4})
+    assert shepherd.hear_all() == {"taking": 1}
+    shepherd.say({"withdrawn": 7})
+    shepherd.say({"withdrawn": 1})
+    shepherd.say({"change": 2, "to": 2})
+    assert shepherd.hear()["changed"] == 2
+    assert program.end() == "entered with 1\nentered with 2\nended with 2\n"
+
+
+def test_a_program_that_is_not_told_whether_it_may_begin_does_not_and_asks_again(
+    shepherd: Shepherd, environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = Started(tmp_path, environment, shepherd.path)
+    shepherd.welcome()
+    shepherd.hear()
+    shepherd.say({"change": 1, "to": 4})
+    assert shepherd.hear_all() == {"taking": 1}
+    shepherd.say({"denied": 4, "why": "of something else"})
+    shepherd.welcome()
+    assert shepherd.hear() == {"sizes": [1, 2, 4]}, "it has let that line go, and gone on"
+    shepherd.say({"change": 1, "to": 4})
+    assert shepherd.hear()["changed"] == 1
+    assert program.end() == "entered with 1\nentered with 4\nended with 2\n"
 
 
 def test_nonsense_and_half_lines_do_nothing(

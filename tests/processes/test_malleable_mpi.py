@@ -74,6 +74,8 @@ def test_the_control_asks_each_set_of_ranks_anew(
     assert shepherd.hear() == {"sizes": [1, 2, 4]}
     for number, to in [(1, 2), (2, 4)]:
         shepherd.say({"change": number, "to": to, "cores": CORES})
+        assert shepherd.hear_all() == {"taking": number}
+        shepherd.say({"go": number})
         shepherd.welcome()
         assert shepherd.hear() == {"sizes": [1, 2, 4]}
         answer = shepherd.hear()

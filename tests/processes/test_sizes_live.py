@@ -61,9 +61,9 @@ class SizeRoom:
         text = f"exec python3 {self.by_hand} {self.folder}"
         return (await self.client.submit(self.laboratory.job(text, **fields))).job.job
 
-    async def block(self, nodes: int) -> int:
+    async def block(self, nodes: int, **more: object) -> int:
         """Have a job on so many nodes until it is killed."""
-        job = self.laboratory.job("sleep 1000", nodes=nodes, limit_s=600)
+        job = self.laboratory.job("sleep 1000", nodes=nodes, limit_s=600, **more)
         return (await self.client.submit(job)).job.job
 
     async def view(self, number: int) -> JobView:
@@ -201,6 +201,26 @@ async def test_a_change_that_nobody_answers_is_taken_back_and_its_nodes_are_free
     assert (await room.has(number, 1)).node_numbers == one
     (room.folder / "deaf").unlink()
     await room.has(number, 4)
+
+
+@pytest.mark.parametrize("room", ['policy = "reconfigurable"\nchange_max = "1s"'], indirect=True)
+async def test_nodes_of_a_growth_that_has_begun_are_no_other_jobs_when_it_is_to_be_taken_back(
+    room: SizeRoom,
+) -> None:
+    blocker = await room.block(3)
+    number = await room.start()
+    await until(lambda: _is(room.sizes == [1]), "it runs", within_s=WITHIN_S)
+    room.set("slow")
+    await room.client.kill_job(MACHINE, blocker)
+    await until(lambda: _is(room.lines("begun") == ["4"]), "it grows", within_s=WITHIN_S)
+    waiting = await room.block(2, not_before=int(time.time()) + 3)
+    await until(lambda: _phase(room, waiting, "queued"), "that second is over", within_s=WITHIN_S)
+    assert (await room.view(number)).phase == "changing"
+    assert (await room.view(waiting)).phase == "queued"
+    assert await room.booked(number) == 4
+    (room.folder / "slow").unlink()
+    await room.has(waiting, 2)
+    await room.has(number, 2)
 
 
 async def test_a_program_that_wants_another_size_gets_it_or_is_told_why_not(room: SizeRoom) -> None:

@@ -133,7 +133,8 @@ class ShepherdRunner:
         except ShepherdRefusal as error:
             number = action.job.number
             self._logger.info("size_not_changed", job=number, detail=error.detail)
-            self._report(lambda queue, now: queue.size_changed(number, change, 0, 0.0, now))
+            if isinstance(action, Resize):
+                self._report(lambda queue, now: queue.size_changed(number, change, 0, 0.0, now))
 
     def _take_wish(self, name: str, number: int, ranks: int) -> None:
         """Have the queue decide whether a program gets the ranks that it wants, or tell it why not."""

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import re
+import select
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import CONTROL_LINE_BYTES_MAX, RANKS_MAX
+from kalends.malleable.change_desk import ChangeDesk
 from kalends.malleable.control_lines import (
     LineBuffer,
     SizeDemand,
     SizeDenial,
+    SizePermission,
     SizeReply,
     demand_in,
     denial_in,
+    permission_in,
     reply_line,
     sizes_line,
+    taking_line,
     want_line,
 )
 
@@ -33,6 +38,9 @@ AGAIN_S: Final = 5.0
 """The pause before a broken socket is tried again."""
 
 CONNECT_S: Final = 2.0
+PERMISSION_S: Final = 2.0
+"""Who does not say by then whether a change may begin is not asked again before the next connection."""
+
 LINES_AT_ONCE_MAX: Final = 64
 """Reads of one SOP: whoever says more is heard at the next one."""
 
@@ -45,6 +53,9 @@ class SizeControl(Protocol):
 
     def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         """Return what was said until the SOP of that number, without waiting."""
+
+    def permits(self, number: int) -> bool:
+        """Return whether the program may begin with that change now; then nobody takes it back any more."""
 
     def reply(self, reply: SizeReply) -> None:
         """Be told what became of a demand."""
@@ -63,6 +74,9 @@ class NoControl:
 
     def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         return []
+
+    def permits(self, number: int) -> bool:
+        return True
 
     def reply(self, reply: SizeReply) -> None: ...
 
@@ -98,6 +112,9 @@ class Timetable:
         to, self._want = self._sizes.pop(sop, self._want), 0
         return [SizeDemand(sop, to)] if to else []
 
+    def permits(self, number: int) -> bool:
+        return True
+
     def reply(self, reply: SizeReply) -> None:
         self.replies.append(reply)
 
@@ -115,6 +132,8 @@ class ControlSocket:
         self._sizes: Sequence[int] = ()
         self._last: SizeReply | None = None
         self._buffer = LineBuffer()
+        self._lines: list[bytes] = []
+        """What was said while something else was waited for."""
         self._socket: socket.socket | None = None
         self._again_s = clock_s()
 
@@ -128,21 +147,48 @@ class ControlSocket:
     def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         if self._socket is None:
             self._open()
-        lines: list[bytes] = []
+        lines, self._lines = self._lines, []
         for _ in range(LINES_AT_ONCE_MAX):
-            if self._socket is None:
+            read = self._read()
+            if read is None:
                 break
-            try:
-                data = self._socket.recv(CONTROL_LINE_BYTES_MAX)
-            except BlockingIOError:
-                break
-            except OSError:
-                data = b""
-            if not data:
-                self.close()
-            lines += self._buffer.take(data)
+            lines += read
         said = [demand_in(line) or denial_in(line) for line in lines]
         return [each for each in said if each is not None]
+
+    def permits(self, number: int) -> bool:
+        """Ask, and wait; whoever is not told may not. The one who asks for the change says it again then."""
+        self._say(taking_line(number))
+        for _ in range(LINES_AT_ONCE_MAX):
+            if self._socket is None:
+                return False
+            waiting = select.poll()
+            waiting.register(self._socket, select.POLLIN)
+            if not waiting.poll(PERMISSION_S * 1000):
+                break
+            read = self._read() or []
+            self._lines += read
+            said = [permission_in(line) for line in self._lines]
+            if SizePermission(number, True) in said:
+                return True
+            if SizePermission(number, False) in said:
+                return False
+        self.close()
+        return False
+
+    def _read(self) -> list[bytes] | None:
+        """Return the lines that have come by now; None: nothing has."""
+        if self._socket is None:
+            return None
+        try:
+            data = self._socket.recv(CONTROL_LINE_BYTES_MAX)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+        return self._buffer.take(data)
 
     def reply(self, reply: SizeReply) -> None:
         self._last = reply
@@ -155,7 +201,7 @@ class ControlSocket:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-            self._buffer = LineBuffer()
+            self._buffer, self._lines = LineBuffer(), []
             self._again_s = self._clock_s() + AGAIN_S
 
     def _open(self) -> None:
@@ -185,6 +231,29 @@ class ControlSocket:
             sent = self._socket.send(line, socket.MSG_NOSIGNAL)
         if sent < len(line):
             self.close()
+
+
+def change_at(
+    sop: int,
+    sizes: Sequence[int],
+    control: SizeControl,
+    desk: ChangeDesk,
+    note: Callable[[str], None],
+) -> SizeDemand | SizeReply | None:
+    """Return what is to be done at this SOP: a change that may begin now, or the refusal of one.
+
+    Answers what is to be answered at once; `note` is told what the program is denied.
+    """
+    for said in control.heard(sop):
+        if isinstance(said, SizeDenial):
+            note(str(said))
+            continue
+        for reply in desk.hear(said):
+            control.reply(reply)
+    wanted = desk.next(sizes)
+    if isinstance(wanted, SizeDemand) and not control.permits(wanted.number):
+        return None
+    return wanted
 
 
 def control_named_by(environment: Mapping[str, str], clock_s: Callable[[], float]) -> SizeControl:

@@ -5,6 +5,9 @@
 | program | ``{"sizes": [1, 2, 4]}`` | what it can run on now; said first, and at each new stage |
 | program | ``{"want": 4}`` | it asks for that many ranks |
 | control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: on any) |
+| program | ``{"taking": 3}`` | it is about to begin with that, if it may still |
+| control | ``{"go": 3}`` | it may; from now on the change is not taken back |
+| control | ``{"withdrawn": 3}`` | it may not: the change was taken back |
 | program | ``{"changed": 3, "ranks": 2, "took_s": 0.01, "moving_s": 0.0}`` | done; moving is part of it |
 | program | ``"left": [4711]`` in it | the processes that have been given up, or are just ending |
 | control | ``{"denied": 4, "why": "..."}`` | it does not get the ranks that it asked for |
@@ -26,6 +29,7 @@ from kalends.core.limits import CONTROL_LINE_BYTES_MAX, CORES_MAX, RANKS_MAX
 WHY_CHARACTERS_MAX = 400
 """Characters of a reason: a sentence or two."""
 
+CHANGE_MAX = 2**53
 LEFT_MAX = 256
 """Processes that are named as given up; whoever gives up more at once does not name all."""
 
@@ -46,6 +50,13 @@ class SizeDenial(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.ranks} ranks are denied: {self.why}"
+
+
+class SizePermission(NamedTuple):
+    """Whether the program may begin with change `number`."""
+
+    number: int
+    granted: bool
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,17 @@ def denial_in(line: bytes) -> SizeDenial | None:
     return SizeDenial(ranks, why[:WHY_CHARACTERS_MAX])
 
 
+def permission_in(line: bytes) -> SizePermission | None:
+    """Return what a line permits, or does not; None where it says neither, whatever else it is."""
+    try:
+        said = json.loads(line)
+        granted = "go" in said
+        number = said["go" if granted else "withdrawn"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return SizePermission(number, granted) if _whole(number, 1, CHANGE_MAX) else None
+
+
 def demand_in(line: bytes) -> SizeDemand | None:
     """Return the demand that a line makes; None where it makes none, whatever else it is."""
     try:
@@ -83,7 +105,7 @@ def demand_in(line: bytes) -> SizeDemand | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     well_formed = (
-        _whole(number, 1, 2**53)
+        _whole(number, 1, CHANGE_MAX)
         and _whole(to, 1, RANKS_MAX)
         and isinstance(cores, list)
         and len(cores) <= CORES_MAX
@@ -98,6 +120,10 @@ def sizes_line(sizes: Sequence[int]) -> bytes:
 
 def want_line(ranks: int) -> bytes:
     return _line({"want": ranks})
+
+
+def taking_line(number: int) -> bytes:
+    return _line({"taking": number})
 
 
 def reply_line(reply: SizeReply) -> bytes:

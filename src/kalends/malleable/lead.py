@@ -19,7 +19,8 @@ import numpy as np
 from kalends.core.errors import InvalidInput
 from kalends.malleable.change_desk import ChangeDesk
 from kalends.malleable.checkpoints import Position
-from kalends.malleable.control_lines import SizeDemand, SizeDenial, SizeReply
+from kalends.malleable.control import change_at
+from kalends.malleable.control_lines import SizeDemand, SizeReply
 from kalends.malleable.program import Array, Program
 from kalends.malleable.rank import Values, packed, unpacked
 from kalends.malleable.rank_process import (
@@ -104,13 +105,8 @@ class _Lead:
         control = self._options.control
         if halt.want:
             control.want(halt.want)
-        for said in control.heard(sop):
-            if isinstance(said, SizeDenial):
-                self._note(str(said))
-                continue
-            for reply in self._desk.hear(said):
-                control.reply(reply)
-        wanted = self._desk.next(self._program.stages[self._position.stage].sizes)
+        sizes = self._program.stages[self._position.stage].sizes
+        wanted = change_at(sop, sizes, control, self._desk, self._note)
         if isinstance(wanted, SizeDemand) and wanted.to == self._size:
             wanted = self._desk.done(self._moved_to_cores(wanted))
         if isinstance(wanted, SizeDemand) and self._change(wanted):

@@ -132,7 +132,7 @@ directory = "box.jobs"    # records and output of jobs
 users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
 grace = "10s"             # between asking a job to end and killing it
 attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
-change_max = "1m"         # within this, a program must say that it has changed its size as it was asked
+change_max = "1m"         # within this, a program must begin to change its size as it was asked
 processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use

@@ -14,11 +14,14 @@ from kalends.malleable.control_lines import (
     LineBuffer,
     SizeDemand,
     SizeDenial,
+    SizePermission,
     SizeReply,
     demand_in,
     denial_in,
+    permission_in,
     reply_line,
     sizes_line,
+    taking_line,
     want_line,
 )
 
@@ -54,15 +57,42 @@ def test_nonsense_is_no_demand(line: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_no_line_does_any_harm(line: bytes) -> None:
     assert demand_in(line) is None
+    assert permission_in(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "permission"),
+    [
+        (b'{"go": 3}', SizePermission(3, granted=True)),
+        (b'{"withdrawn": 3}', SizePermission(3, granted=False)),
+        (b'{"go": 0}', None),
+        (b'{"go": true}', None),
+        (b'{"go": "3", "withdrawn": 3}', None),
+        (b'["go"]', None),
+        (b"7", None),
+        (b'{"change": 3, "to": 2}', None),
+    ],
+)
+def test_a_permission_is_read_and_nonsense_is_none(
+    line: bytes, permission: SizePermission | None
+) -> None:
+    assert permission_in(line) == permission
 
 
 def test_what_the_program_says_are_lines_of_json() -> None:
     changed = SizeReply(3, 2, took_s=0.0123456789, moving_s=0.001)
     refused = SizeReply(4, 2, why="x" * 10_000)
-    lines = [sizes_line([1, 2]), want_line(4), reply_line(changed), reply_line(refused)]
+    lines = [
+        sizes_line([1, 2]),
+        want_line(4),
+        taking_line(3),
+        reply_line(changed),
+        reply_line(refused),
+    ]
     assert [json.loads(line) for line in lines] == [
         {"sizes": [1, 2]},
         {"want": 4},
+        {"taking": 3},
         {"changed": 3, "ranks": 2, "took_s": 0.012346, "moving_s": 0.001},
         {"refused": 4, "why": "x" * 400},
     ]

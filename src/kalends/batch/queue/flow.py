@@ -163,9 +163,7 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         assert job.entry is not None
         job.enter("changed")
-        if job.withdrawn:
-            job.withdrawn = False
-            job.change += 1
+        job.withdrawn = False
         if fact.nodes == job.entry.target:
             until_s, given = self.room.resized(job.entry, fact.took_s, now)
         else:

@@ -1,7 +1,8 @@
 """How a program that can change its size hears of it: JSON lines on a socket of its own.
 
 The program's lead connects to the path in KALENDS_CONTROL. It says ``{"sizes": [1, 2, 4]}``, is told
-``{"change": 3, "to": 2, "cores": [0, 1]}``, and answers ``{"changed": 3, "ranks": 2, "took_s": 0.01}`` or
+``{"change": 3, "to": 2, "cores": [0, 1]}``, says ``{"taking": 3}`` before it begins with that, and is told
+``{"go": 3}`` or ``{"withdrawn": 3}``. It answers ``{"changed": 3, "ranks": 2, "took_s": 0.01}`` or
 ``{"refused": 3, "why": "..."}``. ``"left": [...]`` names the processes that it has given up. With
 ``{"want": 4}`` it asks for a change itself, and may be told ``{"denied": 4, "why": "..."}``. Any of it may be
 repeated. The newest change that has not been answered is said again to a lead that connects anew.
@@ -48,6 +49,8 @@ class Control:
         self._loop = loop
         self.open: dict[int, ChangeAsked] = {}
         """Changes that the program has not answered, by number."""
+        self._taken = 0
+        """The last change that it was told to go on with."""
         self._lead: socket.socket | None = None
         self._rest = b""
         self._want: int | None = None
@@ -55,12 +58,18 @@ class Control:
         self._listener = listening(path)
         loop.watch(self._listener.fileno(), self._welcome)
 
-    def ask(self, change: ChangeAsked, *, alone: bool = False) -> None:
-        """Ask the program for `change`, now or when its lead connects; `alone`: and for nothing else."""
-        if alone:
-            self.open.clear()
+    def ask(self, change: ChangeAsked) -> None:
+        """Ask the program for `change`, now or when its lead connects."""
         self.open[change.number] = change
         self._forward()
+
+    def withdraw(self, number: int) -> bool:
+        """Ask for that change no more; return whether that is in time: it has not begun with it."""
+        if number not in self.open or number == self._taken:
+            return False
+        del self.open[number]
+        self._say({"withdrawn": number})
+        return True
 
     def deny(self, ranks: int, why: str) -> None:
         """Tell the program, if its lead is there, that it does not get so many ranks."""
@@ -124,6 +133,8 @@ class Control:
         elif "want" in said:
             self._want = _whole(said["want"])
             self._hand_on_want()
+        elif "taking" in said:
+            self._let_take(_whole(said["taking"]))
         elif said.get("changed") in self.open:
             ranks, took_s = _whole(said["ranks"]), _seconds(said.get("took_s", 0.0))
             left = tuple(_whole(each) for each in said.get("left", [])[:LEFT_MAX])
@@ -131,6 +142,14 @@ class Control:
         elif said.get("refused") in self.open:
             why = str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX]
             self._close(ChangeAnswered(said["refused"], 0, 0.0, why, 0.0), ())
+
+    def _let_take(self, number: int) -> None:
+        """Say whether the program may begin with a change: from then on it is not taken back."""
+        if number in self.open and number == max(self.open):
+            self._taken = number
+            self._say({"go": number})
+        else:
+            self._say({"withdrawn": number})
 
     def _close(self, answer: ChangeAnswered, left: tuple[int, ...]) -> None:
         """Take the answer; changes before that one are not waited for any more."""

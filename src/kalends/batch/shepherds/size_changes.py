@@ -61,35 +61,22 @@ class SizeChanges:
         return {"sizes": list(sizes)}
 
     def withdraw(self, command: Said) -> Said:
-        """Take a change back, unless it has been answered: the program is to have `to` ranks as before.
+        """Take a change back, unless the program has begun with it: it goes on with `to` ranks as before.
 
-        A lead that has just begun with it goes back at its next SOP, by a change with the next number.
+        What has begun ends with an answer of the program's, or with the program.
         """
         change = _change_in(command)
-        last = self._last
-        known = last is not None and change.number <= last.number
-        if known and not self._unanswered(change.number):
-            return {}
-        back = change._replace(number=change.number + 1)
-        self._leaving.clear()
-        self._note(ChangeAnswered(change.number, 0, 0.0, "it was taken back", time.time()))
-        self._last = back
-        if known:
-            self._note(back)
-            self._control.ask(back, alone=True)
-            self._keep_to(back.cores)
-        self._hint({"fact": "changed"})
+        unasked = self._last is None or change.number > self._last.number
+        if unasked or self._control.withdraw(change.number):
+            self._last = change
+            self._note(ChangeAnswered(change.number, 0, 0.0, "it was taken back", time.time()))
+            self._hint({"fact": "changed"})
         return {}
 
     def deny(self, command: Said) -> Said:
         """Tell the program that it does not get the ranks that it wants."""
         self._control.deny(int(command["ranks"]), str(command["why"]))
         return {}
-
-    def _unanswered(self, number: int) -> bool:
-        return number in self._control.open or any(
-            answer.number == number for answer, _ in self._leaving
-        )
 
     def _answered(self, answer: ChangeAnswered, left: tuple[int, ...]) -> None:
         self._leaving.append((answer, frozenset(left)))

@@ -18,7 +18,8 @@ from mpi4py import MPI
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.malleable.change_desk import ChangeDesk
 from kalends.malleable.checkpoints import Position
-from kalends.malleable.control_lines import SizeDemand, SizeDenial, SizeReply
+from kalends.malleable.control import change_at
+from kalends.malleable.control_lines import SizeDemand, SizeReply
 from kalends.malleable.mpi.exchange import (
     LocalArray,
     exchange,
@@ -228,13 +229,7 @@ class _Set:
         control, stage = self._options.control, self._program.stages[self._position.stage]
         if want:
             control.want(want)
-        for said in control.heard(self._position.sop):
-            if isinstance(said, SizeDenial):
-                self._note(str(said))
-                continue
-            for reply in self._desk.hear(said):
-                control.reply(reply)
-        wanted = self._desk.next(stage.sizes)
+        wanted = change_at(self._position.sop, stage.sizes, control, self._desk, self._note)
         if isinstance(wanted, SizeDemand) and wanted.to == self.size:
             wanted = self._desk.done(SizeReply(wanted.number, self.size))
         if isinstance(wanted, SizeReply):

@@ -119,7 +119,20 @@ def test_a_change_that_nobody_answers_is_taken_back_and_over_when_that_has_been_
     assert entry.before is not None
     assert entry.before.nodes == 1, "it was free, and then asked once more"
     (again,) = (each for each in room.settle() if isinstance(each, Resize))
-    assert again.change == change + 2, "the number after it was used to take it back"
+    assert again.change == change + 1
+
+
+def test_a_change_that_comes_to_be_while_it_is_taken_back_has_been_made() -> None:
+    room = SizeRoom(change_s=30)
+    number, change = room.grown_beside()
+    room.later(30)
+    assert [type(each) for each in room.settle()] == [Withdraw]
+    waiting = room.submit(nodes=1)
+    room.later(60)
+    assert room.settle() == [], "its program may be in the midst of it: all four are its own"
+    room.queue.size_changed(number, change, 4, 2.0, room.now)
+    (ask,) = (each for each in room.settle() if isinstance(each, Resize))
+    assert (ask.change, ask.nodes, room.phase(waiting)) == (change + 1, (0, 1), "queued")
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])
