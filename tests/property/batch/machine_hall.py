@@ -30,6 +30,8 @@ class Run:
     last_change: int = 0
     asked: tuple[int, tuple[int, ...]] | None = None
     """The change that its program has not answered, and the nodes that it is to have then."""
+    before: tuple[int, ...] = ()
+    """The nodes that it had before it began with that change; none: it has not begun."""
     answers: list[tuple[int, int]] = field(default_factory=list)
     """In its record: changes, and how many ranks the program said that it has then; 0: it refused."""
 
@@ -38,12 +40,12 @@ class Run:
             self.last_change, self.asked = number, (number, nodes)
 
     def withdraw(self, number: int, nodes: tuple[int, ...]) -> None:
-        if not self.alive:
+        """Take a change back, unless the program has begun with it or has answered."""
+        if not self.alive or self.before:
             return
-        known = number <= self.last_change
-        if not known or (self.asked is not None and self.asked[0] == number):
+        if number > self.last_change or (self.asked is not None and self.asked[0] == number):
             self.answers.append((number, 0))
-            self.last_change, self.asked = number + 1, (number + 1, nodes) if known else None
+            self.last_change, self.asked = number, None
 
 
 @dataclass
@@ -206,21 +208,31 @@ class Hall:
         assert run.alive
         run.record, run.alive, run.ending = "ended", False, ending
 
+    def program_begins_to_change(self, attempt: Attempt) -> None:
+        """It is told to go: from now on it may have ranks on all the nodes that it had or is to have."""
+        run = self.runs[attempt]
+        assert run.asked is not None
+        if run.before:
+            return
+        nodes = tuple(dict.fromkeys((*run.nodes, *run.asked[1])))
+        others = {
+            node
+            for each in self.runs.values()
+            if each.alive and each is not run
+            for node in each.nodes
+        }
+        assert others.isdisjoint(nodes), f"{attempt} grows onto nodes of another: {nodes}"
+        run.before, run.nodes = run.nodes, nodes
+
     def program_answers(self, attempt: Attempt, ranks: int | None) -> None:
-        """It does what it was asked to, and says so; or says that it has `ranks`, and does nothing."""
+        """It does what it was asked to, and says so; or says that it has `ranks`, and is as it was."""
+        self.program_begins_to_change(attempt)
         run = self.runs[attempt]
         assert run.asked is not None
         (number, nodes), run.asked = run.asked, None
-        if ranks is None:
-            others = {
-                node
-                for each in self.runs.values()
-                if each.alive and each is not run
-                for node in each.nodes
-            }
-            assert others.isdisjoint(nodes), f"{attempt} grows onto nodes of another: {nodes}"
-            run.nodes = nodes
-        elif ranks == len(nodes):
+        before, run.before = run.before, ()
+        run.nodes = nodes if ranks is None else before
+        if ranks == len(nodes):
             ranks = 0
         run.answers.append((number, len(nodes) if ranks is None else ranks))
 

@@ -278,6 +278,12 @@ class QueueUnderFaults(RuleBasedStateMachine):
         self.hall.program_ends(running[which % len(running)], ending)
 
     @precondition(lambda self: self.hall.asked_to_change())
+    @rule(which=st.integers(0, 20))
+    def program_begins_to_change(self, which: int) -> None:
+        asked = self.hall.asked_to_change()
+        self.hall.program_begins_to_change(asked[which % len(asked)])
+
+    @precondition(lambda self: self.hall.asked_to_change())
     @rule(
         which=st.integers(0, 20),
         ranks=st.sampled_from([None, None, None, None, 0, 5]),
