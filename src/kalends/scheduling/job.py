@@ -18,7 +18,8 @@ class Moldability(msgspec.Struct, frozen=True):
     `sizes[i]` nodes need `requested_s[i]` time. Moldable jobs get one of them at the start; malleable
     ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3), and then take up to
     `reconfiguration_s` longer each time. Where all times are one and the same limit, they do not say what
-    more nodes are good for: a job that `scales` is taken to be twice as fast on twice the nodes.
+    more nodes are good for: a job that `scales` is taken to be twice as fast on twice the nodes. One that
+    changes `when_begun` is malleable as soon as its program is told to have begun.
     """
 
     sizes: tuple[int, ...]
@@ -26,6 +27,7 @@ class Moldability(msgspec.Struct, frozen=True):
     malleable: bool = False
     reconfiguration_s: int = 0
     scales: bool = False
+    when_begun: bool = False
 
     def requested_on(self, nodes: int) -> int:
         """Return the run time of the job on one of its sizes."""
@@ -136,6 +138,21 @@ class Job(msgspec.Struct, eq=False, gc=False):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # A frozen scheduler is copied for every prediction. All that a job holds is immutable.
         return copy(self)
+
+
+def until_after_change(job: Job, took_s: int, now: int) -> int:
+    """Return by when a job is to be over that has changed to its `target`, which took so long.
+
+    What it had left, and the time that the change took, is worth more or less on its new size. Never later
+    than there was room for when it was asked.
+    """
+    before, molds = job.before, job.molds
+    assert before is not None
+    assert molds is not None
+    new_s, old_s = molds.requested_on(job.target), molds.requested_on(before.nodes)
+    left_s = max(before.until_s + took_s - now, 0)
+    latest_s = max(before.until_s, before.asked_s + new_s) + molds.reconfiguration_s + 1
+    return min(now - -left_s * new_s // old_s, latest_s)
 
 
 def stretched(length_s: int, stretch: float) -> int:

@@ -18,7 +18,7 @@ from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import NEVER, Cluster
-from kalends.scheduling.job import Job, Moldability
+from kalends.scheduling.job import Job, Moldability, until_after_change
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import is_own, policy_maker
@@ -182,23 +182,18 @@ class MachineRoom:
     def let_be(self, entry: Job) -> None:
         """Let the policy change the size of a job no more: it is to end."""
         if entry.molds is not None:
-            entry.molds = structs.replace(entry.molds, malleable=False)
+            entry.molds = structs.replace(entry.molds, malleable=False, when_begun=False)
 
     def resized(self, entry: Job, took_s: float, now: int) -> tuple[int, list[Given]]:
         """Take it that a program has changed as it was asked to, which took so long.
 
-        Returns also by when it is to be over: what it had left, and the time that the change took, is
-        worth more or less on its new size. Never later than there was room for when it was asked.
+        Returns also by when it is to be over (`until_after_change`).
         """
-        before, molds = entry.before, entry.molds
-        assert before is not None
-        assert molds is not None
-        new_s, old_s = molds.requested_on(entry.target), molds.requested_on(before.nodes)
-        took = min(int(took_s + 0.5), now - before.asked_s)
-        left_s = max(before.until_s + took - now, 0)
-        latest_s = max(before.until_s, before.asked_s + new_s) + molds.reconfiguration_s + 1
-        until_s = min(now - -left_s * new_s // old_s, latest_s)
-        entry.molds = structs.replace(molds, reconfiguration_s=took)
+        assert entry.before is not None
+        assert entry.molds is not None
+        took = min(int(took_s + 0.5), now - entry.before.asked_s)
+        until_s = until_after_change(entry, took, now)
+        entry.molds = structs.replace(entry.molds, reconfiguration_s=took)
         return until_s, _given(self.scheduler.resized(entry, now, until_s))
 
     def kept(self, entry: Job, now: int) -> tuple[int, list[Given]]:
@@ -321,4 +316,5 @@ def _molds_of(request: JobRequest) -> Moldability | None:
         tuple(request.limit_on(nodes) for nodes in request.sizes),
         reconfiguration_s=request.change_s,
         scales=not request.limits_s,
+        when_begun=request.malleable,
     )

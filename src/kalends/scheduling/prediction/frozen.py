@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, Final
 
-from kalends.scheduling.job import Job
+import msgspec
+
+from kalends.scheduling.cluster import NEVER
+from kalends.scheduling.job import Job, until_after_change
 from kalends.scheduling.scheduler import Scheduler
 
 EVENTS_MAX: Final = 50_000
@@ -25,6 +28,14 @@ ExpectedEnd = Callable[[Job, int], int]
 def requested_end(job: Job, now: int) -> int:
     """Return the requested time as the run time of a job."""
     return job.until_s
+
+
+def expected_change(job: Job, now: int) -> int:
+    """Return when a job will have changed that was asked to: in the usual time, or a little after now."""
+    assert job.before is not None
+    assert job.molds is not None
+    usual_s = job.before.asked_s + job.molds.reconfiguration_s
+    return usual_s if usual_s >= now else usual_s + (1 << (now - usual_s).bit_length())
 
 
 def predicted_starts(
@@ -93,12 +104,13 @@ class Future:
         self._expected_end = expected_end
         self._began: dict[Job, int] = {}
         running = self._scheduler.cluster.ends
+        self._ends: list[tuple[int, int, Job, bool]] = []
+        """What becomes of running jobs: when, the number of the run, and whether it is a change of size."""
+        self._valid: dict[int, int] = {}
+        self._begun = 0
         # Ends of the same second come in the order in which the runs began.
-        begun = sorted((job for _, _, job in running), key=lambda job: (job.start_s, job.order))
-        self._ends = [(expected_end(job, now), at, job) for at, job in enumerate(begun)]
-        self._valid = {job.order: at for at, job in enumerate(begun)}
-        self._begun = len(begun)
-        heapify(self._ends)
+        for job in sorted((job for _, _, job in running), key=lambda job: (job.start_s, job.order)):
+            self._run(job)
         # One that is due now may still be to come: it comes after all other events of its second.
         self._wake_s = self._scheduler.wake_at(now - 1)
 
@@ -120,10 +132,10 @@ class Future:
             self.now, self._wake_s = max(wake_s, self.now), None
             self.touched = self._scheduler.wake(self.now)
         elif ends:
-            end_s, _, job = heappop(ends)
+            time_s, _, job, changes = heappop(ends)
             del self._valid[job.order]
-            self.now = max(end_s, self.now)
-            self.touched = self._scheduler.end(job, self.now)
+            self.now = max(time_s, self.now)
+            self.touched = self._change(job) if changes else self._scheduler.end(job, self.now)
         else:
             return False
         for job in self.touched:
@@ -137,9 +149,26 @@ class Future:
             self._valid.pop(job.order, None)
             return
         self._began.setdefault(job, self.now)
+        self._run(job)
+
+    def _run(self, job: Job) -> None:
+        """Expect what becomes of a running job next: it is over, or has changed as it was asked to."""
+        molds = job.molds
+        if molds is not None and molds.when_begun and not molds.malleable:
+            job.molds = msgspec.structs.replace(molds, malleable=True)
+        end_s = self._expected_end(job, self.now)
+        change_s = expected_change(job, self.now) if job.target else NEVER
         self._begun += 1
         self._valid[job.order] = self._begun
-        heappush(self._ends, (self._expected_end(job, self.now), self._begun, job))
+        heappush(self._ends, (min(end_s, change_s), self._begun, job, change_s <= end_s))
+
+    def _change(self, job: Job) -> list[Job]:
+        assert job.molds is not None
+        until_s = until_after_change(job, job.molds.reconfiguration_s, self.now)
+        touched = self._scheduler.resized(job, self.now, until_s)
+        if job not in touched:
+            self._run(job)
+        return touched
 
 
 def copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
