@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import kalends
 from benchmarks.live_queue.replay import LiveReplay, Started
-from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob
@@ -41,11 +40,9 @@ def simulated(jobs: Sequence[SimulatedJob], policy: str, machine: Machine) -> St
         nodes = len(job.partition.nodes) if job.partition is not None else job.nodes
         starts[job.id] = Started(job.id, job.start_s, nodes)
 
-    made = machine_from(machine.text)
     kalends.simulate(
-        jobs, policy=policy, nodes=made.nodes, reservations=machine.reservations, watchers=[note],
-        # Live, too, nodes of which any will do are counted, and no mapper is asked.
-        machine="" if made.interchangeable else machine.text,
+        jobs, policy=policy, machine=machine.text, reservations=machine.reservations,
+        watchers=[note],
     )  # fmt: skip
     return starts
 

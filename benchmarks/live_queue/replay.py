@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Start
+from kalends.batch.queue.effects import Action, Resize, Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -105,6 +105,9 @@ class LiveReplay:
         """Those in the queue, by those in the log."""
         self._jobs: dict[int, SimulatedJob] = {}
         self._ends: list[_End] = []
+        self._ends_s: dict[int, int] = {}
+        self._runs: dict[int, int] = {}
+        """The number of each job's run that counts."""
         self._begun = 0
         self._stored: list[tuple[int, int, bytes]] = []
         self._facts = 0
@@ -139,7 +142,9 @@ class LiveReplay:
             self._next = next(self._arrivals, None)
             yield Event(now, number, self._carry_out(now))
         if self._ends and self._ends[0].now <= now:
-            number = heappop(self._ends).number
+            _, begun, number = heappop(self._ends)
+            if begun != self._runs[number]:
+                return
             job = self._jobs.pop(number)
             kind: f.EndKind = "limit" if job.run_s >= job.requested_s else "exit"
             self.queue.ended(number, 1, f.JobEnding(kind=kind, ran_s=job.run_s), now)
@@ -162,15 +167,23 @@ class LiveReplay:
             if isinstance(action, Start):
                 number, job = action.job.number, self._jobs[action.job.number]
                 started.append(Started(job.id, now, len(action.nodes)))
-                self._begun += 1
-                heappush(self._ends, _End(now + job.run_s, self._begun, number))
+                self._ends_s[number] = now + job.run_s
+                self._expect_end(number)
                 self.queue.begun(number, action.attempt, now)
+            elif isinstance(action, Resize):
+                self._expect_end(action.job.number)
         if started:
             self._stored_effects()
         if self._restarted and self._facts >= self._restarted:
             self._facts = 0
             self.queue = self._opened(None, now)
         return tuple(started)
+
+    def _expect_end(self, number: int) -> None:
+        """Let a job that starts, or is asked to change, end after all that end in that second before it."""
+        self._begun += 1
+        self._runs[number] = self._begun
+        heappush(self._ends, _End(self._ends_s[number], self._begun, number))
 
     def _stored_effects(self) -> list[Action]:
         effects = self.queue.take_effects()
@@ -200,14 +213,16 @@ class LiveReplay:
 
 def request_of(job: SimulatedJob) -> JobRequest:
     """Return what the user of a log's job would have asked for."""
-    sizes = job.molds.sizes if job.molds is not None else ()
+    molds = job.molds
+    limits_s = molds.requested_s if molds is not None and not molds.scales else ()
     return JobRequest(
         machine=MACHINE,
         nodes=job.nodes,
-        sizes=sizes,
-        malleable=job.molds is not None and job.molds.malleable,
+        sizes=molds.sizes if molds is not None else (),
+        malleable=molds is not None and molds.malleable,
         shape=job.shape,
-        limit_s=job.requested_s,
+        limit_s=max(limits_s, default=job.requested_s),
+        limits_s=limits_s,
         command=("true",),
         priority=f"p{job.priority}",
         terminal=job.interactive,

@@ -47,7 +47,13 @@ def cluster_from(
             raise InvalidInput(
                 "there is only one cluster", where="crossing", remedy="give a grid, as grid:64+32"
             )
-        cluster = MappedCluster(machine_from(machine), without_parts(reservations))
+        mapper, kept_free = machine_from(machine), without_parts(reservations)
+        # As on a live machine: where any nodes will do, no mapper need be asked.
+        cluster = (
+            Cluster(mapper.nodes, kept_free)
+            if mapper.interchangeable
+            else MappedCluster(mapper, kept_free)
+        )
     if nodes is not None and nodes != cluster.nodes:
         raise InvalidInput(
             f"{nodes} nodes, but the machine has {cluster.nodes}",

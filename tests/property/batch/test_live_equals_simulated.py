@@ -110,7 +110,8 @@ def _jobs_of(log: SmallLog, *, several_sizes: bool) -> list[SimulatedJob]:
         if several_sizes and len(sizes) > 1 and draw.random() < 0.5:
             times_s = (job.requested_s,) * len(sizes)
             # One that never comes to where it could change: it is asked, and stays as it is.
-            job.molds = Moldability(sizes, times_s, malleable=draw.random() < 0.5)
+            malleable, scales = draw.random() < 0.5, draw.random() < 0.5
+            job.molds = Moldability(sizes, times_s, malleable=malleable, scales=scales)
     return jobs
 
 
