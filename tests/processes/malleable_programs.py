@@ -38,6 +38,8 @@ def program(arguments: list[str]) -> Program:
     name, *rest = arguments
     if name == "dealt":
         return dealt()
+    while name == "telling" and (Path(rest[0]) / "slow").exists():
+        time.sleep(0.01)
     return Program(
         arrays={"stop": Array((4,))},
         state={"step": 0, "rest": rest},
@@ -110,7 +112,10 @@ def swallowing(rank: Rank) -> None:
 
 
 def telling(rank: Rank) -> None:
-    """Each rank writes where it runs, at each entry; SOPs until the file `stop` is there."""
+    """Each rank writes where it runs, at each entry; SOPs until the file `stop` is there.
+
+    None starts as long as the file `slow` is there.
+    """
     folder = Path(rank.state["rest"][0])
     (folder / f"{rank.size}.{rank.number}").write_text(json.dumps(sorted(os.sched_getaffinity(0))))
     rank.barrier()

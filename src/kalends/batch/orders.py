@@ -80,6 +80,7 @@ class OrderMaker:
             "KALENDS_JOB": str(job.number),
             "KALENDS_MACHINE": self.machine,
             "KALENDS_NODES": ",".join(map(str, start.nodes)),
+            "KALENDS_NODE_COUNT": str(len(start.nodes)),
             "KALENDS_USER": job.principal.user,
         }
         if job.request.project:
