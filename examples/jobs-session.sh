@@ -68,11 +68,23 @@ kalends cancel $BOOKED | head -1
 until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
 kalends job lab/box/8 | grep over
 
-# What everybody did, and what Ann has used. Mistakes are told at once.
+# A measurement has to begin at a certain time: its nodes are booked at once, beside those of Eve's reservation.
+kalends submit lab/box $IN -n 3 --for 30m --at now+1h --name measure -- ./measure | head -1
+kalends queue lab/box --plan | grep -o '[aAb.=]\{4\} *[0-9]$'
+kalends submit lab/box $IN -n 2 --for 1h --at now+1h -- true
+kalends kill lab/box/9
+
+# What everybody did, and what it comes to: sums, a row for each job, a log for simulators. The owner replays the
+# day as it was, and under other policies.
 kalends queue lab/box --over
-kalends usage lab/box --everyone | wc -l
+kalends usage lab/box --everyone | cut -c 1-23
+kalends usage lab/box --everyone --csv - | cut -d , -f 1,2,9,16 | sort -n
+kalends usage lab/box --everyone --swf day.swf && grep '^; User' day.swf && grep -c '^[0-9]' day.swf
+kalends simulate --from-site lab/box --from now-1h --to now+1h --policy easy,fcfs 2>notes | tail -3 | cut -c 1-10
+
+# Mistakes are told at once.
 kalends submit lab/box $IN -n 5 --for 1h -- ./solve
 kalends submit lab/box $IN -n 1 -- ./solve
 kalends submit lab/box $IN --for 1m -- no-such-program | head -1
-until kalends job lab/box/9 | grep -q 'over'; do sleep 0.1; done
-kalends job lab/box/9 | grep over
+until kalends job lab/box/10 | grep -q 'over'; do sleep 0.1; done
+kalends job lab/box/10 | grep over
