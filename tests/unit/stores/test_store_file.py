@@ -365,6 +365,27 @@ def test_the_doctor_finds_a_stake_that_points_at_the_wrong_row(path: Path) -> No
     assert len(maintenance.doctor(path)) == 2
 
 
+def test_nobody_else_may_read_a_store_its_log_or_its_backup(path: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = SiteStore.open(path, "sdsc")
+        store.apply([fact(1)], 1)
+        maintenance.backup(path, tmp_path / "copy")
+        names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "copy")
+        rights = {name: (tmp_path / name).stat().st_mode & 0o777 for name in names}
+        store.close()
+    finally:
+        os.umask(before)
+    assert rights == dict.fromkeys(names, 0o600)
+
+
+def test_a_store_that_everybody_could_read_is_closed_to_them_and_to_nobody_else(path: Path) -> None:
+    made(path)
+    path.chmod(0o644)
+    SiteStore.open(path, "sdsc").close()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
 def test_the_kind_of_a_site_is_its_own() -> None:
     assert KIND.application_id != SHARED.application_id
     assert not KIND.shared

@@ -107,7 +107,7 @@ class Nursery:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         home = str(Path(__file__).parents[3])
         path = [str(Path(entry).absolute()) for entry in sys.path if entry]
-        with theirs, open(self._folders.log, "ab") as log:
+        with theirs, open(self._folders.log, "ab", opener=_private) as log:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-s", "-S", "-B", "-X", "utf8", "-c", _BOOT,
@@ -196,3 +196,7 @@ def _hand_over(line: socket.socket, order: JobOrder) -> None:
         socket.send_fds(line, [order.name.encode()], [descriptor])
     finally:
         os.close(descriptor)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -17,6 +17,7 @@ from typing import Final
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
 from kalends.stores.sqlite import sqlite_file
+from kalends.stores.sqlite.privacy import make_private
 from kalends.stores.sqlite.sqlite_file import StoreKind
 
 RECOVERING: Final = "recovering"
@@ -142,6 +143,7 @@ def _no_further_problems(connection: sqlite3.Connection) -> list[str]:
 
 def _copy(store_path: Path, fresh: Path) -> None:
     """Copy, mark, check and sync, all before the copy gets its name."""
+    make_private(fresh)
     target = sqlite3.connect(fresh, isolation_level=None)
     try:
         with sqlite_file.reading(store_path) as source:

@@ -19,6 +19,7 @@ from kalends.agents.records import RunRecord
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.contract import calls
 from kalends.serving.logs import Logger
+from kalends.stores.sqlite.privacy import make_private, shut_others_out
 
 APPLICATION_ID: Final = 0x6B6C7272
 """``klrr``: a file with another one is not ours, and left alone."""
@@ -110,12 +111,14 @@ class RunsStore:
     # On the thread
 
     def _open(self) -> None:
+        make_private(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         try:
             (application_id,) = connection.execute("pragma application_id").fetchone()
             (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
             if tables and application_id != APPLICATION_ID:
                 raise sqlite3.DatabaseError("the file holds something else")
+            shut_others_out(self._path)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = normal")
             if not tables:
@@ -192,7 +195,7 @@ class RunsStore:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, work)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._failed(error)
             return otherwise
 

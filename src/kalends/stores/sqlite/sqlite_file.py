@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from kalends.core.errors import Conflict, StoreDamaged, Unavailable
+from kalends.stores.sqlite.privacy import LOG_ENDS, make_private, shut_others_out
 
 MAGIC: Final = b"SQLite format 3\x00"
 HEADER_BYTES: Final = 100
@@ -114,6 +115,7 @@ def _open_locked(path: Path, kind: StoreKind, owner: str, sync: str, lock: int) 
     if not _exists(path):
         _create(path, kind, owner)
     check(path, kind, owner)
+    shut_others_out(path)
     connection = _connect(str(path))
     try:
         connection.execute(f"pragma synchronous = {sync}")
@@ -351,8 +353,9 @@ def _exists(path: Path) -> bool:
 def _create(path: Path, kind: StoreKind, owner: str) -> None:
     """Make an empty store: complete, or not there at all."""
     fresh = path.with_name(path.name + ".new")
-    for leftover in (fresh, *(fresh.with_name(fresh.name + end) for end in ("-wal", "-shm"))):
+    for leftover in (fresh, *(fresh.with_name(fresh.name + end) for end in LOG_ENDS)):
         leftover.unlink(missing_ok=True)
+    make_private(fresh)
     connection = _connect(str(fresh))
     try:
         connection.execute("pragma journal_mode = wal")
