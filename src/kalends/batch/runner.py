@@ -20,7 +20,9 @@ from kalends.serving.logs import Logger
 AGAIN_S: Final = 1.0
 """After so long what could not be done for want of something, disk space say, is tried again."""
 
-A = TypeVar("A", bound=Action)
+FORGOTTEN: Final = "the machine's store was restored from a copy that is older than this job"
+
+A = TypeVar("A")
 
 Report = Callable[[Callable[[BatchQueue, int], None]], None]
 """Does a step with the queue; nothing happens while there is none."""
@@ -79,6 +81,18 @@ class ShepherdRunner:
                 self._spawn(self._insist(action, self._relimit))
             elif isinstance(action, Resize | Withdraw):
                 self._spawn(self._insist(action, self._change_size))
+
+    def end_forgotten(self, names: Sequence[str]) -> None:
+        """End these attempts, of jobs that no queue knows any more."""
+        self._spawn(self._end_forgotten(names))
+
+    async def _end_forgotten(self, names: Sequence[str]) -> None:
+        await self._adopt(names)
+        for name in names:
+            self._spawn(self._insist(name, self._kill_forgotten))
+
+    async def _kill_forgotten(self, name: str) -> None:
+        await self.launcher.kill(name, FORGOTTEN)
 
     async def _start(self, starts: Sequence[Start]) -> None:
         """Make the records, then ask for the shepherds; what can never run ends as not started."""

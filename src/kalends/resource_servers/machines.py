@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.forecast import Forecaster
+from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.job_watch import JobWatch
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
@@ -71,6 +72,7 @@ class SiteMachines:
         self._service: QueueService | None = None
         self._foreseeing: list[asyncio.Task[None]] = []
         self._reserved: dict[str, list[ReservedTime]] = {}
+        self._forgotten: dict[str, Forgotten] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
         cores = cores_of_this_host()
@@ -116,7 +118,7 @@ class SiteMachines:
             await runner.close()
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
-        """Make the queues again from what is stored. Raises `StoreDamaged`."""
+        """Make the queues again from what is stored. Raises `StoreDamaged`, `Unavailable`."""
         connection = store.file.connection
         queues = {
             name: BatchQueue(
@@ -130,6 +132,10 @@ class SiteMachines:
         }
         self._reserved = {
             name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
+        }
+        self._forgotten = {
+            name: find_forgotten(self._runners[name].launcher, queue)
+            for name, queue in queues.items()
         }
         return queues
 
@@ -155,6 +161,11 @@ class SiteMachines:
             for name, terms in self.terms.items()
             if terms.may_delay == "none"
         ]
+        for name, forgotten in self._forgotten.items():
+            queues[name].skip_numbers(forgotten.first_free)
+            self._runners[name].end_forgotten(forgotten.alive)
+            if forgotten.alarm:
+                self._alarmed(f"{name}: {forgotten.alarm}")
 
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""

@@ -52,6 +52,7 @@ class BatchQueue:
         self.number = 0
         """Of the last entry."""
         self.last_s = 0
+        self._first_number = 1
         stored = iter(entries)
         first = next(stored, None)
         if first is None:
@@ -79,6 +80,15 @@ class BatchQueue:
             self._apply(entry)
         self.flow.take_effects()
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next job that is submitted."""
+        return max(self.flow.table.next_number, self._first_number)
+
+    def skip_numbers(self, before: int) -> None:
+        """Give no job a number below this one, until the next restart: a forgotten job may have had it."""
+        self._first_number = before
+
     # What users ask
 
     def submit(
@@ -95,7 +105,7 @@ class BatchQueue:
         if known is not None:
             return known.first, known.number
         self._check_submission(principal, request, now)
-        first = table.next_number
+        first = self.next_number
         self._record(f.JobSubmitted(first, key, principal, request), now)
         return first, len(request.indices) or 1
 
@@ -348,7 +358,7 @@ class BatchQueue:
                 where="at",
                 remedy="submit it without a fixed start: it waits until there is room",
             )
-        number, nodes = flow.table.next_number, flow.room.width(request)
+        number, nodes = self.next_number, flow.room.width(request)
         end = request.at + request.limit_on(request.nodes)
         flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes), now)
 

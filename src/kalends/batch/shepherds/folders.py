@@ -25,6 +25,11 @@ def is_name(name: str) -> bool:
     return len(name) < 32 and _NAME.fullmatch(name) is not None
 
 
+def job_of(name: str) -> int:
+    """Return the number of the job of an attempt."""
+    return int(name.partition(".")[0])
+
+
 class Folders(NamedTuple):
     """The folder of a machine's jobs; root's, or the service's own.
 

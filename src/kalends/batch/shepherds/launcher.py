@@ -18,7 +18,7 @@ from typing import Any, Final
 from kalends.batch.shepherds import conclusion, shepherd_line
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.control_group import usable
-from kalends.batch.shepherds.folders import Folders, is_name
+from kalends.batch.shepherds.folders import Folders, is_name, job_of
 from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
@@ -129,6 +129,18 @@ class Launcher:
             return conclusion.look(self.folders.record(name))
         except OSError as error:
             raise Unavailable(f"its record cannot be read: {error}", where=f"job {name}") from None
+
+    def attempts_from(self, number: int) -> list[str]:
+        """Return the attempts that have a record, of jobs with this number or a higher one; in order.
+
+        Raises `Unavailable` where they cannot be listed.
+        """
+        try:
+            listed = os.listdir(self.folders.jobs)
+        except OSError as error:
+            raise Unavailable(f"it cannot be read: {error}", where=self.folders.jobs) from None
+        found = [name for name in listed if is_name(name) and job_of(name) >= number]
+        return sorted(found, key=lambda name: tuple(map(int, name.split("."))))
 
     async def void(self, name: str) -> Conclusion:
         """Make an attempt void unless it has begun, and return how it stands then.

@@ -1,0 +1,116 @@
+"""A site whose store is older than its jobs: restored from a copy, or begun anew. And who may read it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import kalends
+from kalends.stores.sqlite.maintenance import backup, reconcile
+
+from .laboratory import MACHINE, Laboratory, opened
+from .servers import until
+
+
+@pytest.fixture
+async def laboratory() -> AsyncIterator[Laboratory]:
+    # Not in pytest's own folder, which only root could enter.
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for laboratory in opened(Laboratory(Path(directory))):
+            yield laboratory
+
+
+def store_of(laboratory: Laboratory) -> Path:
+    return laboratory.marks.with_name("lab.sqlite")
+
+
+def remove_store(laboratory: Laboratory, *, and_its_epoch: bool) -> None:
+    store = store_of(laboratory)
+    for end in ("", "-wal", "-shm", *((".epoch",) if and_its_epoch else ())):
+        store.with_name(store.name + end).unlink(missing_ok=True)
+
+
+async def leave_one_running_and_one_over(
+    laboratory: Laboratory, client: kalends.Client
+) -> tuple[int, int]:
+    """Return their numbers; the first has written, and the second notes its process."""
+    over = (await client.submit(laboratory.job("echo of the forgotten"))).job.job
+    await laboratory.over(client, over)
+    running = (await client.submit(laboratory.job("echo $$ > pid; exec sleep 600"))).job.job
+    path = laboratory.marks / "pid"
+
+    async def noted() -> bool:
+        return path.exists() and path.read_text() != ""
+
+    await until(noted, "it runs", within_s=60)
+    return over, running
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+async def all_is_as_if_they_had_never_been(laboratory: Laboratory, forgotten: int) -> None:
+    """What ran has ended; a new job has a number of its own, runs, and shows its own output."""
+    process = int((laboratory.marks / "pid").read_text())
+
+    async def gone() -> bool:
+        return not alive(process)
+
+    await until(gone, "the forgotten job has ended", within_s=60)
+    async with laboratory.client() as client:
+        number = (await client.submit(laboratory.job("echo of the new one"))).job.job
+        assert number > forgotten
+        assert (await laboratory.over(client, number)).end == "exit"
+        assert (await client.job_output(MACHINE, number)).data == b"of the new one\n"
+
+
+async def test_jobs_that_a_restored_store_does_not_know_are_ended_and_mistaken_for_no_others(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    store, copy = store_of(laboratory), tmp_path / "copy"
+    async with laboratory.client() as client:
+        known = (await client.submit(laboratory.marking(0))).job.job
+        await laboratory.over(client, known)
+        backup(store, copy)
+        _, last = await leave_one_running_and_one_over(laboratory, client)
+    await laboratory.site.stop()
+    remove_store(laboratory, and_its_epoch=False)
+    copy.rename(store)
+    reconcile(store)
+    await laboratory.site.start()
+    await all_is_as_if_they_had_never_been(laboratory, last)
+    async with laboratory.client() as client:
+        assert (await client.job(MACHINE, known)).end == "exit"
+        alarms = "\n".join((await client.audit()).problems)
+    assert f"the store does not know, which is older than they are: {last}" in alarms
+
+
+async def test_a_store_that_is_begun_anew_beside_old_jobs_mistakes_them_for_no_new_ones(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        _, last = await leave_one_running_and_one_over(laboratory, client)
+    await laboratory.site.stop()
+    remove_store(laboratory, and_its_epoch=True)
+    await laboratory.site.start()
+    await all_is_as_if_they_had_never_been(laboratory, last)
+
+
+async def test_nobody_else_on_the_host_can_read_what_users_ask_for(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        request = laboratory.marking(0, environment={"PASSWORD": "hunter2"})
+        await laboratory.over(client, (await client.submit(request)).job.job)
+    top = laboratory.marks.parent
+    stores = [
+        path for path in top.iterdir() if path.suffix in (".sqlite", ".runs") or "-" in path.name
+    ]
+    assert len(stores) == 6
+    for path in (*stores, top / "jobs" / "shepherds.log"):
+        assert not path.stat().st_mode & 0o077, path
