@@ -31,6 +31,7 @@ from kalends.malleable.mpi.exchange import (
     scatter_from_root,
     send_to,
 )
+from kalends.malleable.mpi.last_words import say_last
 from kalends.malleable.mpi.layouts import Layout, edges_received, edges_sent
 from kalends.malleable.program import Program
 from kalends.malleable.rank import Piece, Rank, Unwound, Values, packed
@@ -72,14 +73,10 @@ def run_mpi(program: Program, options: RunOptions, command: Sequence[str]) -> No
         ranks.run()
     except BaseException as error:
         if isinstance(error, KalendsError):
-            print(f"error: {error}", file=sys.stderr, flush=True)
+            say_last(f"error: {error}\n")
         else:
-            traceback.print_exc()
-            print(
-                f"error: rank {world.rank} of {world.size} has failed: {error!r}",
-                file=sys.stderr,
-                flush=True,
-            )
+            failed = f"error: rank {world.rank} of {world.size} has failed: {error!r}\n"
+            say_last(traceback.format_exc() + failed)
         world.Abort(error.exit_code if isinstance(error, KalendsError) else 1)
 
 
