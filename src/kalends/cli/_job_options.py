@@ -108,8 +108,8 @@ def indices_in(text: str) -> tuple[int, ...]:
     """Read ``1-10,20``; raises `InvalidInput` for anything else."""
     found: list[int] = []
     for part in text.split(",") if text else []:
-        first, _, last = part.partition("-")
-        first, last = first.strip(), last.strip() or first.strip()
+        first, dash, last = part.partition("-")
+        first, last = first.strip(), last.strip() if dash else first.strip()
         if not all(
             each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
         ):

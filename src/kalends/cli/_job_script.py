@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Final
 
 import click
 
+from kalends.cli import _output
 from kalends.cli._settings import ServerCommand
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import JOB_SCRIPT_BYTES_MAX
 
 MARK: Final = "#KALENDS"
+_ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
 OPTION: Final = "--script"
 
 NOT_OF_A_JOB: Final = frozenset(
@@ -34,13 +37,17 @@ class JobCommand(ServerCommand):
     def _options_in(self, ctx: click.Context, text: str) -> list[str]:
         """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
         found: list[str] = []
+        for said in unread(text):
+            _output.say(f"kalends: {said}", error=True)
         for number, words in directives(text):
             where = f"{MARK}, line {number}"
             try:
                 given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
             except click.UsageError as error:
                 raise InvalidInput(
-                    error.format_message(), where=where, remedy="kalends submit -h lists them"
+                    error.format_message(),
+                    where=where,
+                    remedy=f"kalends {ctx.info_name} -h lists them",
                 ) from error
             if isinstance(given.get("machine"), str):
                 raise InvalidInput(
@@ -86,7 +93,7 @@ def read_script(path: str) -> str:
                 where=OPTION,
                 remedy="keep it on the machine, and run it as a command",
             )
-        return found.decode()
+        return found.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
@@ -106,6 +113,19 @@ def directives(script: str) -> Iterator[tuple[int, list[str]]]:
             yield number, _words(line.removeprefix(MARK), f"{MARK}, line {number}")
         elif line and not line.startswith("#"):
             return
+
+
+def unread(script: str) -> Iterator[str]:
+    """Provide what is to be said of lines that look like options, and are not read as such."""
+    commands = False
+    for number, line in enumerate(map(str.strip, script.split("\n")), 1):
+        commands = commands or (bool(line) and not line.startswith("#"))
+        if not _ALMOST.match(line):
+            continue
+        if line.split(None, 1)[0] != MARK:
+            yield f"line {number} is not read: options stand behind {MARK}"
+        elif commands:
+            yield f"line {number} is not read: {MARK} stands before the first command"
 
 
 def _words(line: str, where: str) -> list[str]:

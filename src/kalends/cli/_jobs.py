@@ -221,6 +221,12 @@ def numbers_in(text: str, where: str) -> list[int]:
         ends = (first, last) if dash else (first, first)
         if not all(end.isascii() and end.isdecimal() and len(end) <= 7 for end in ends):
             raise InvalidInput(f"{text!r} does not name nodes", where=where, remedy="write 0-3,7")
+        if int(ends[1]) < int(ends[0]):
+            raise InvalidInput(
+                f"{part.strip()!r} has its end before its begin",
+                where=where,
+                remedy=f"write {ends[1]}-{ends[0]}",
+            )
         found += range(int(ends[0]), int(ends[1]) + 1)
     return found
 

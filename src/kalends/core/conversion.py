@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,6 +18,9 @@ _MISMATCHES: Final = {
     for form in (pattern, perhaps(pattern))
 }
 """A pattern tells a user nothing; msgspec's messages have only that."""
+
+_LENGTH: Final = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
+_COUNTED: Final = {"str": "characters", "bytes": "bytes"}
 
 
 def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
@@ -38,7 +42,15 @@ def detail_and_path(error: Exception) -> tuple[str, str]:
     """
     detail, _, path = str(error).rpartition(" - at `")
     if not detail:
-        return _MISMATCHES.get(path, path), ""
-    return _MISMATCHES.get(detail, detail), path.rstrip("`").rpartition("`")[2].removeprefix(
-        "$"
-    ).removeprefix(".")
+        return _in_words(path), ""
+    where = path.rstrip("`").rpartition("`")[2]
+    return _in_words(detail), where.removeprefix("$").removeprefix(".")
+
+
+def _in_words(detail: str) -> str:
+    length = _LENGTH.fullmatch(detail)
+    if length is None:
+        return _MISMATCHES.get(detail, detail)
+    kind, bound, number = length.groups()
+    what = "more" if bound == "<=" else "fewer"
+    return f"it has {what} than {number} {_COUNTED.get(kind, 'entries')}"

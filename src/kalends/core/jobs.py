@@ -171,6 +171,12 @@ def _check_program(request: JobRequest) -> None:
             where="script",
             remedy="let its first line be #!/bin/sh, or another interpreter",
         )
+    if request.script.partition("\n")[0].endswith("\r"):
+        raise InvalidInput(
+            "its lines end as on Windows, and no interpreter would be found by such a first line",
+            where="script",
+            remedy="write it with Unix line ends; dos2unix does it",
+        )
     if len(request.script.encode()) > limits.JOB_SCRIPT_BYTES_MAX:
         raise InvalidInput(
             f"a script of more than {limits.JOB_SCRIPT_BYTES_MAX} bytes",
@@ -201,13 +207,17 @@ def _check_sizes(request: JobRequest) -> None:
             where="sizes",
             remedy="let nodes be one of the sizes",
         )
-    if request.limits_s and (
-        len(request.limits_s) != len(sizes) or max(request.limits_s) != request.limit_s
-    ):
+    if request.limits_s and len(request.limits_s) != len(sizes):
         raise InvalidInput(
-            f"{len(request.limits_s)} limits for {len(sizes)} sizes, the longest not {request.limit_s} s",
+            f"{len(request.limits_s)} limits for {len(sizes) or 'no'} sizes",
             where="limits_s",
-            remedy="give one limit for each size; limit_s is the longest of them",
+            remedy="give one limit, or one for each size",
+        )
+    if request.limits_s and max(request.limits_s) != request.limit_s:
+        raise InvalidInput(
+            f"the longest of them is not limit_s, which is {request.limit_s}",
+            where="limits_s",
+            remedy="let limit_s be the longest of them",
         )
     if request.malleable and len(sizes) < 2:
         raise InvalidInput(

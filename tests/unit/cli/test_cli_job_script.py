@@ -9,6 +9,7 @@ import click
 import pytest
 
 from kalends.cli import _job_options, cli
+from kalends.cli._job_script import read_script
 from kalends.cli.submit import command
 from kalends.core.errors import InvalidInput
 
@@ -83,6 +84,33 @@ def test_what_cannot_stand_in_a_script_is_refused_with_its_line(
     with pytest.raises(InvalidInput) as raised:
         options_of(file, f"#!/bin/sh\n#KALENDS --for 1h\n#KALENDS {line}\n")
     assert (raised.value.where, said in raised.value.detail) == ("#KALENDS, line 3", True)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_script(file: Path) -> None:
+    found = options_of(file, "\ufeff#!/bin/sh\n#KALENDS -n 4\n")
+    assert found["nodes"] == 4
+    assert read_script(str(file)).startswith("#!/bin/sh")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("# KALENDS -n 4\ntrue", "line 2 is not read: options stand behind #KALENDS"),
+        ("#kalends -n 4\ntrue", "line 2 is not read: options stand behind #KALENDS"),
+        ("true\n#KALENDS -n 4", "line 3 is not read: #KALENDS stands before the first command"),
+        ("# kalends lines:\n#KALENDS --name mine\ntrue", ""),
+    ],
+)
+def test_a_line_that_looks_like_options_and_is_none_is_told(
+    file: Path, capsys: pytest.CaptureFixture[str], script: str, said: str
+) -> None:
+    assert options_of(file, f"#!/bin/sh\n{script}\n")["nodes"] is None
+    assert capsys.readouterr().err == (f"kalends: {said}\n" if said else "")
+
+
+def test_an_array_without_an_end_is_no_single_job() -> None:
+    with pytest.raises(InvalidInput, match="'1-' is not indices"):
+        _job_options.indices_in("1-")
 
 
 def test_an_array_that_runs_backwards_is_no_single_job() -> None:
