@@ -115,6 +115,8 @@ async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_
         booked = await booker.book(f"{MACHINE}:1", duration="60s", at=at)
         with pytest.raises(Conflict, match="1 nodes are not free then"):
             await client.submit(laboratory.job("true", limit_s=60, at=at))
+        with pytest.raises(InvalidInput, match="that time has passed"):
+            await client.submit(laboratory.job("true", limit_s=60, at=at - 1_200))
         await client.kill_job(MACHINE, far.job)
         await booker.cancel(booked.id)
         soon = int(time.time()) + 8

@@ -60,7 +60,7 @@ class Machines(Protocol):
         """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
 
     def check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
-        """Raise `NotAllowed` and `Conflict` where `nodes` cannot be booked for the fixed start of a job."""
+        """Raise what a booking would raise where `nodes` cannot be had for the fixed start of a job."""
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Return the result of a step, once all that it has changed is durable."""

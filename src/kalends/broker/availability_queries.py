@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
-from kalends.broker.coordination.refusal_errors import error_of, site_down
+from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
@@ -19,6 +19,7 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import align_up
+from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
 from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Caller

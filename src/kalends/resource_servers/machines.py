@@ -28,6 +28,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
+from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.service import SiteEngine, unavailable
@@ -209,14 +210,13 @@ class SiteMachines:
             caller.principal, ("hold", "lock"), job.at, end, nodes, self._moment().wall_s
         )
         if refusal is not None:
-            raise NotAllowed(
-                refusal.detail, where="at", remedy="ask for another time, or its owner"
-            )
+            raise error_of([refusal])
         if not participant.room.is_for(LAST, (job.machine, job.at, end, nodes)):
+            asked = f"{job.machine}:{nodes} --for {format_duration(job.limit_s)}"
             raise Conflict(
                 f"{nodes} nodes are not free then",
                 where="at",
-                remedy=f"kalends find {job.machine}:{nodes} --for {job.limit_s}s shows when they are",
+                remedy=f"kalends find {asked} shows when they are",
             )
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:

@@ -18,7 +18,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX, PreparePhase
-from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
+from kalends.broker.coordination.refusal_errors import PERMANENT
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
@@ -26,6 +26,7 @@ from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
 from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.core.refusals import error_of
 
 ROUNDS_MAX: Final = 8
 """Plans that turn out to be taken before a request without patience gives up."""

@@ -18,7 +18,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
-from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
+from kalends.broker.coordination.refusal_errors import site_down, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
@@ -29,6 +29,7 @@ from kalends.contract.calls import Waiting
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
+from kalends.core.refusals import error_of
 from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.transaction import by_site
 from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.directory import Directory
@@ -17,6 +17,7 @@ from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
+from kalends.core.refusals import error_of
 from kalends.core.requests import Request
 
 _NOBODY_HAS: Final = frozenset({RefusalCode.UNKNOWN_RESOURCE, RefusalCode.TOO_MUCH})

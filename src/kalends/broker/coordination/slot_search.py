@@ -17,7 +17,7 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import QueryPlan, batched, plans, why_not
-from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -37,6 +37,7 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.intervals import Moment
+from kalends.core.refusals import error_of
 from kalends.core.requests import shortest_stage_s
 
 LOOK_MS_MAX: Final = 5_000

@@ -13,13 +13,14 @@ from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
-from kalends.broker.coordination.refusal_errors import error_of, hold_ran_out, site_down
+from kalends.broker.coordination.refusal_errors import hold_ran_out, site_down
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
 from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.core.errors import Expired, NoCommonTime, Refusal
 from kalends.core.intervals import Moment
+from kalends.core.refusals import error_of
 
 RESEND_EVERY_MS_MAX: Final = 8_000
 

@@ -7,12 +7,12 @@ import pytest
 
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.query_plan import QueryPlan, why_not
-from kalends.broker.coordination.refusal_errors import error_of
 from kalends.broker.planning.directory import Directory
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import Hello
 from kalends.core.errors import NotFound, RefusalCode, Unavailable
 from kalends.core.language import parse_request
+from kalends.core.refusals import error_of
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo
 

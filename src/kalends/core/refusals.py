@@ -1,0 +1,63 @@
+"""The errors that tell a user what to do, from the refusals of resources and sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NoCommonTime,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    RefusalCode,
+    Unavailable,
+)
+
+_ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
+    (RefusalCode.UNKNOWN_RESOURCE, NotFound, "no such resource",
+     "see `kalends resources`"),
+    (RefusalCode.NOT_ALLOWED, NotAllowed, "an owner's access list does not allow this",
+     "ask the owner, or choose another resource"),
+    (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
+     "start and end on the grain"),
+    (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
+    (RefusalCode.BEYOND_HORIZON, InvalidInput, "further ahead than the owner accepts bookings",
+     "give an earlier time"),
+    (RefusalCode.TOO_MUCH, InvalidInput, "more units than the resource has", "ask for fewer units"),
+    (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
+     "look at it with `kalends show`, then try again"),
+    (RefusalCode.LEAD_TIME, NoCommonTime, "an owner requires longer notice",
+     "choose a later time; `kalends resources` shows the owner's rules"),
+    (RefusalCode.SHARE, LimitExceeded, "the share of that week is used up",
+     "choose another week, or cancel something in it"),
+    (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
+     "ask for less, or release or cancel something first"),
+    (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", "try again later"),
+    (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
+     "choose other resources, and tell the owner of that site"),
+    (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
+     "try again later"),
+    (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",
+     "choose a time within its opening hours; `kalends find` lists common times"),
+    (RefusalCode.BLACKOUT, NoCommonTime, "an owner has closed a resource at that time",
+     "choose another time; `kalends find` lists common times"),
+)  # fmt: skip
+
+
+def error_of(refusals: Iterable[Refusal]) -> KalendsError:
+    """Return the error that the gravest of `refusals` stands for, with all of them."""
+    all_of = tuple(dict.fromkeys(refusals))
+    codes = {refusal.code for refusal in all_of}
+    for code, kind, detail, remedy in _ERRORS:
+        if code in codes:
+            return kind(detail, remedy=remedy, refusals=all_of)
+    return NoCommonTime(
+        "no common start for all parts",
+        remedy="give a wider window, or see `kalends find`",
+        refusals=all_of,
+    )
