@@ -47,7 +47,7 @@ def view_of(
     view = structs.replace(
         _asked(queue.name, job.number, job.principal.user, job.request, whole),
         phase=job.phase, submitted=job.submitted_s, index=job.index, array=job.array,
-        reasons=tuple(_reasons(queue, job)), attempt=job.attempt, node_numbers=job.nodes,
+        reasons=tuple(_reasons(queue, job, now, whole)), attempt=job.attempt, node_numbers=job.nodes,
         detail=job.kill_detail,
     )  # fmt: skip
     if job.entry is None or not job.on_nodes:
@@ -141,7 +141,7 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
     )
 
 
-def _reasons(queue: BatchQueue, job: BatchJob) -> list[str]:
+def _reasons(queue: BatchQueue, job: BatchJob, now: int, whole: bool) -> list[str]:
     if job.phase != "held":
         return []
     said = []
@@ -153,6 +153,9 @@ def _reasons(queue: BatchQueue, job: BatchJob) -> list[str]:
         elif reason == "time":
             earliest = format_time(job.request.not_before, "UTC")
             said.append(f"begins at {earliest} at the earliest")
+        elif reason == "limit" and whole:
+            obstacle = queue.flow.accounts.obstacle(job.principal.user, job.request, now)
+            said.append(str(obstacle or "its user's earlier jobs are held by a limit"))
         else:
             said.append(IN_WORDS[reason])
     return said

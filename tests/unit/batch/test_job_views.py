@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kalends.batch.queue.facts import NodeClaim, Terms
+from kalends.batch.queue.facts import JobLimits, NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.views import load_of, view_of
 from kalends.contract.job_calls import PredictedStart
@@ -47,6 +47,26 @@ def test_a_job_that_waits_for_what_never_comes_says_what_to_do() -> None:
     never = view_of(queue, queue.job(second), {}, NOW, whole=True).reasons
     assert waits == ("waits until job 1 has succeeded",)
     assert never == ("waits until job 1 has succeeded, which never comes: release it, or end it",)
+
+
+def test_a_job_over_a_limit_says_which_and_to_strangers_nothing_of_its_project() -> None:
+    terms = Terms(
+        machine="pool:4", policy="easy", user=JobLimits(running=2, nodes=3),
+        project=JobLimits(node_seconds=7_200), period_s=86_400,
+    )  # fmt: skip
+    queue = BatchQueue("lab/box", terms, NOW)
+    queue.submit(ANN, structs.replace(job(2, 3_600), project="dna"), "key-1", NOW)
+
+    def reasons(number: int, *, whole: bool = True) -> tuple[str, ...]:
+        return view_of(queue, queue.job(number), {}, NOW, whole=whole).reasons
+
+    wide, _ = queue.submit(ANN, job(2, 60), "key-2", NOW)
+    spent, _ = queue.submit(ANN, structs.replace(job(1, 60), project="dna"), "key-3", NOW)
+    assert reasons(wide) == ("user ann may have 3 nodes at a time",)
+    assert reasons(spent) == ("project dna may use 2 node-hours in 1d",)
+    assert reasons(spent, whole=False) == ("its user's or project's limit is reached",)
+    queue.submit(ANN, job(1, 60), "key-4", NOW)
+    assert reasons(wide) == ("user ann may run 2 jobs at a time",)
 
 
 def test_no_start_is_expected_in_the_past() -> None:

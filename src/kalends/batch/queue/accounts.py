@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, NamedTuple
 
 from sortedcontainers import SortedList
 
 from kalends.batch.queue.facts import JobLimits, Terms
 from kalends.batch.queue.job import BatchJob
+from kalends.core.durations import format_duration
 from kalends.core.errors import LimitExceeded, NotAllowed
 from kalends.core.jobs import JobRequest
 
@@ -50,15 +52,27 @@ class AccountNumbers:
         return self._accounts.setdefault((kind, name), len(self._accounts) + 1)
 
 
+class Obstacle(NamedTuple):
+    """A limit that is reached: what the `account` may have. `lasts`: until the period is over, perhaps."""
+
+    account: JobAccount
+    what: str
+    lasts: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.account.kind} {self.account.name} may {self.what}"
+
+
 @dataclass(slots=True)
 class JobAccounts:
     """Who uses what; and the jobs that a limit holds, in order of submission for each user."""
 
     terms: Terms
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
-    _held: defaultdict[str, SortedList] = field(
+    _held: defaultdict[tuple[str, str], SortedList] = field(
         default_factory=lambda: defaultdict(lambda: SortedList(key=lambda job: job.number))
     )
+    """By user and project, for they are under the same limits."""
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
         """Raise where a limit forbids `count` such jobs for good (`NotAllowed`) or now (`LimitExceeded`)."""
@@ -68,14 +82,14 @@ class JobAccounts:
         for account in accounts_of(user, request.project):
             limits, use = self.limits_of(account), self.uses.get(account, Use())
             whose = f"{account.kind} {account.name}"
-            for most, asked, what in (
-                (limits.nodes, nodes, "nodes at a time"),
-                (limits.longest_s, request.limit_s, "seconds for one job"),
-                (limits.node_seconds, node_seconds, "node-seconds in a period"),
+            for most, asked, words in (
+                (limits.nodes, nodes, "{} nodes at a time".format),
+                (limits.longest_s, request.limit_s, _for_one_job),
+                (limits.node_seconds, node_seconds, self._in_a_period),
             ):
                 if most and asked > most:
                     raise NotAllowed(
-                        f"{asked} {what}, and {whose} may have {most}",
+                        f"it asks for {words(asked)}, and {whose} may have {words(most)}",
                         where=account.kind,
                         remedy="ask for less",
                     )
@@ -95,23 +109,32 @@ class JobAccounts:
 
     def may_queue(self, job: BatchJob, now: int) -> bool:
         """Return whether all limits allow the job to run beside all that is queued or runs already."""
-        return self.leave_room_for(job.principal.user, job.request, now)
+        return self.obstacle(job.principal.user, job.request, now) is None
 
-    def leave_room_for(self, user: str, request: JobRequest, now: int) -> bool:
-        """Return whether they allow such a job of `user`."""
+    def obstacle(self, user: str, request: JobRequest, now: int) -> Obstacle | None:
+        """Return the limit that is in the way of such a job of `user`, the most lasting first."""
         if request.reservation:
-            return True
+            return None
         nodes, node_seconds = most_of(request)
-        for account in accounts_of(user, request.project):
-            limits, use = self.limits_of(account), self.uses.get(account, Use())
+        accounts = [
+            (account, self.limits_of(account), self.uses.get(account, Use()))
+            for account in accounts_of(user, request.project)
+        ]
+        for account, limits, use in accounts:
             used = use.node_seconds + use.used[now // self.terms.period_s]
-            if (
-                (limits.running and use.queued >= limits.running)
-                or (limits.nodes and use.nodes + nodes > limits.nodes)
-                or (limits.node_seconds and used + node_seconds > limits.node_seconds)
-            ):
-                return False
-        return True
+            if limits.node_seconds and used + node_seconds > limits.node_seconds:
+                return Obstacle(
+                    account, f"use {self._in_a_period(limits.node_seconds)}", lasts=True
+                )
+        for account, limits, use in accounts:
+            if limits.running and use.queued >= limits.running:
+                return Obstacle(account, f"run {limits.running} jobs at a time")
+            if limits.nodes and use.nodes + nodes > limits.nodes:
+                return Obstacle(account, f"have {limits.nodes} nodes at a time")
+        return None
+
+    def _in_a_period(self, node_seconds: int) -> str:
+        return f"{node_seconds / 3_600:g} node-hours in {format_duration(self.terms.period_s)}"
 
     def left(self, user: str, now: int) -> JobLimits:
         """Return what the limits leave one more job of `user`; -1 nodes: it would be held, 0: no limit."""
@@ -142,20 +165,47 @@ class JobAccounts:
     def over(self, job: BatchJob) -> None:
         for account in _of(job):
             self.uses[account].jobs -= 1
-        self._held[job.principal.user].discard(job)
+        self.unhold(job)
 
     def hold(self, job: BatchJob) -> None:
-        self._held[job.principal.user].add(job)
+        self._held[_whose(job)].add(job)
 
-    def first_held(self) -> list[BatchJob]:
-        """Return the first job of each user that a limit holds: nobody overtakes their own jobs."""
-        return [held[0] for held in self._held.values() if held]
+    def first_free(self, now: int) -> BatchJob | None:
+        """Return the job with the lowest number that a limit has held, and none does any more.
+
+        Nobody overtakes their own jobs of the same project, but those that wait for another period.
+        """
+        free = [job for held in self._held.values() if (job := self._first_of(held, now))]
+        return min(free, key=lambda job: job.number, default=None)
+
+    def _first_of(self, held: SortedList, now: int) -> BatchJob | None:
+        job: BatchJob
+        too_much: float = inf
+        for job in held:
+            if most_of(job.request)[1] >= too_much:
+                continue
+            obstacle = self.obstacle(job.principal.user, job.request, now)
+            if obstacle is None:
+                return job
+            if not obstacle.lasts:
+                return None
+            too_much = most_of(job.request)[1]
+        return None
+
+    def next_due_s(self, now: int) -> int | None:
+        """Return when the next period begins, for jobs that may be held until then; None: no such."""
+        counted = self.terms.user.node_seconds or self.terms.project.node_seconds
+        if not (counted and self._held):
+            return None
+        return (now // self.terms.period_s + 1) * self.terms.period_s
 
     def unhold(self, job: BatchJob) -> None:
-        held = self._held[job.principal.user]
+        held = self._held.get(_whose(job))
+        if held is None:
+            return
         held.discard(job)
         if not held:
-            del self._held[job.principal.user]
+            del self._held[_whose(job)]
 
     def _count(self, job: BatchJob, sign: int) -> None:
         if job.request.reservation:
@@ -166,6 +216,14 @@ class JobAccounts:
             use.queued += sign
             use.nodes += sign * nodes
             use.node_seconds += sign * node_seconds
+
+
+def _for_one_job(length_s: int) -> str:
+    return f"{format_duration(length_s)} for one job"
+
+
+def _whose(job: BatchJob) -> tuple[str, str]:
+    return job.principal.user, job.request.project
 
 
 def accounts_of(user: str, project: str) -> list[JobAccount]:

@@ -255,10 +255,7 @@ class JobFlow:
 
     def _queue_what_limits_allow(self, now: int) -> None:
         """Queue jobs that a limit has held, as far as there is room under it now."""
-        while free := [
-            job for job in self.accounts.first_held() if self.accounts.may_queue(job, now)
-        ]:
-            job = min(free, key=lambda each: each.number)
+        while (job := self.accounts.first_free(now)) is not None:
             job.reasons.discard("limit")
             self.accounts.unhold(job)
             self._queue(job, now)

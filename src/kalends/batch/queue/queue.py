@@ -266,6 +266,7 @@ class BatchQueue:
             self.flow.room.wake_at(self.last_s),
             self.flow.open_changes.due_s(self.flow.terms.change_s),
             self.flow.reserved.next_due_s(self.last_s),
+            self.flow.accounts.next_due_s(self.last_s),
         )
         return min([*times, *(each for each in others if each is not None)], default=None)
 
@@ -352,9 +353,10 @@ class BatchQueue:
         flow = self.flow
         if request.at < now:
             raise InvalidInput("that time has passed", where="at", remedy="give a later start")
-        if not flow.accounts.leave_room_for(user, request, now):
+        obstacle = flow.accounts.obstacle(user, request, now)
+        if obstacle is not None:
             raise LimitExceeded(
-                "its user's or project's limit is reached",
+                str(obstacle),
                 where="at",
                 remedy="submit it without a fixed start: it waits until there is room",
             )

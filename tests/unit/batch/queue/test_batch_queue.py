@@ -191,6 +191,47 @@ def test_jobs_over_a_limit_are_held_and_queued_in_order_when_there_is_room_under
     assert room.starts() == [third]
 
 
+def test_a_job_that_its_project_holds_keeps_none_of_another_project_back() -> None:
+    limits = {"user": f.JobLimits(running=1), "project": f.JobLimits(node_seconds=100)}
+    room = Room(**limits, period_s=1_000_000)
+    used = room.submit(project="spent", limit_s=100)
+    room.settle()
+    room.now += 100
+    room.end(used)
+    spent = room.submit(project="spent", limit_s=50)
+    running, waiting = (room.submit(project="rich", limit_s=50) for _ in range(2))
+    assert room.starts() == [running]
+    room.end(running)
+    assert room.starts() == [waiting]
+    assert room.reasons(spent) == {"limit"}
+
+
+def test_a_job_that_is_too_long_for_the_rest_of_a_period_keeps_no_shorter_one_back() -> None:
+    room = Room(user=f.JobLimits(running=1, node_seconds=100), period_s=1_000_000)
+    running = room.submit(limit_s=40)
+    long, short = room.submit(limit_s=90), room.submit(limit_s=40)
+    assert room.starts() == [running]
+    room.now += 20
+    room.end(running)
+    assert room.starts() == [short]
+    assert room.reasons(long) == {"limit"}
+
+
+def test_jobs_that_wait_for_a_new_period_are_queued_when_it_begins_whatever_else_happens() -> None:
+    room = Room(user=f.JobLimits(node_seconds=100), period_s=1_000)
+    used, held = room.submit(limit_s=100), room.submit(limit_s=50)
+    assert room.starts() == [used]
+    room.now += 100
+    room.end(used)
+    assert room.starts() == []
+    assert room.queue.next_due_s() == 2_000
+    room.queue.advance(2_000)
+    assert room.starts() == [held]
+    room.now = 2_000
+    room.end(held)
+    assert room.queue.next_due_s() is None
+
+
 def test_node_seconds_of_a_period_are_reserved_before_and_counted_after() -> None:
     room = Room(user=f.JobLimits(node_seconds=100), period_s=1_000)
     first, second = room.submit(limit_s=80), room.submit(limit_s=80)
@@ -202,7 +243,7 @@ def test_node_seconds_of_a_period_are_reserved_before_and_counted_after() -> Non
     room.end(second)
     third = room.submit(limit_s=30)
     assert room.reasons(third) == {"limit"}
-    with pytest.raises(NotAllowed, match="101 node-seconds"):
+    with pytest.raises(NotAllowed, match=r"user ann may have 0\.0277778 node-hours"):
         room.submit(limit_s=101)
     room.queue.advance(2_000)
     room.now = 2_000

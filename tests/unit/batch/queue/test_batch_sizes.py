@@ -274,7 +274,7 @@ def test_a_job_of_several_sizes_counts_with_the_most_that_it_may_take() -> None:
     room = SizeRoom(user=f.JobLimits(node_seconds=480))
     fields = {"sizes": (1, 2, 4), "limits_s": (400, 220, 120), "limit_s": 400}
     room.submit(**fields)
-    with pytest.raises(NotAllowed, match="484 node-seconds"):
+    with pytest.raises(NotAllowed, match=r"asks for 0\.134444 node-hours"):
         room.submit(**{**fields, "limits_s": (400, 220, 121)})
 
 
@@ -282,7 +282,7 @@ def test_a_job_of_several_sizes_counts_with_the_most_that_it_may_take() -> None:
     "limits_s", [(400, 220), (400, 220, 100, 50), (300, 220, 100), (500, 220, 100)]
 )
 def test_limits_that_do_not_belong_to_the_sizes_are_refused(limits_s: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInput, match="limits for 3 sizes"):
+    with pytest.raises(InvalidInput, match=r"limits for 3 sizes|longest of them is not limit_s"):
         JobRequest(
             machine="lab/box", command=("true",), sizes=(1, 2, 4), limits_s=limits_s, limit_s=400
         ).check()

@@ -353,7 +353,7 @@ def test_a_fixed_start_that_cannot_be_is_refused_and_nothing_has_happened(
 def test_a_fixed_start_needs_room_under_the_limits_when_it_is_booked() -> None:
     room = Room(user=f.JobLimits(running=1))
     room.submit(reservation="", nodes=1)
-    with pytest.raises(LimitExceeded, match="limit is reached"):
+    with pytest.raises(LimitExceeded, match="user ann may run 1 jobs at a time"):
         room.submit(reservation="", at=1_200, limit_s=10)
 
 
