@@ -72,6 +72,16 @@ async def test_a_program_has_this_terminal_and_its_exit_code_is_ours(
         assert ann.restored()
 
 
+async def test_a_program_is_told_which_terminal_it_has_unless_its_user_names_another(
+    laboratory: Laboratory,
+) -> None:
+    for options, kind in ((), b"xterm"), (("--env", "TERM=vt100"), b"vt100"):
+        async with run(laboratory, "echo it is a $TERM; read line; exit 3", *options) as ann:
+            await ann.sees(b"it is a " + kind + b"\r\n")
+            ann.type(b"\n")
+            assert await ann.left() == 3
+
+
 async def test_keys_that_send_signals_send_them_to_the_program(laboratory: Laboratory) -> None:
     async with run(laboratory, "trap 'echo caught; exit 6' INT; echo ready; sleep 60") as ann:
         await ann.sees(b"ready")

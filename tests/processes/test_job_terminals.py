@@ -159,6 +159,22 @@ async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
     await grace.sees(b"second 30 90")
 
 
+async def test_a_program_that_has_drawn_nothing_sees_no_window_but_the_one_at_the_keys(
+    room: JobRoom,
+) -> None:
+    silent = WINDOW.replace('print("ready", flush=True)', 'open("up", "w").close()')
+    order = room.order(
+        "1.1", "python3", "-c", silent, terminal=(24, 80), environment={"PATH": os.environ["PATH"]}
+    )
+    await room.launch(order)
+    await room.until((room.home / "up").exists)
+    ada = await sit(room, "1.1", 30, 90)
+    await ada.sees(b"drawn ")
+    await ada.place.type(b"now\n")
+    await ada.sees(b"now 30 90")
+    assert b"29 90" not in ada.seen
+
+
 async def test_who_comes_back_gets_the_keys_again_unless_another_has_had_them(
     room: JobRoom,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,12 +80,15 @@ def command(
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
+    piped = not _job_terminal.has_terminal()
+    if not piped and "TERM" in os.environ:
+        options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])
     at_site = _jobs.settings_at(settings, machine)
     with at_site.connect() as client:
         job = _job_options.job_from(
             machine, ctx.meta.get(PROGRAM, program), script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
-            terminal=True, piped=not _job_terminal.has_terminal(),
+            terminal=True, piped=piped,
         )  # fmt: skip
     return asyncio.run(_run(at_site, job))
 

@@ -102,10 +102,15 @@ class Terminal:
         self._tell_who()
 
     def _take_keys(self, visitor: Visitor, seat: str, size: tuple[int, int]) -> None:
+        drawn = self._output_bytes > 0 and size == self._size
         self._at_keys, self._seat, self._size = visitor, seat, size
-        rows, columns = size
-        self._set_size(rows - 1 if rows > 1 else 2, columns)
-        self._loop.later(REDRAW_S, self._restore_size)
+        if drawn:
+            # The kernel tells a program of its window only when that changes: then it draws it anew.
+            rows, columns = size
+            self._set_size(rows - 1 if rows > 1 else 2, columns)
+            self._loop.later(REDRAW_S, self._restore_size)
+        else:
+            self._restore_size()
         self._came()
 
     def _restore_size(self) -> None:
