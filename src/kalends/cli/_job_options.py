@@ -10,6 +10,7 @@ import click
 from kalends.cli._jobs import job_named
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
 from kalends.core.jobs import WARNING_SIGNALS, After, Dependency, JobRequest, LimitWarning
 from kalends.core.limits import JOB_INDICES_MAX
 
@@ -21,6 +22,25 @@ def job_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def machine_argument(function: F) -> F:
+    """Add the machine that a command is about: that of KALENDS_MACHINE where none is named."""
+    return click.argument(
+        "machine", required=False, default="", envvar="KALENDS_MACHINE", callback=_checked
+    )(function)
+
+
+def _checked(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    try:
+        split_resource(machine)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{machine!r} is not a machine" if machine else "no machine is named",
+            where="MACHINE",
+            remedy=f"write kalends {ctx.info_name} sdsc/sp2 ..., or set KALENDS_MACHINE",
+        ) from error
+    return machine
 
 
 _OPTIONS = (

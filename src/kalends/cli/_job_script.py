@@ -25,14 +25,21 @@ NOT_OF_A_JOB: Final = frozenset(
 
 
 class JobCommand(ServerCommand):
-    """A command whose ``--script`` may bring options along; those on the command line win."""
+    """A command whose ``--script`` may bring options along; those on the command line win.
+
+    What stands behind ``--`` is the program, also where no machine is named.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        args, program = args[:end], args[end + 1 :]
         path = script_named(args)
         if path is not None:
             machine = 0 if args[0].startswith("-") else 1
             args = [*args[:machine], *self._options_in(ctx, read_script(path)), *args[machine:]]
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        ctx.params["program"] = (*ctx.params.get("program", ()), *program)
+        return rest
 
     def _options_in(self, ctx: click.Context, text: str) -> list[str]:
         """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
@@ -73,10 +80,9 @@ class JobCommand(ServerCommand):
 
 def script_named(args: list[str]) -> str | None:
     """Return the file that ``--script FILE`` or ``--script=FILE`` names, None without."""
-    own = args[: args.index("--")] if "--" in args else args
-    for number, word in enumerate(own):
-        if word == OPTION and number + 1 < len(own):
-            return own[number + 1]
+    for number, word in enumerate(args):
+        if word == OPTION and number + 1 < len(args):
+            return args[number + 1]
         if word.startswith(f"{OPTION}="):
             return word.removeprefix(f"{OPTION}=")
     return None

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _jobs, _nodes_drawing, _output, _terminal, _words
+from kalends.cli import _job_options, _jobs, _nodes_drawing, _output, _terminal, _words
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
@@ -19,7 +19,7 @@ DRAWN_WIDTH_MAX = 80
     cls=ServerCommand,
     examples=("kalends machine sdsc/sp2", "kalends machine sdsc/sp2 --gaps"),
 )
-@click.argument("machine")
+@_job_options.machine_argument
 @click.option("--gaps", is_flag=True, help="Show what a job of yours may ask for to start at once.")
 @pass_settings
 def command(settings: Settings, machine: str, gaps: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _jobs, _output, _plan_drawing, _terminal
+from kalends.cli import _job_options, _jobs, _output, _plan_drawing, _terminal
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 DRAWN_WIDTH_MAX = 80
@@ -17,7 +17,7 @@ DRAWN_WIDTH_MAX = 80
     cls=ServerCommand,
     examples=("kalends queue sdsc/sp2", "kalends queue sdsc/sp2 --plan"),
 )
-@click.argument("machine")
+@_job_options.machine_argument
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--over", is_flag=True, help="List jobs that are over, newest first.")
 @click.option("--plan", "planned", is_flag=True, help="Draw the schedule: rows are time, columns "

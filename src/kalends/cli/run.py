@@ -13,7 +13,7 @@ from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _j
 from kalends.cli._groups import EXIT_INTERRUPTED
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
-from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.errors import Conflict
 from kalends.core.jobs import JobRequest
 
 if TYPE_CHECKING:
@@ -21,39 +21,25 @@ if TYPE_CHECKING:
     from kalends.contract.job_calls import JobView
 
 LOOK_EVERY_S: Final = 0.1
-PROGRAM: Final = "kalends.cli.run.program"
-
-
-class RunCommand(_job_script.JobCommand):
-    """What stands behind ``--`` is the program, also where no machine is named."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[PROGRAM] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
 
 
 @click.command(
     "run",
-    cls=RunCommand,
+    cls=_job_script.JobCommand,
     examples=(
         "kalends run sdsc/sp2 -n 8 --for 1h -- bash",
         "kalends run sdsc/sp2 --for 5m -- sort < names > sorted",
     ),
 )
-@click.argument("machine", required=False, default="", envvar="KALENDS_MACHINE")
+@_job_options.machine_argument
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
 )
 @_job_options.job_options
-@click.pass_context
 @pass_settings
 def command(
     settings: Settings,
-    ctx: click.Context,
     /,
     machine: str,
     program: tuple[str, ...],
@@ -68,15 +54,7 @@ def command(
     It waits in the machine's queue, and its expected start is counted down. Then it has this terminal;
     without one, in a pipe, it has the pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line
     is joined again. While it waits, Ctrl-C withdraws it. The exit code is the program's.
-
-    The machine is KALENDS_MACHINE where none is named.
     """
-    if not machine:
-        raise InvalidInput(
-            "no machine is named",
-            where="MACHINE",
-            remedy="write kalends run sdsc/sp2 ..., or set KALENDS_MACHINE",
-        )
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
@@ -86,7 +64,7 @@ def command(
     at_site = _jobs.settings_at(settings, machine)
     with at_site.connect() as client:
         job = _job_options.job_from(
-            machine, ctx.meta.get(PROGRAM, program), script=text, limit=limit, options=options,
+            machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
             terminal=True, piped=piped,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from kalends.cli._settings import Settings, pass_settings
         "kalends submit sdsc/sp2 --reservation 9e4c77 --script job.sh",
     ),
 )
-@click.argument("machine")
+@_job_options.machine_argument
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."

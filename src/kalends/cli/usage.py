@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _jobs, _output
+from kalends.cli import _job_options, _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
@@ -27,7 +27,7 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
         "kalends usage sdsc/sp2 --everyone --swf october.swf",
     ),
 )
-@click.argument("machine")
+@_job_options.machine_argument
 @click.option("--from", "start", default="now-30d", show_default=True, metavar="TIME",
               help="Begin: jobs that ended from then on.")  # fmt: skip
 @click.option("--to", "end", default="now", show_default=True, metavar="TIME", help="End.")

@@ -62,6 +62,24 @@ def test_what_stands_behind_two_hyphens_is_the_programs_own(file: Path) -> None:
     assert found["program"] == ("solve", "--script", str(file))
 
 
+def test_the_machine_of_the_environment_is_taken_where_none_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KALENDS_MACHINE", "lab/box")
+    found = understood("-n", "2", "--", "solve", "it")
+    assert (found["machine"], found["program"]) == ("lab/box", ("solve", "it"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--", "solve"), "no machine is named"), (("solve",), "'solve' is not a machine")],
+)
+def test_a_program_is_mistaken_for_no_machine(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as raised:
+        understood("-n", "2", *words)
+    assert "write kalends submit sdsc/sp2" in raised.value.remedy
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
