@@ -99,6 +99,8 @@ async def test_others_see_that_a_job_is_there_and_can_do_nothing_with_it(
         await until(runs, "it runs: before, it would be withdrawn", within_s=60)
         await client.kill_job(MACHINE, number)
         assert (await guarded.over(client, number)).end == "killed"
+        with pytest.raises(NotAllowed):
+            await stranger.kill_job(MACHINE, number)
 
 
 async def test_waiting_jobs_are_held_released_and_withdrawn(laboratory: Laboratory) -> None:
@@ -116,6 +118,27 @@ async def test_waiting_jobs_are_held_released_and_withdrawn(laboratory: Laborato
         waiting = laboratory.marking(0, held=True)
         number = (await client.submit(waiting)).job.job
         assert (await client.kill_job(MACHINE, number)).phase == "withdrawn"
+
+
+async def test_an_array_is_held_released_and_ended_as_one(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        alone = (await client.submit(laboratory.job("true", nodes=4, held=True))).job.job
+        array = laboratory.job("echo $KALENDS_INDEX >> marks; sleep 60", indices=tuple(range(600)))
+        made = await client.submit(array)
+        first, last = made.job.job, made.job.job + made.count - 1
+        await until(lambda: _is(laboratory.marked().total() == 4), "four run", within_s=60)
+        await client.hold_job(MACHINE, last, array=True)
+        assert (await client.job(MACHINE, first)).phase == "running"
+        assert (await client.job(MACHINE, first + 4)).reasons == ("held by its user",)
+        assert (await client.release_job(MACHINE, first, array=True)).phase == "running"
+        assert (await client.job(MACHINE, first + 4)).phase == "queued"
+        await client.kill_job(MACHINE, first + 300, array=True)
+        assert (await laboratory.over(client, first)).end == "killed"
+        assert (await laboratory.over(client, first + 4)).end == "withdrawn"
+        assert [view.job for view in (await client.jobs(MACHINE)).jobs] == [alone]
+        assert laboratory.marked().total() == 4, "none was started in the place of another"
+        with pytest.raises(InvalidInput, match=f"job {alone} is of no array"):
+            await client.kill_job(MACHINE, alone, array=True)
 
 
 async def test_jobs_outlive_the_site_and_are_taken_over_by_the_next_one(

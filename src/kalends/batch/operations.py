@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
+from kalends.batch.job_changes import JobChange, steps_of_array
 from kalends.batch.job_watch import is_news
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
-from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
-from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
+from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.terminal_sessions import Seat
 from kalends.batch.terms import check_policy
 from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
@@ -125,30 +126,28 @@ class JobOperations:
     async def change(self, caller: Caller, body: c.ChangeJob) -> c.JobView:
         queue = self._queue(caller, body.machine)
         job = queue.flow.table.jobs.get(body.job)
-        if job is None:
-            view = await self._view(caller, queue, body.job)
-            if body.what == "kill":
-                return view
+        over: c.JobView | None = None
+        if job is not None:
+            user, array = job.principal.user, job.array
+        else:
+            over = await self._view(caller, queue, body.job)
+            user, array = over.user, over.array
+        own, operates = user == caller.principal.user, _operates(caller)
+        if not own and not operates:
+            raise _not_yours(body.job)
+        change = JobChange(body, caller.principal.user, own, operates)
+        if body.array:
+            for numbers in steps_of_array(queue, array, body.job):
+                await self._machines.called(
+                    body.machine, partial(change.carry_out, numbers=numbers)
+                )
+        elif over is None:
+            await self._machines.called(body.machine, partial(change.carry_out, numbers=[body.job]))
+        elif body.what != "kill":
             raise NotFound(
                 f"job {body.job} is over", where="job", remedy="submit it again to run it again"
             )
-        operates = _operates(caller)
-        if not _is_own(caller, job) and not operates:
-            raise _not_yours(body.job)
-        said = f"by {caller.principal.user}"
-
-        def step(queue: BatchQueue, now: int) -> None:
-            own = _is_own(caller, job)
-            if body.what == "kill":
-                queue.cancel(body.job, said, now)
-            elif body.what == "hold":
-                queue.hold(body.job, "user" if own else "operator", now)
-            else:
-                reasons: set[Reason] = set(OWN_REASONS) if own else set()
-                queue.release(body.job, reasons | ({"operator"} if operates else set()), now)
-
-        await self._machines.called(body.machine, step)
-        return await self._view(caller, queue, body.job)
+        return over or await self._view(caller, queue, body.job)
 
     async def output(self, caller: Caller, body: c.ReadOutput) -> c.JobOutput:
         queue = self._queue(caller, body.machine)

@@ -154,8 +154,8 @@ def _reasons(queue: BatchQueue, job: BatchJob, now: int, whole: bool) -> list[st
             earliest = format_time(job.request.not_before, "UTC")
             said.append(f"begins at {earliest} at the earliest")
         elif reason == "limit" and whole:
-            obstacle = queue.flow.accounts.obstacle(job.principal.user, job.request, now)
-            said.append(str(obstacle or "its user's earlier jobs are held by a limit"))
+            reached = queue.flow.accounts.reached_limit(job.principal.user, job.request, now)
+            said.append(str(reached or "its user's earlier jobs are held by a limit"))
         else:
             said.append(IN_WORDS[reason])
     return said

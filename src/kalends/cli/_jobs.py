@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -20,6 +21,7 @@ SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
 
 LOOK_EVERY_S: Final = 0.1
+MACHINE_VARIABLE: Final = "KALENDS_MACHINE"
 JOB_HELP = "sdsc/sp2/17"
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ class JobName(NamedTuple):
 
 
 def job_named(text: str) -> JobName:
-    """Read ``sdsc/sp2/17``; raises `InvalidInput` for anything else."""
+    """Read ``sdsc/sp2/17``, or ``17`` where KALENDS_MACHINE is set; raises `InvalidInput`."""
+    if "/" not in text and MACHINE_VARIABLE in os.environ:
+        text = f"{os.environ[MACHINE_VARIABLE]}/{text}"
     machine, _, number = text.rpartition("/")
     if not (machine and number.isascii() and number.isdecimal() and 0 < int(number[:17]) < 1 << 53):
         raise InvalidInput(

@@ -16,9 +16,12 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 @click.argument("job")
 @click.option("--hold", is_flag=True, help="Keep it back until it is released.")
 @click.option("--release", is_flag=True, help="Let it wait for nodes again.")
+@click.option("--array", is_flag=True, help="Hold or release all jobs of its array.")
 @click.option("--watch", is_flag=True, help="Go on until it is over, with a line for each news.")
 @pass_settings
-def command(settings: Settings, job: str, hold: bool, release: bool, watch: bool) -> None:
+def command(
+    settings: Settings, job: str, hold: bool, release: bool, array: bool, watch: bool
+) -> None:
     """Show one job, also after its end.
 
     News of a job that waits is an expected start that moves by more than a minute and a tenth of the wait.
@@ -26,6 +29,8 @@ def command(settings: Settings, job: str, hold: bool, release: bool, watch: bool
     """
     if hold + release + watch > 1:
         raise click.UsageError("--hold, --release and --watch exclude each other.")
+    if array and not (hold or release):
+        raise click.UsageError("--array stands with --hold or --release.")
     name = _jobs.job_named(job)
     if watch:
         _watch(settings, name)
@@ -33,9 +38,9 @@ def command(settings: Settings, job: str, hold: bool, release: bool, watch: bool
     zone = settings.time_zone()
     with _jobs.settings_at(settings, name.machine).connect() as client:
         if hold:
-            view = client.hold_job(*name)
+            view = client.hold_job(*name, array=array)
         elif release:
-            view = client.release_job(*name)
+            view = client.release_job(*name, array=array)
         else:
             view = client.job(*name)
     _output.answer(settings, "job", view, lambda: _jobs.details(view, zone))

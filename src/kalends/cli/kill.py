@@ -12,11 +12,12 @@ from kalends.core.errors import KalendsError, Refusal
 @click.command(
     "kill",
     cls=ServerCommand,
-    examples=("kalends kill sdsc/sp2/17", "kalends kill sdsc/sp2/17 sdsc/sp2/18"),
+    examples=("kalends kill sdsc/sp2/17 sdsc/sp2/18", "kalends kill --array sdsc/sp2/31"),
 )
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option("--array", is_flag=True, help="End all jobs of their arrays.")
 @pass_settings
-def command(settings: Settings, jobs: tuple[str, ...]) -> None:
+def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
     """End jobs: withdraw those that wait, end those that run.
 
     A running job is asked to end, and ended with all of its processes some seconds later.
@@ -26,7 +27,7 @@ def command(settings: Settings, jobs: tuple[str, ...]) -> None:
     for name in names:
         try:
             with _jobs.settings_at(settings, name.machine).connect() as client:
-                views.append(client.kill_job(*name))
+                views.append(client.kill_job(*name, array=array))
         except KalendsError as error:
             errors[name] = error
     if not (errors and settings.json):

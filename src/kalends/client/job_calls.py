@@ -78,17 +78,26 @@ class JobCalls(AgentCalls):
                 view = heard.job
                 yield view
 
-    async def hold_job(self, machine: str, number: int) -> job_calls.JobView:
-        """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes."""
-        return await self._change_job(machine, number, "hold")
+    async def hold_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes.
 
-    async def release_job(self, machine: str, number: int) -> job_calls.JobView:
-        """Let a held job wait for nodes, whatever its user has held it for."""
-        return await self._change_job(machine, number, "release")
+        With `array` all of its array that wait.
+        """
+        return await self._change_job(machine, number, "hold", array=array)
 
-    async def kill_job(self, machine: str, number: int) -> job_calls.JobView:
-        """Withdraw a job that waits; end one that runs, with all of its processes."""
-        return await self._change_job(machine, number, "kill")
+    async def release_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Let a held job wait for nodes, whatever its user has held it for. With `array` all of its array."""
+        return await self._change_job(machine, number, "release", array=array)
+
+    async def kill_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Withdraw a job that waits, or end one that runs; with `array` all jobs of its array."""
+        return await self._change_job(machine, number, "kill", array=array)
 
     async def job_output(
         self,
@@ -211,7 +220,7 @@ class JobCalls(AgentCalls):
         return await self._caller.call(body, "machine_replan", job_calls.NewPlan)
 
     async def _change_job(
-        self, machine: str, number: int, what: Literal["hold", "release", "kill"]
+        self, machine: str, number: int, what: Literal["hold", "release", "kill"], *, array: bool
     ) -> job_calls.JobView:
-        body = job_calls.ChangeJob(machine=machine, job=number, what=what)
+        body = job_calls.ChangeJob(machine=machine, job=number, what=what, array=array)
         return await self._caller.call(body, "job_change", job_calls.JobView)

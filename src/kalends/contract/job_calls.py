@@ -191,12 +191,13 @@ class JobNews(Answer, frozen=True, kw_only=True):
 class ChangeJob(Body, frozen=True, kw_only=True):
     """Hold or release a waiting job, or end it: one that waits is withdrawn, one that runs is killed.
 
-    Repeating is harmless.
+    With `array` all jobs of its array; what cannot be held is left as it is then. Repeating is harmless.
     """
 
     machine: MachineName
     job: JobNumber
     what: Literal["hold", "release", "kill"]
+    array: bool = False
 
 
 class ReadOutput(Body, frozen=True, kw_only=True):

@@ -52,7 +52,7 @@ class AccountNumbers:
         return self._accounts.setdefault((kind, name), len(self._accounts) + 1)
 
 
-class Obstacle(NamedTuple):
+class ReachedLimit(NamedTuple):
     """A limit that is reached: what the `account` may have. `lasts`: until the period is over, perhaps."""
 
     account: JobAccount
@@ -109,9 +109,9 @@ class JobAccounts:
 
     def may_queue(self, job: BatchJob, now: int) -> bool:
         """Return whether all limits allow the job to run beside all that is queued or runs already."""
-        return self.obstacle(job.principal.user, job.request, now) is None
+        return self.reached_limit(job.principal.user, job.request, now) is None
 
-    def obstacle(self, user: str, request: JobRequest, now: int) -> Obstacle | None:
+    def reached_limit(self, user: str, request: JobRequest, now: int) -> ReachedLimit | None:
         """Return the limit that is in the way of such a job of `user`, the most lasting first."""
         if request.reservation:
             return None
@@ -123,14 +123,14 @@ class JobAccounts:
         for account, limits, use in accounts:
             used = use.node_seconds + use.used[now // self.terms.period_s]
             if limits.node_seconds and used + node_seconds > limits.node_seconds:
-                return Obstacle(
+                return ReachedLimit(
                     account, f"use {self._in_a_period(limits.node_seconds)}", lasts=True
                 )
         for account, limits, use in accounts:
             if limits.running and use.queued >= limits.running:
-                return Obstacle(account, f"run {limits.running} jobs at a time")
+                return ReachedLimit(account, f"run {limits.running} jobs at a time")
             if limits.nodes and use.nodes + nodes > limits.nodes:
-                return Obstacle(account, f"have {limits.nodes} nodes at a time")
+                return ReachedLimit(account, f"have {limits.nodes} nodes at a time")
         return None
 
     def _in_a_period(self, node_seconds: int) -> str:
@@ -184,10 +184,10 @@ class JobAccounts:
         for job in held:
             if most_of(job.request)[1] >= too_much:
                 continue
-            obstacle = self.obstacle(job.principal.user, job.request, now)
-            if obstacle is None:
+            reached = self.reached_limit(job.principal.user, job.request, now)
+            if reached is None:
                 return job
-            if not obstacle.lasts:
+            if not reached.lasts:
                 return None
             too_much = most_of(job.request)[1]
         return None

@@ -353,10 +353,10 @@ class BatchQueue:
         flow = self.flow
         if request.at < now:
             raise InvalidInput("that time has passed", where="at", remedy="give a later start")
-        obstacle = flow.accounts.obstacle(user, request, now)
-        if obstacle is not None:
+        reached = flow.accounts.reached_limit(user, request, now)
+        if reached is not None:
             raise LimitExceeded(
-                str(obstacle),
+                str(reached),
                 where="at",
                 remedy="submit it without a fixed start: it waits until there is room",
             )
