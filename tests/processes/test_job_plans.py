@@ -54,6 +54,12 @@ async def test_the_schedule_has_what_runs_and_what_waits_and_the_free_nodes(
         assert waiting.end - waiting.start == 100
         assert [nodes for _, nodes in plan.free] == [1, 0, 4]
         assert [job.name for job in (await stranger.machine_plan(MACHINE)).jobs] == ["", ""]
+        await client.submit(laboratory.job("true", held=True))
+        later = plan.now + 3_600
+        await client.submit(laboratory.job("true", at=later, limit_s=60))
+        await until(foreseen, "the second job is foreseen again", within_s=30)
+        plan = await client.machine_plan(MACHINE)
+        assert (plan.unplanned, [each.start for each in plan.reservations]) == (1, [later])
 
 
 async def test_a_gap_that_is_told_can_be_filled_at_once_and_nothing_longer(

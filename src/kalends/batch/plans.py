@@ -46,6 +46,7 @@ def plan_of(
         reservations=tuple(reservations),
         free=_steps(queue.flow.room.scheduler.cluster.plan(now, planned)),
         more=len(jobs) > LISTING_MAX,
+        unplanned=len(present) - len(jobs) - sum(map(_has_nodes_elsewhere, present)),
     )
 
 
@@ -66,6 +67,11 @@ def gaps_within(
             found.pop()
         found.append(NodeGap(nodes=nodes, until=until))
     return tuple(found)
+
+
+def _has_nodes_elsewhere(job: BatchJob) -> bool:
+    """Return whether a job waits for nodes that are booked for it, or are its reservation's."""
+    return not job.on_nodes and bool(job.request.at or job.reservation)
 
 
 def _running(job: BatchJob, whole: bool) -> ScheduledJob:

@@ -44,7 +44,8 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
     total = plan.machine.nodes
     signs = _signs(plan.jobs)
     blocks = placed(plan, signs)
-    times, sampled = _times(plan, blocks)
+    changes = _changes(plan, blocks)
+    times, later = changes[:ROWS_MAX], changes[ROWS_MAX:]
     count_width = len(str(total))
     columns = max(min(total, width - LABEL_WIDTH - count_width - 2), 1)
     lines: list[Line] = [[(f"{'':{LABEL_WIDTH}}{'FREE':>{columns + count_width + 1}}", "")]]
@@ -61,9 +62,13 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
     lines.append([("", "")])
     each = -(-total // columns)
     scale = f"a column is {each} node{'' if each == 1 else 's'}"
-    if sampled:
-        scale += "; what begins and ends between two rows is not drawn"
     lines.append([(scale, "")])
+    if later:
+        until = _label(later[-1], zone)
+        lines.append([(f"{len(later)} later changes, until {until}, are not drawn", "")])
+    if plan.unplanned:
+        said = f"not drawn, since held or not planned yet: {plan.unplanned} that wait"
+        lines.append([(said, "")])
     lines.append([("capitals run, small letters wait: their latest starts", "")])
     meanings: list[tuple[Kind, str]] = [
         ("reserved", "reserved"), ("free", "free"), ("out", "out of service"),
@@ -125,14 +130,10 @@ def _signs(jobs: Iterable[ScheduledJob]) -> list[str]:
     return found
 
 
-def _times(plan: MachinePlan, blocks: Sequence[DrawnBlock]) -> tuple[list[int], bool]:
-    """Return when rows begin, and whether there are fewer of them than changes."""
+def _changes(plan: MachinePlan, blocks: Sequence[DrawnBlock]) -> list[int]:
+    """Return all times at which something begins or ends, from now on."""
     ends = [block.end for block in blocks if block.kind != "out"]
-    changes = sorted({plan.now, *(block.start for block in blocks), *ends})
-    if len(changes) <= ROWS_MAX:
-        return changes, False
-    step = (len(changes) - 1) / (ROWS_MAX - 1)
-    return [changes[round(number * step)] for number in range(ROWS_MAX)], True
+    return sorted({plan.now, *(block.start for block in blocks), *ends})
 
 
 def _row(

@@ -273,7 +273,8 @@ class MachinePlan(Answer, frozen=True, kw_only=True):
     """The schedule of a machine at `now`; waiting jobs stand where they stood at `made_at`.
 
     `free` says how many nodes are free from each time on: ``(time, nodes)``, the last one for good. `more`:
-    there are jobs that are not listed; the free nodes do count them.
+    there are jobs that are not listed; the free nodes do count them. `unplanned` jobs wait for nodes of the
+    machine and have no place in the schedule: they are held, or it has not been worked out yet.
     """
 
     machine: MachineLoad
@@ -283,6 +284,7 @@ class MachinePlan(Answer, frozen=True, kw_only=True):
     reservations: tuple[ReservedNodes, ...]
     free: tuple[tuple[int, int], ...]
     more: bool = False
+    unplanned: int = 0
 
 
 class FindGaps(Body, frozen=True, kw_only=True):

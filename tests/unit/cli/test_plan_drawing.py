@@ -67,11 +67,20 @@ def test_no_line_is_wider_than_asked_and_every_job_can_be_told_apart() -> None:
     assert "a column is 8 nodes" in "\n".join(drawn)
 
 
-def test_there_are_no_more_rows_than_fit_and_it_is_told_that_some_are_missing() -> None:
+def test_what_comes_first_is_drawn_without_a_gap_and_it_is_told_how_much_comes_later() -> None:
     jobs = tuple(running(number, (number,), number + 1) for number in range(100))
     drawn = text(plan(100, jobs=jobs), count=10)
-    assert "what begins and ends between two rows is not drawn" in "\n".join(drawn)
+    assert "77 later changes, until Mon 23 11:40, are not drawn" in drawn
+    shown = [line.split()[2] for line in drawn[1 : ROWS_MAX + 1]]
+    assert shown == [f"10:{minute:02}" for minute in range(ROWS_MAX)]
     assert len(drawn) < ROWS_MAX + 20
+
+
+def test_jobs_that_wait_and_have_no_place_in_the_schedule_are_counted() -> None:
+    jobs = (waiting(3, 1, 60, 90),)
+    said = "not drawn, since held or not planned yet: 2 that wait"
+    assert said in text(plan(4, jobs=jobs, unplanned=2))
+    assert not any("not drawn" in line for line in text(plan(4, jobs=jobs)))
 
 
 @pytest.mark.parametrize("nodes", [8, 13])
