@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import pwd
 import random
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import kalends
@@ -15,7 +17,7 @@ from kalends.contract.job_calls import ReservedRow
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 
 from .facility import broker_text, write
-from .laboratory import MACHINE, USER, Laboratory, opened
+from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
 from .servers import Server, free_urls, until
 
 
@@ -79,6 +81,25 @@ async def test_what_can_never_run_is_refused_or_ends_with_the_reason(
         view = await laboratory.over(client, number)
         assert (view.end, view.node_seconds) == ("not-started", 0)
         assert "there is no command no-such-program" in view.detail
+
+
+@pytest.mark.skipif(not UNIX_USER, reason="whose home is missing is only known of the user nobody")
+async def test_who_has_no_home_on_a_machine_is_told_and_that_another_folder_can_be_named(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        request = msgspec.structs.replace(laboratory.job("true"), directory="")
+        view = await laboratory.over(client, (await client.submit(request)).job.job)
+        home = pwd.getpwnam(UNIX_USER).pw_dir
+        assert view.detail.startswith(f"cannot enter {home}, the home of {UNIX_USER} here, and no")
+
+
+@pytest.mark.skipif(not UNIX_USER, reason="only root can run jobs as others")
+async def test_a_site_of_root_that_asks_for_no_tokens_says_what_that_means(
+    laboratory: Laboratory, guarded: Laboratory
+) -> None:
+    assert "can run programs as any user but root" in laboratory.site.log()
+    assert "can run programs as any user but root" not in guarded.site.log()
 
 
 async def test_others_see_that_a_job_is_there_and_can_do_nothing_with_it(

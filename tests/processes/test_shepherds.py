@@ -117,7 +117,10 @@ async def test_a_program_is_kept_to_its_processors(room: JobRoom) -> None:
         (["true"], {"cores": [4000]}, "this machine does not let us use its processors 4000: "),
         (["true"], {"user": "nosuchuser"}, "there is no user nosuchuser on this machine"),
         (["true"], {"user": "root"}, "jobs are never run as root"),
-        (["true"], {"script": "#!/no/such\n"}, "what the script names in its first line is not on "),
+        (
+            ["true"], {"script": "#!/no/such\n"},
+            "what the script names in its first line is not on this machine: /no/such",
+        ),
     ],
 )  # fmt: skip
 async def test_a_program_that_cannot_be_started_says_why(

@@ -12,7 +12,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.contract.history_calls import HistoryRow
-from kalends.contract.job_calls import JobView, MachineLoad, PredictedStart
+from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, PredictedStart
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 from kalends.stores.sqlite.job_journal import JobOver
@@ -121,9 +121,18 @@ def load_of(queue: BatchQueue, now: int) -> MachineLoad:
         waiting=len(jobs) - running,
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
+        out_reasons=_out_reasons(queue),
         put_aside=queue.fault,
         configured_policy=queue.flow.configured.policy,
     )
+
+
+def _out_reasons(queue: BatchQueue) -> tuple[NodesOut, ...]:
+    by_reason: dict[str, list[int]] = {}
+    for node, reason in sorted(queue.flow.room.out_reasons.items()):
+        if reason:
+            by_reason.setdefault(reason, []).append(node)
+    return tuple(NodesOut(nodes=tuple(each), reason=reason) for reason, each in by_reason.items())
 
 
 def _asked(machine: str, number: int, user: str, request: JobRequest, whole: bool) -> JobView:

@@ -122,12 +122,17 @@ def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
         for load in machines
         if load.put_aside
     ]
-    switched = [
+    aside += [
         f"{load.machine}: an operator has switched from {load.configured_policy} to {load.policy}"
         for load in machines
         if load.configured_policy not in ("", load.policy) and not load.put_aside
     ]
-    return aside + switched + _output.rows(
+    aside += [
+        f"{load.machine}: out of service: {numbers_text(each.nodes)}: {each.reason}"
+        for load in machines
+        for each in load.out_reasons
+    ]
+    return aside + _output.rows(
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (

@@ -133,11 +133,19 @@ class ListJobs(Body, frozen=True, kw_only=True):
     """For jobs that are over: only those with a lower number, for the next page; 0: all."""
 
 
+class NodesOut(Answer, frozen=True, kw_only=True):
+    """Nodes out of service, and what the operator has said of it."""
+
+    nodes: tuple[int, ...]
+    reason: str
+
+
 class MachineLoad(Answer, frozen=True, kw_only=True):
     """A machine at a glance; `nodes` are all that it has, `out` those out of service: `out_numbers`.
 
-    `policy` decides; `configured_policy` is that of the owner's configuration, from which an operator may
-    have switched. `put_aside` says what the owner's own one has done wrong, if it was put aside.
+    `out_reasons` has those of them for which the operator has given a reason. `policy` decides;
+    `configured_policy` is that of the owner's configuration, from which an operator may have switched.
+    `put_aside` says what the owner's own one has done wrong, if it was put aside.
     """
 
     machine: str
@@ -150,6 +158,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     waiting: int
     running: int
     out_numbers: tuple[int, ...] = ()
+    out_reasons: tuple[NodesOut, ...] = ()
     put_aside: str = ""
     configured_policy: str = ""
 

@@ -45,6 +45,11 @@ FORESEE_EVERY_S: Final = 1.0
 FORESEE_S_MAX: Final = 600.0
 """Where no job may be delayed, starts are foreseen anew so soon after each change of the queue."""
 
+FOR_ANYBODY: Final = (
+    "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
+    "as any user but root; list keys under [[site.keys]]"
+)
+
 LOOK_EVERY_S: Final = 0.2
 """How often a job's output is looked at for somebody who waits for more."""
 
@@ -68,6 +73,8 @@ class SiteMachines:
         self._moment = moment
         self._alarmed = alarmed
         self._reported = reported
+        self._logger = logger
+        self._anybody = os.geteuid() == 0 and not configuration.keys
         self._watch = JobWatch()
         self.watched = self._watch.of
         self._service: QueueService | None = None
@@ -104,6 +111,8 @@ class SiteMachines:
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
+        if self._runners and self._anybody:
+            self._logger.warning("jobs_for_anybody", detail=FOR_ANYBODY)
         for runner in self._runners.values():
             await runner.start()
         for kept in self._kept:

@@ -30,6 +30,23 @@ def test_a_reservation_that_begins_without_an_event_of_the_queue_is_not_shown_as
     assert [(load.free, load.reserved) for load in shown] == [(4, 0), (1, 3), (4, 0)]
 
 
+def test_users_are_told_why_nodes_are_out_of_service_until_they_are_back() -> None:
+    queue = queue_of_four()
+    queue.drain([0, 2], "new fans", NOW)
+    queue.fail([1], "", NOW)
+    queue.fail([3], "no power", NOW)
+    replayed = BatchQueue("lab/box", None, NOW, queue.take_effects().entries)
+    for each in (queue, replayed):
+        told = load_of(each, NOW).out_reasons
+        assert [(out.nodes, out.reason) for out in told] == [
+            ((0, 2), "new fans"),
+            ((3,), "no power"),
+        ]
+    queue.resume([0, 2, 3], NOW)
+    assert load_of(queue, NOW).out_reasons == ()
+    assert load_of(queue, NOW).out_numbers == (1,)
+
+
 def test_a_job_whose_time_is_just_over_still_has_its_nodes() -> None:
     queue = queue_of_four()
     queue.submit(ANN, job(3, 60), "", NOW)

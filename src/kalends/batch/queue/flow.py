@@ -223,11 +223,11 @@ class JobFlow:
         self._give(given, now)
 
     def drained(self, fact: f.NodesDrained, now: int) -> None:
-        self._give(self.room.drain(fact.nodes, now), now)
+        self._give(self.room.drain(fact.nodes, fact.detail, now), now)
 
     def failed(self, fact: f.NodesFailed, now: int) -> None:
         """Nodes that have failed take nothing new; what ran there is ended, and may run again elsewhere."""
-        self._give(self.room.drain(fact.nodes, now), now)
+        self._give(self.room.drain(fact.nodes, fact.detail, now), now)
         gone = set(fact.nodes)
         for job in [
             each for each in self.table if each.on_nodes and not gone.isdisjoint(each.nodes)

@@ -61,6 +61,8 @@ class MachineRoom:
             else MappedCluster(machine, live=True)
         )
         self.nodes = machine.nodes
+        self.out_reasons: dict[int, str] = {}
+        """What the operator has said of nodes out of service."""
         self._claims: dict[int, NodeClaim] = {}
         self._empty = machine_from(terms.machine)
         self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
@@ -270,10 +272,13 @@ class MachineRoom:
         touched, refused = self.scheduler.rearrange(names, reservations, now, inside)
         return _given(touched), list(map(int, refused))
 
-    def drain(self, nodes: Collection[int], now: int) -> list[Given]:
+    def drain(self, nodes: Collection[int], reason: str, now: int) -> list[Given]:
+        self.out_reasons.update(dict.fromkeys(nodes, reason))
         return _given(self.scheduler.drain(nodes, now))
 
     def resume(self, nodes: Collection[int], now: int) -> list[Given]:
+        for node in nodes:
+            self.out_reasons.pop(node, None)
         return _given(self.scheduler.resume(nodes, now))
 
     def pass_time(self, now: int) -> list[Given]:

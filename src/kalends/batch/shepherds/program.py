@@ -98,7 +98,7 @@ def _run(
         os.setuid(user.uid)
     _stay_with(shepherd)
     os.umask(0o077)
-    _enter(order.directory or user.home)
+    _enter(order.directory, user)
     files = _connect(order, kept, wires)
     _report(wires, {"uid": user.uid, "files": files})
     if os.read(wires.leave, 1):
@@ -169,11 +169,14 @@ def _limit(limits: dict[str, int]) -> None:
             raise Unable(f"the limit {name} = {value} cannot be set: {error}") from None
 
 
-def _enter(directory: str) -> None:
+def _enter(directory: str, user: _User) -> None:
     try:
-        os.chdir(directory)
+        os.chdir(directory or user.home)
     except (OSError, ValueError) as error:
-        raise Unable(f"cannot enter the directory {directory}: {_why(error)}") from None
+        named = f"the directory {directory}"
+        if not directory:
+            named = f"{user.home}, the home of {user.name} here, and no other directory is named"
+        raise Unable(f"cannot enter {named}: {_why(error)}") from None
 
 
 def _connect(order: JobOrder, kept: int, wires: Wires) -> list[tuple[int, int]]:
@@ -217,6 +220,8 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
     except FileNotFoundError:
         if order.script or ("/" in named and os.path.exists(named)):
             reason = f"what {named} names in its first line is not on this machine"
+            if order.script:
+                reason += f": {order.script.partition(chr(10))[0][2:].strip()}"
         else:
             reason = f"there is no command {named} in {environment['PATH']}"
             if "/" in named:
