@@ -121,7 +121,7 @@ async def adopted(top: Path, names: list[str]) -> tuple[Jobs, dict[str, Any]]:
     found = await jobs.launcher.adopt(names)
     adopted_s = time.perf_counter()
     assert all(each.state is State.RUNNING for each in found.values())
-    return jobs, {"zygote_s": round(ready_s - began_s, 3), "adopt_s": round(adopted_s - ready_s, 3)}
+    return jobs, {"zygote_s": ready_s - began_s, "adopt_s": adopted_s - ready_s}
 
 
 async def attached(jobs: Jobs) -> dict[str, Any]:
