@@ -9,6 +9,7 @@ that it is there: its nodes are its user's already.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
@@ -68,6 +69,8 @@ class JobAccounts:
     """Who uses what; and the jobs that a limit holds, in order of submission for each user."""
 
     terms: Terms
+    granted: Callable[[int, tuple[int, ...]], int]
+    """How many nodes a request for so many, and of this shape, takes."""
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
     _held: defaultdict[tuple[str, str], SortedList] = field(
         default_factory=lambda: defaultdict(lambda: SortedList(key=lambda job: job.number))
@@ -76,7 +79,7 @@ class JobAccounts:
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
         """Raise where a limit forbids `count` such jobs for good (`NotAllowed`) or now (`LimitExceeded`)."""
-        nodes, node_seconds = most_of(request)
+        nodes, node_seconds = self._most_of(request)
         if request.reservation:
             nodes = node_seconds = 0
         for account in accounts_of(user, request.project):
@@ -100,6 +103,15 @@ class JobAccounts:
                     remedy="wait until some have ended",
                 )
 
+    def _most_of(self, request: JobRequest) -> tuple[int, int]:
+        """Return the nodes and node-seconds that one attempt takes at most."""
+        taken = [
+            (nodes, self.granted(nodes, request.shape))
+            for nodes in request.sizes or (request.nodes,)
+        ]
+        most = max(width for _, width in taken)
+        return most, max(width * request.limit_on(nodes) for nodes, width in taken)
+
     def limits_of(self, account: JobAccount) -> JobLimits:
         return self.terms.user if account.kind == "user" else self.terms.project
 
@@ -115,7 +127,7 @@ class JobAccounts:
         """Return the limit that is in the way of such a job of `user`, the most lasting first."""
         if request.reservation:
             return None
-        nodes, node_seconds = most_of(request)
+        nodes, node_seconds = self._most_of(request)
         accounts = [
             (account, self.limits_of(account), self.uses.get(account, Use()))
             for account in accounts_of(user, request.project)
@@ -182,14 +194,14 @@ class JobAccounts:
         job: BatchJob
         too_much: float = inf
         for job in held:
-            if most_of(job.request)[1] >= too_much:
+            if self._most_of(job.request)[1] >= too_much:
                 continue
             reached = self.reached_limit(job.principal.user, job.request, now)
             if reached is None:
                 return job
             if not reached.lasts:
                 return None
-            too_much = most_of(job.request)[1]
+            too_much = self._most_of(job.request)[1]
         return None
 
     def next_due_s(self, now: int) -> int | None:
@@ -210,7 +222,7 @@ class JobAccounts:
     def _count(self, job: BatchJob, sign: int) -> None:
         if job.request.reservation:
             return
-        nodes, node_seconds = most_of(job.request)
+        nodes, node_seconds = self._most_of(job.request)
         for account in _of(job):
             use = self.uses[account]
             use.queued += sign
@@ -233,9 +245,3 @@ def accounts_of(user: str, project: str) -> list[JobAccount]:
 
 def _of(job: BatchJob) -> list[JobAccount]:
     return accounts_of(job.principal.user, job.request.project)
-
-
-def most_of(request: JobRequest) -> tuple[int, int]:
-    """Return the nodes and node-seconds that one attempt takes at most."""
-    sizes = request.sizes or (request.nodes,)
-    return max(sizes), max(nodes * request.limit_on(nodes) for nodes in sizes)

@@ -83,7 +83,11 @@ class MachineRoom:
 
     def width(self, request: JobRequest) -> int:
         """Return how many nodes a job takes: more than it asks for where only whole units are given."""
-        return self._empty.granted(request.nodes, request.shape)
+        return self.granted(request.nodes, request.shape)
+
+    def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
+        """Return how many nodes are given to one that asks for so many, and for this shape if it has any."""
+        return self._empty.granted(nodes, shape)
 
     def could_ever_run(self, request: JobRequest) -> bool:
         """Return whether the empty machine could be configured for a job, in each of its sizes."""

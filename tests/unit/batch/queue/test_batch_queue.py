@@ -191,6 +191,23 @@ def test_jobs_over_a_limit_are_held_and_queued_in_order_when_there_is_room_under
     assert room.starts() == [third]
 
 
+def test_limits_count_the_nodes_that_a_job_is_given_not_those_that_it_has_named() -> None:
+    mesh = f.Terms(machine="mesh2d:8x8", user=f.JobLimits(nodes=20, node_seconds=3_000))
+    queue = BatchQueue("lab/box", mesh, 1_000)
+
+    def ask(shape: tuple[int, ...], limit_s: int, key: str) -> int:
+        job = JobRequest(machine="lab/box", limit_s=limit_s, shape=shape, command=("true",))
+        return queue.submit(ANN, job, key, 1_000)[0]
+
+    with pytest.raises(NotAllowed, match="asks for 25 nodes at a time"):
+        ask((5, 5), 10, "key-1")
+    with pytest.raises(NotAllowed, match="node-hours"):
+        ask((4, 4), 200, "key-2")
+    first, second = ask((4, 4), 100, "key-3"), ask((4, 4), 10, "key-4")
+    assert len(queue.job(first).nodes) == 16
+    assert queue.job(second).reasons == {"limit"}
+
+
 def test_a_job_that_its_project_holds_keeps_none_of_another_project_back() -> None:
     limits = {"user": f.JobLimits(running=1), "project": f.JobLimits(node_seconds=100)}
     room = Room(**limits, period_s=1_000_000)
