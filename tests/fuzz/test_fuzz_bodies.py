@@ -108,6 +108,12 @@ SEEDS: dict[str, Any] = {
     },
     "machine_plan": {"machine": "alpha/press"},
     "machine_gaps": {"machine": "alpha/press"},
+    "machine_delays": {
+        "machine": "alpha/press",
+        "nodes": 1,
+        "length_s": 60,
+        "starts": [1_800_000_000],
+    },
     "machine_nodes": {
         "machine": "alpha/press",
         "what": "resume",

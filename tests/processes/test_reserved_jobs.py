@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,9 +24,11 @@ __all__ = ["laboratory"]
 
 
 @contextlib.asynccontextmanager
-async def booking_with(laboratory: Laboratory, directory: Path) -> AsyncIterator[kalends.Client]:
-    """A broker before the laboratory, and its client."""
-    (url,) = free_urls(1)
+async def booking_with(
+    laboratory: Laboratory, directory: Path, at: str = ""
+) -> AsyncIterator[kalends.Client]:
+    """A broker before the laboratory, and its client; it listens `at` an address, or at any."""
+    url = at or free_urls(1)[0]
     text = broker_text(url, {"lab": laboratory.site.url})
     broker = Server("broker", write(directory / "broker.toml", text), url)
     await broker.start()
@@ -131,3 +136,37 @@ async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_
 
 async def _marked(laboratory: Laboratory, mark: str) -> bool:
     return bool(laboratory.marked()[mark])
+
+
+async def test_each_start_is_priced_with_the_jobs_that_it_would_delay(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    (url,) = free_urls(1)
+    async with booking_with(laboratory, tmp_path, url), laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 1000", nodes=4, limit_s=600))
+        waiting = (await client.submit(laboratory.job("true", nodes=2, limit_s=600))).job.job
+        now_s = int(time.time())
+        soon, late = now_s + 700, now_s + 5_000
+        told = (await client.machine_delays(MACHINE, 4, 1_200, [soon, late, now_s + 60])).starts
+        first, second, third = told
+        assert (first.jobs, [each.job for each in first.own]) == (1, [waiting])
+        assert first.longest_s == first.own[0].later_s > 1_000
+        assert (second.jobs, second.own) == (0, ())
+        assert third.jobs == -1, "it has no room"
+        async with laboratory.client("eve") as other:
+            (seen,) = (await other.machine_delays(MACHINE, 4, 1_200, [soon])).starts
+            assert (seen.jobs, seen.own) == (1, ())
+        printed = await found(url, f"{MACHINE}:4", "--for", "20m", "--explain")
+        assert "JOBS DELAYED" in printed
+        assert "1, by up to" in printed
+
+
+async def found(broker: str, *words: str) -> str:
+    """What ``kalends find`` prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kalends", "find", *words,
+        env={**os.environ, "KALENDS_BROKER": broker, "KALENDS_USER": USER, "KALENDS_ZONE": "UTC"},
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    printed, _ = await process.communicate()
+    return printed.decode()

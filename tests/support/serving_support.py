@@ -82,7 +82,9 @@ class Deeds:
         )  # fmt: skip
 
     job_submit = jobs = job = job_watch = job_change = job_output = job_usage = job_history = of_job
-    machine_plan = machine_gaps = machine_nodes = machine_policy = machine_replan = of_job
+    machine_plan = machine_gaps = machine_delays = machine_nodes = machine_policy = (
+        machine_replan
+    ) = of_job
 
     show = lock = release = cancel = change = by_id
 

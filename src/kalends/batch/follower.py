@@ -8,6 +8,7 @@ that ends.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,12 +19,18 @@ from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import KalendsError
 from kalends.core.limits import DURATION_S_MAX
 from kalends.scheduling.cluster import NEVER
+from kalends.scheduling.prediction.delays import delays
+from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.scheduling.prediction.vacancies import vacancies
+from kalends.scheduling.reservations import Reservation
 from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.sqlite_file import reading
 
 Question = Literal["starts", "gaps"]
+
+Span = tuple[int, int, int]
+"""Start, end, nodes."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -36,6 +43,8 @@ class Foreseen(msgspec.Struct, frozen=True):
     made_at: int = 0
     starts: dict[int, PredictedStart] = {}
     gaps: tuple[NodeGap, ...] = ()
+    delays: tuple[dict[int, int] | None, ...] = ()
+    """For each span that was asked about, by how much jobs would start later; None: it has no room."""
     error: str = ""
 
 
@@ -61,6 +70,17 @@ class JournalFollower:
         )
         return Foreseen(queue.number, now, gaps=gaps)
 
+    def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
+        """Return by how much each of `spans`, reserved by itself, would delay the jobs that wait."""
+        queue = self._followed(machine)
+        scheduler, now = queue.flow.room.scheduler, queue.last_s
+        starts = predicted_starts(scheduler, now)
+        found = tuple(
+            delays(scheduler, Reservation(start, end, nodes, "asked about"), now, starts)
+            for start, end, nodes in spans
+        )
+        return Foreseen(queue.number, now, delays=found)
+
     def _followed(self, machine: str) -> BatchQueue:
         queue = self._queues.pop(machine, None)
         with reading(self._path) as connection:
@@ -84,14 +104,18 @@ def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+_SPANS: Final = msgspec.json.Decoder(tuple[Span, ...])
 
 
 def main() -> None:
     follower = JournalFollower(Path(sys.argv[1]))
     for line in sys.stdin.buffer:
-        question, _, machine = line.decode().strip().partition(" ")
+        question, machine, *asked = line.decode().split()
         try:
-            answer = follower.foresee(msgspec.convert(question, Question), machine)
+            if question == "delays":
+                answer = follower.delays(machine, _SPANS.decode(asked[0]))
+            else:
+                answer = follower.foresee(msgspec.convert(question, Question), machine)
         except KalendsError as error:
             answer = Foreseen(error=str(error))
         sys.stdout.buffer.write(_ENCODER.encode(answer) + b"\n")

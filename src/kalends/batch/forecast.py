@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
 import msgspec
 
-from kalends.batch.follower import Foreseen, Question
+from kalends.batch.follower import Foreseen, Question, Span
+from kalends.core.errors import Unavailable
 from kalends.serving.logs import Logger
 
 REST: Final = 4.0
@@ -50,6 +51,8 @@ class Forecaster:
         }
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+        self._pricing = False
+        self._prices_rest_until_s = 0.0
 
     async def close(self) -> None:
         """End the follower; who asks is told what was known."""
@@ -75,6 +78,30 @@ class Forecaster:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(asked.asking), wait_s)
         return asked.said
+
+    async def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
+        """Return by how much each of `spans` would delay the jobs that wait; one caller at a time is heard.
+
+        Raises `Unavailable` while it rests, and when the follower is lost.
+        """
+        now_s = _now_s()
+        if self._pricing or now_s < self._prices_rest_until_s:
+            raise _later("others are asking what starts would delay")
+        self._pricing = True
+        try:
+            async with self._turn:
+                said = await self._answer(f"delays {machine} {_plain(spans)}")
+        except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+            self._process = None
+            self._logger.warning("follower_lost", machine=machine, detail=repr(error))
+            raise _later("what starts would delay cannot be told now") from error
+        finally:
+            self._pricing = False
+            self._prices_rest_until_s = _now_s() + (_now_s() - now_s)
+        if said.error:
+            self._logger.warning("no_predictions", machine=machine, detail=said.error)
+            raise _later("what starts would delay cannot be told now")
+        return said
 
     async def _ask(self, question: Question, machine: str, asked: _Asked) -> None:
         began_s = _now_s()
@@ -122,3 +149,12 @@ _DECODER: Final = msgspec.json.Decoder(Foreseen)
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _plain(spans: Sequence[Span]) -> str:
+    """Return `spans` as one word."""
+    return msgspec.json.encode(list(spans)).decode()
+
+
+def _later(detail: str) -> Unavailable:
+    return Unavailable(detail, where="machine", remedy="ask again in a moment", retry_after_s=1.0)

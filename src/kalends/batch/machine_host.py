@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from kalends.batch.follower import Foreseen, Question
+from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
@@ -79,6 +79,9 @@ class Machines(Protocol):
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         """Return when the jobs that wait will start, or what could; what is known after `wait_s`."""
+
+    async def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
+        """Return by how much reservations would delay the jobs that wait; raises `Unavailable`."""
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

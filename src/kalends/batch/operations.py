@@ -14,11 +14,13 @@ from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.start_prices import machine_delays
 from kalends.batch.terminal_sessions import Seat
 from kalends.batch.terms import check_policy
 from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
@@ -58,6 +60,7 @@ class JobOperations:
             "job_history": self.history,
             "machine_plan": self.plan,
             "machine_gaps": self.gaps,
+            "machine_delays": self.delays,
             "machine_nodes": self.serve_nodes,
             "machine_policy": self.set_policy,
             "machine_replan": self.replan,
@@ -247,6 +250,12 @@ class JobOperations:
         left = queue.flow.accounts.left(caller.principal.user, now)
         gaps = gaps_within(foreseen.gaps, now, left.nodes, left.longest_s, left.node_seconds)
         return c.MachineGaps(machine=load_of(queue, now), made_at=foreseen.made_at, gaps=gaps)
+
+    async def delays(self, caller: Caller, body: FindDelays) -> MachineDelays:
+        """Of jobs that are not the caller's own only their number is told, and the longest delay."""
+        queue = self._queue(caller, body.machine)
+        own = {job.number for job in queue.flow.table if _is_own(caller, job)}
+        return await machine_delays(self._machines, body, own)
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
         queue = self._queue(caller, body.machine)

@@ -199,7 +199,7 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
     """Return a row for each possible start, with weights and prices if any differ from zero.
 
     IDLE is the time, of one unit, that a start leaves in gaps too short for another like it; DELAYS
-    counts requests in line.
+    counts requests in line, JOBS DELAYED waiting jobs, with the longest of their delays.
     """
     shown = tuple(candidates)
     prices = [candidate.price or Price() for candidate in shown]
@@ -213,6 +213,8 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
         columns.append(("IDLE", [_idle(price) for price in prices]))
     if any(price.delays for price in prices):
         columns.append(("DELAYS", [price.delays or "-" for price in prices]))
+    if any(price.delayed_jobs for price in prices):
+        columns.append(("JOBS DELAYED", [_jobs_delayed(price) for price in prices]))
     columns.append(("ON", [_on(candidate.claims) for candidate in shown]))
     return rows(
         [name for name, _ in columns],
@@ -248,6 +250,12 @@ def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
             right=("UNITS",),
         ),
     ]
+
+
+def _jobs_delayed(price: Price) -> str:
+    if not price.delayed_jobs:
+        return "-"
+    return f"{price.delayed_jobs}, by up to {format_duration(price.longest_delay_s)}"
 
 
 def _idle(price: Price) -> str:

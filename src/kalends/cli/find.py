@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Unpack
 
 import click
+from msgspec import structs
 
-from kalends.cli import _output, _problems, _request_options, _words
+from kalends.cli import _delayed_jobs, _output, _problems, _request_options, _words
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.errors import NoCommonTime
 
@@ -33,7 +34,7 @@ from kalends.core.errors import NoCommonTime
 @click.option(
     "--explain",
     is_flag=True,
-    help="Also show the cost of each start to others, and the bookings in the way.",
+    help="Also show what each start costs others, waiting jobs too, and the bookings in the way.",
 )
 @pass_settings
 def command(
@@ -55,8 +56,14 @@ def command(
         wanted = _request_options.understand(client, request, when, preferences)
         _request_options.echo(settings, wanted, when, _words.Said(preferences=preferences))
         found = client.find(wanted, count=count, explain=explain)
+    silent: list[str] = []
+    if explain:
+        candidates, silent = _delayed_jobs.priced(settings, found.candidates)
+        found = structs.replace(found, candidates=candidates)
     if found.candidates or settings.json:
         _output.answer(settings, "found", found, lambda: _words.found_lines(found, zone))
+        for each in silent:
+            _output.say(f"kalends: jobs that would be delayed are not known: {each}", error=True)
         return 0 if found.candidates else NoCommonTime.exit_code
     _output.say("kalends: there is no common time in this window", error=True)
     for line in (*_problems.refusal_lines(found.refusals), *_words.obstacle_lines(found, zone)):

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.job_terminal import JobTerminal
-from kalends.contract import history_calls, job_calls
+from kalends.contract import delay_calls, history_calls, job_calls
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.jobs import JobRequest
 
@@ -194,6 +194,18 @@ class JobCalls(AgentCalls):
         """
         body = job_calls.FindGaps(machine=machine)
         return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
+
+    async def machine_delays(
+        self, machine: str, nodes: int, length_s: int, starts: Collection[int]
+    ) -> delay_calls.MachineDelays:
+        """Return which waiting jobs a reservation of `nodes` nodes for `length_s` would delay, at each start.
+
+        Starts are seconds UTC, at most ten. Raises `NotFound` where no jobs run, and `Unavailable`.
+        """
+        body = delay_calls.FindDelays(
+            machine=machine, nodes=nodes, length_s=length_s, starts=tuple(starts)
+        )
+        return await self._caller.call(body, "machine_delays", delay_calls.MachineDelays)
 
     async def serve_nodes(
         self,

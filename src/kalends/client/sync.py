@@ -124,6 +124,7 @@ class SyncClient:
     job_history = _waiting(Client.job_history)
     machine_plan = _waiting(Client.machine_plan)
     machine_gaps = _waiting(Client.machine_gaps)
+    machine_delays = _waiting(Client.machine_delays)
     serve_nodes = _waiting(Client.serve_nodes)
     set_policy = _waiting(Client.set_policy)
     replan = _waiting(Client.replan)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
+from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
@@ -210,11 +211,14 @@ class Price(Answer, frozen=True, kw_only=True):
     """What a start would cost others, as far as the asker may see.
 
     `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
-    without it; `delays`: queued requests whose next possible start it would take away.
+    without it; `delays`: queued requests whose next possible start it would take away; `delayed_jobs` of the
+    queues of machines, the worst of them by `longest_delay_s`: whoever asks the sites fills these in.
     """
 
     idle_unit_s: int = 0
     delays: int = 0
+    delayed_jobs: int = 0
+    longest_delay_s: int = 0
 
 
 class Candidate(Answer, frozen=True, kw_only=True):
@@ -689,6 +693,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Show the schedule of a machine, with its free nodes"),
     Operation("machine_gaps", "POST", "/v1/machines/gaps", FindGaps, MachineGaps, "use", _SITE,
               "Say which jobs would start on a machine at once"),
+    Operation("machine_delays", "POST", "/v1/machines/delays", FindDelays, MachineDelays, "use", _SITE,
+              "Say which waiting jobs a reservation would delay"),
     Operation("machine_nodes", "POST", "/v1/machines/nodes", ServeNodes, MachineLoad, "admin", _SITE,
               "Drain, fail or resume nodes of a machine"),
     Operation("machine_policy", "POST", "/v1/machines/policy", SetPolicy, MachineLoad, "admin",

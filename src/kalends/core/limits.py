@@ -148,3 +148,6 @@ JOB_DEPENDENCIES_MAX: Final = 64
 JOB_SIZES_MAX: Final = 64
 JOB_SHAPE_MAX: Final = 6
 """Dimensions of a machine: a hypercube has the most, as one number each."""
+
+PRICED_STARTS_MAX: Final = 10
+"""Starts of a reservation that are priced in one call: each costs a prediction of all who wait."""

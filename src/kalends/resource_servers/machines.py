@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from kalends.batch.follower import Foreseen, Question
+from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.job_watch import JobWatch
@@ -272,6 +272,11 @@ class SiteMachines:
         if question == "starts" and not queue.flow.room.scheduler.waiting:
             return Foreseen()
         return await self._forecaster.foreseen(question, machine, queue.number, wait_s)
+
+    async def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
+        if not self.queues[machine].flow.room.scheduler.waiting:
+            return Foreseen(made_at=self.now_s(), delays=tuple({} for _ in spans))
+        return await self._forecaster.delays(machine, spans)
 
     async def _foresee(self, machine: str, service: QueueService) -> None:
         """Tell a queue's service, again and again, when its jobs will start: none may be delayed."""
