@@ -54,7 +54,7 @@ def site_of(top: Path, name: str, nodes: int) -> Iterator[LiveSite]:
     try:
         yield site
     finally:
-        site.kill()
+        asyncio.run(site.end())
 
 
 def rates(top: Path, sizes: Sizes, slurm: LoopbackSlurm | None) -> list[Row]:

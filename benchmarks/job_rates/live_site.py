@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import kalends
 from benchmarks.facility import Server, start_server
-from benchmarks.shepherds import adopted, pss_kb
+from benchmarks.shepherds import Jobs, adopted, pss_kb
+from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.facts import Begun
 from kalends.batch.shepherds.record import read
 from kalends.core.jobs import JobRequest
@@ -26,7 +27,6 @@ USER: Final = "ann"
 UNIX_USER: Final = "nobody" if os.geteuid() == 0 else ""
 FOR_EVER_S: Final = 1 << 33
 LOOK_EVERY_S: Final = 0.02
-KILLED_AT_ONCE: Final = 20
 SAMPLE: Final = 50
 
 
@@ -67,11 +67,29 @@ directory = "{self.jobs}"
         self._server = start_server(self._configuration)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """SIGKILL. What runs goes on."""
         server, self._server = self._server, None
         if server is not None:
             server.process.kill()
             server.process.wait()
+
+    async def end(self) -> None:
+        """Kill the site; return when none of its jobs runs, or can begin any more."""
+        self.kill()
+        jobs = Jobs(self.jobs)
+        names = [name for name in self.attempts() if not _is_over(jobs.launcher.look(name))]
+        if not names:
+            return
+        await jobs.launcher.start()
+        await jobs.launcher.adopt(names)
+        for name in names:
+            await jobs.launcher.kill(name, "the benchmark is over", grace_s=0)
+
+        async def all_over() -> bool:
+            return all(_is_over(jobs.launcher.look(name)) for name in names)
+
+        await until(all_over)
+        await jobs.launcher.close()
 
     @property
     def url(self) -> str:
@@ -87,10 +105,19 @@ directory = "{self.jobs}"
         asked = {"limit_s": 3_600, "directory": str(self.home), **more}
         return JobRequest(machine=MACHINE, command=command, **asked)
 
+    def attempts(self) -> list[str]:
+        """The names of all attempts that there were."""
+        records = self.jobs / "jobs"
+        return [path.name for path in records.iterdir()] if records.exists() else []
+
     def begun(self) -> list[Begun]:
         """The first lines of the records of all attempts that have begun."""
-        facts = [read(str(path)).facts for path in (self.jobs / "jobs").iterdir()]
+        facts = [read(str(self.jobs / "jobs" / name)).facts for name in self.attempts()]
         return [each[0] for each in facts if each and isinstance(each[0], Begun)]
+
+
+def _is_over(found: Conclusion) -> bool:
+    return found.state in (State.ENDED, State.VOID)
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -187,8 +214,7 @@ async def restart(site: LiveSite, count: int) -> dict[str, float]:
     shepherds = [each.shepherd for each in site.begun()][:: max(count // SAMPLE, 1)]
     found["shepherd_kb"] = statistics.mean(map(pss_kb, shepherds))
     site.kill()
-    names = [path.name for path in (site.jobs / "jobs").iterdir()]
-    jobs, times = await adopted(site.jobs, names)
+    jobs, times = await adopted(site.jobs, site.attempts())
     await jobs.launcher.close()
     found["adopted_s"] = times["adopt_s"]
     began_s = time.perf_counter()
@@ -196,21 +222,7 @@ async def restart(site: LiveSite, count: int) -> dict[str, float]:
     async with site.client() as client:
         await until_running(client, count)
         found["restart_s"] = time.perf_counter() - began_s
-        await _kill_all(client)
     return found
-
-
-async def _kill_all(client: kalends.Client) -> None:
-    """End all jobs; return when none is left."""
-    turn = asyncio.Semaphore(KILLED_AT_ONCE)
-
-    async def kill(number: int) -> None:
-        async with turn:
-            await client.kill_job(MACHINE, number)
-
-    views = (await client.jobs(MACHINE, count=10_000)).jobs
-    await asyncio.gather(*(kill(view.job) for view in views))
-    await until_running(client, 0)
 
 
 async def long_queue(
@@ -219,7 +231,7 @@ async def long_queue(
     """Let jobs of these nodes and limits wait, `each` times; what the queue then takes to be listed."""
     async with site.client() as client:
         (machine,) = (await client.jobs(MACHINE, count=1)).machines
-        blocker = await client.submit(site.job("/bin/sleep", "3600", nodes=machine.nodes))
+        await client.submit(site.job("/bin/sleep", "3600", nodes=machine.nodes))
         began_s = time.perf_counter()
         indices = tuple(range(each))
         for nodes, limit_s in shapes:
@@ -244,8 +256,4 @@ async def long_queue(
         found["listed_ms"] = 1e3 * statistics.median([(await listed_s())[0] for _ in range(5)])
         await client.kill_job(MACHINE, (await client.submit(site.job("/bin/true"))).job.job)
         found["listed_after_change_ms"] = 1e3 * (await listed_s())[0]
-        site.kill()
-        site.start()
-    async with site.client() as client:
-        await client.kill_job(MACHINE, blocker.job.job)
     return found
