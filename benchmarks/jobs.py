@@ -59,6 +59,7 @@ def site_of(top: Path, name: str, nodes: int) -> Iterator[LiveSite]:
 
 def rates(top: Path, sizes: Sizes, slurm: LoopbackSlurm | None) -> list[Row]:
     """Submissions, no-op jobs, time to the program: in turns."""
+    starts = min(STARTS, sizes.jobs)
     theirs = slurm_rates.submissions(slurm, sizes.jobs) if slurm else {}
     their_commands = theirs.get("commands")
     with site_of(top, "submissions", SLOTS) as site:
@@ -67,8 +68,8 @@ def rates(top: Path, sizes: Sizes, slurm: LoopbackSlurm | None) -> list[Row]:
     their_no_ops = slurm_rates.no_ops(slurm, sizes.jobs) if slurm else None
     with site_of(top, "jobs", SLOTS) as site:
         our_no_ops = asyncio.run(live_site.no_ops(site, sizes.jobs))
-        our_waits = asyncio.run(live_site.submit_to_start(site, STARTS, sizes.jobs))
-    their_waits = slurm_rates.submit_to_start(slurm, STARTS // 2, top) if slurm else None
+        our_waits = asyncio.run(live_site.submit_to_start(site, starts, sizes.jobs))
+    their_waits = slurm_rates.submit_to_start(slurm, max(starts // 2, 1), top) if slurm else None
     bare = bound()["fork_exec_wait_per_s"]
     bar = f">= 15 x Slurm, >= {0.15 * bare:,.0f}"
     return [

@@ -18,6 +18,7 @@ from benchmarks.jobs import Row, shown
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.timeout(600)  # Five starts of real servers, on a busy machine.
 def test_it_measures_sites_tells_all_figures_and_leaves_nothing() -> None:
     # Where those who run jobs may pass, too.
     with tempfile.TemporaryDirectory(prefix="kb-") as top:
