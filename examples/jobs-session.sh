@@ -77,7 +77,8 @@ kalends kill lab/box/9
 # What everybody did, and what it comes to: sums, a row for each job, a log for simulators. The owner replays the
 # day as it was, and under other policies.
 kalends queue lab/box --over
-kalends usage lab/box --everyone | cut -c 1-23
+sleep 2.1  # usage tells what had ended when this second began
+kalends usage lab/box --everyone | cut -c 1-23 | sort
 kalends usage lab/box --everyone --csv - | cut -d , -f 1,2,9,16 | sort -n
 kalends usage lab/box --everyone --swf day.swf && grep '^; User' day.swf && grep -c '^[0-9]' day.swf
 kalends simulate --from-site lab/box --from now-1h --to now+1h --policy easy,fcfs 2>notes | tail -3 | cut -c 1-10
