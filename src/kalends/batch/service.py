@@ -53,6 +53,9 @@ class SiteLedger(Protocol):
     def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
         """Keep these nodes (start, end, how many) from new claims, and no others."""
 
+    def given_back(self, machine: str, bookings: Collection[int]) -> None:
+        """Let jobs stand on the nodes of these claims, as long as they are there: nobody has come."""
+
     def bookings(self, machine: str) -> Iterable[int]:
         """Return all claims of others on a machine."""
 
@@ -106,6 +109,8 @@ class QueueService:
             self._reserved[name].restore(known)
         self._planned: dict[str, tuple[tuple[int, int, int], ...]] = dict.fromkeys(queues, ())
         """What the calendar knows of the plan of each queue."""
+        self._given_back: dict[str, frozenset[int]] = dict.fromkeys(queues, frozenset())
+        """What the calendar knows of claims for which nobody has come."""
         self._foreseen: dict[str, Mapping[int, int]] = {name: {} for name in queues}
         """Starts of waiting jobs, as they were last foreseen."""
         self._loop = asyncio.get_running_loop()
@@ -116,7 +121,7 @@ class QueueService:
         """Book what runs, take the claims of the calendar, and look after everything that was begun."""
         for name, queue in self.queues.items():
             self._compare_clocks(queue)
-            self._claims[name] = queue.flow.room.claims()
+            self._claims[name] = queue.flow.claims()
             self._unplaced[name] = queue.flow.room.unplaced()
             queue.recover()
             self._carry_out(queue)
@@ -221,6 +226,7 @@ class QueueService:
         if operations or effects.actions:
             actions = tuple(effects.actions)
             self._ledger.store_jobs(operations, partial(self._durable, queue.name, actions))
+        self._show_given_back(queue)
         for occupied in effects.occupied:
             self._book(queue, occupied)
         self._show_plan(queue)
@@ -242,6 +248,13 @@ class QueueService:
         if pieces != self._planned[queue.name]:
             self._planned[queue.name] = pieces
             self._ledger.jobs_planned(queue.name, pieces)
+
+    def _show_given_back(self, queue: BatchQueue) -> None:
+        """Let jobs stand in the calendar where nobody has come for what is reserved."""
+        given_back = frozenset(queue.flow.no_shows.given_back)
+        if given_back != self._given_back[queue.name]:
+            self._given_back[queue.name] = given_back
+            self._ledger.given_back(queue.name, given_back)
 
     def _tell_fault(self, queue: BatchQueue) -> None:
         if queue.fault == self._faults[queue.name]:

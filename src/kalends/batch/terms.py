@@ -43,6 +43,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
         change_s=int(machine.change_s_max),
         may_delay=machine.may_delay,
+        no_show_s=int(machine.no_show_s),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from kalends.batch.queue.effects import Occupied
@@ -36,6 +36,9 @@ class JobLedger:
     def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
         planned = tuple((machine, start, end, nodes) for start, end, nodes in pieces)
         self._engine.apply(lambda site, now: site.jobs_planned(machine, planned, now))
+
+    def given_back(self, machine: str, bookings: Collection[int]) -> None:
+        self._engine.apply(lambda site, now: site.given_back(machine, bookings, now))
 
     def bookings(self, machine: str) -> Iterable[int]:
         return [each.id for each in self._engine.participant.jobs.claims(machine)]

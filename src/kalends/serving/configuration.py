@@ -320,6 +320,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
+    no_show_s: DurationS = field(name="no_show", default=DurationS(0))
+    """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
     """What jobs have written is kept for so long after their end, where their users named no file."""
     control_group: Path | None = None

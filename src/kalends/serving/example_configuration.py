@@ -133,6 +133,7 @@ users = { ann = "alice" } # Unix users that are not named like their users; only
 grace = "10s"             # between asking a job to end and killing it
 attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
 change_max = "1m"         # within this, a program must begin to change its size as it was asked
+no_show = "15m"           # nodes of a reservation that nobody uses go back to the queue; 0: never
 processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use

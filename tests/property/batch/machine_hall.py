@@ -181,7 +181,7 @@ class Hall:
 
     def compare_claims(self) -> None:
         """After a restart: holds have gone that the queue had stored, and others have come."""
-        known = self.queue.flow.room.claims()
+        known = self.queue.flow.claims()
         self.unplaced = self.queue.flow.room.unplaced()
         here = {
             number: claim for number, claim in self.claims.items() if claim.end > self.queue.last_s
@@ -280,8 +280,11 @@ class Hall:
     def check_claims(self) -> None:
         """No job whose time is not over has nodes that were claimed before it began, but its own."""
         now = self.queue.last_s
+        given_back = self.queue.flow.no_shows.given_back
         kept = {
-            number: each for number, each in self.booked().items() if number not in self.unplaced
+            number: each
+            for number, each in self.booked().items()
+            if number not in self.unplaced and number not in given_back
         }
         claimed = sum(each.nodes for each in kept.values() if each.start <= now < each.end)
         cluster = self.queue.flow.room.scheduler.cluster
@@ -292,6 +295,7 @@ class Hall:
         )
         assert running + claimed <= cluster.nodes, (running, claimed)
         inside = [job for job in self.queue.flow.table if job.reservation and job.on_nodes]
+        assert all(job.slot not in given_back for job in inside), "somebody has come for it"
         for number, claim in kept.items():
             taken = sum(len(job.nodes) for job in inside if job.slot == number)
             assert taken <= claim.nodes, (taken, claim)
@@ -332,5 +336,6 @@ def state_of(queue: BatchQueue) -> object:
         dict(flow.table.past),
         dict(flow.accounts.uses),
         flow.room.fault,
+        dict(flow.no_shows.given_back),
         [(job.id, job.nodes, job.order) for job in flow.room.scheduler.policy.waiting()],
     )

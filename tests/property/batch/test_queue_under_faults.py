@@ -79,6 +79,7 @@ def requests_for_reservations(draw: st.DrawFn) -> JobRequest:
 
 class QueueUnderFaults(RuleBasedStateMachine):
     policy = "easy"
+    no_show_s = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +90,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
                 policy=self.policy,
                 user=f.JobLimits(running=3, jobs=12),
                 change_s=20,
+                no_show_s=self.no_show_s,
                 project=f.JobLimits(nodes=NODES),
             )
         )
@@ -359,6 +361,27 @@ def test_a_queue_keeps_its_promises_whatever_dies(policy: str) -> None:
             stateful_step_count=40,
             deadline=None,
         ),
+    )
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "ffdh"])
+def test_the_same_holds_where_nodes_of_unused_reservations_go_back(policy: str) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    class GivesBack(QueueUnderFaults):
+        no_show_s = 8
+
+        @invariant()
+        def nobody_waits_for_what_is_not_used(self) -> None:
+            """A slot that began long ago is used, or somebody's job is there, or the queue has its nodes."""
+            flow = self.hall.queue.flow
+            due_s = flow.no_shows.next_due_s(self.no_show_s, 0)
+            assert due_s is None or due_s > self.hall.queue.last_s
+
+    GivesBack.policy = policy
+    run_state_machine_as_test(
+        GivesBack,
+        settings=settings(max_examples=effort.examples(60), stateful_step_count=40, deadline=None),
     )
 
 

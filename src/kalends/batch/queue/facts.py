@@ -86,6 +86,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """So long a program has to answer when it is asked to change its size; then that is taken back."""
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
     """Which waiting jobs a new reservation may delay: "waiting-room" are those without a promised start."""
+    no_show_s: int = 0
+    """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 

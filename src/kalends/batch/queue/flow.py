@@ -24,6 +24,7 @@ from kalends.batch.queue.effects import (
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
+from kalends.batch.queue.no_shows import NoShows
 from kalends.batch.queue.open_changes import OpenChanges
 from kalends.batch.queue.own_policy import Watch, unwatched
 from kalends.batch.queue.reserved_jobs import ReservedJobs, slot_end_of
@@ -53,6 +54,7 @@ class JobFlow:
         self.accounts = JobAccounts(terms, self.room.granted)
         self.open_changes = OpenChanges(self.table, self.room)
         self.reserved = ReservedJobs(self.room.width)
+        self.no_shows = NoShows(self.reserved.has_jobs)
         self.numbers = AccountNumbers()
 
     def take_effects(self) -> QueueEffects:
@@ -64,6 +66,7 @@ class JobFlow:
         """Let `fact` have happened at `now`."""
         APPLY[type(fact)](self, fact, now)
         self._serve_reservations(now)
+        self._give_back_unused(now)
         for number in self.room.overdue():
             self.effects.occupied.append(self.occupied(self.table.jobs[number]))
 
@@ -203,13 +206,16 @@ class JobFlow:
         self.effects.moved.update(job.number for job in self.table if job.phase == "queued")
 
     def claims_changed(self, fact: f.ClaimsChanged, now: int) -> None:
-        turned_out = self.reserved.change(fact.gone, fact.came, now)
-        staying = self.reserved.stay(turned_out, fact.came, now)
+        known = self.claims()
+        gone = [known[booking] for booking in fact.gone if booking in known]
+        came = self.no_shows.change(gone, fact.came, now)
+        turned_out = self.reserved.change(fact.gone, came, now)
+        staying = self.reserved.stay(turned_out, came, now)
         guests = {
             booking: [job.entry for job in jobs if job.entry is not None]
             for booking, jobs in staying.items()
         }
-        given, unplaced = self.room.claims_changed(fact.gone, fact.came, now, guests)
+        given, unplaced = self.room.claims_changed(fact.gone, came, now, guests)
         self.effects.unplaced += unplaced
         for booking, jobs in staying.items():
             for job in jobs:
@@ -360,7 +366,18 @@ class JobFlow:
             if given:
                 job.entry, job.slot, job.slot_end_s = entry, slot.booking, slot.end
                 job.until_s = slot_end_of(job.request, slot, now)
+                self.no_shows.use(slot.booking)
                 self._give(given, now)
+
+    def _give_back_unused(self, now: int) -> None:
+        """Let the queue have the nodes of reservations for which nobody has come."""
+        unused = self.no_shows.give_back(self.terms.no_show_s, now)
+        if not unused:
+            return
+        for slot in unused:
+            self.reserved.give_back(slot)
+        given, _ = self.room.claims_changed([each.booking for each in unused], (), now, {})
+        self._give(given, now)
 
     def _stay_in(self, slot: f.NodeClaim, job: BatchJob) -> None:
         """The job goes on in a slot of other times, perhaps."""
@@ -435,6 +452,13 @@ class JobFlow:
         for free in self.dependencies.happened(job.number):
             free.reasons.discard("dependency")
             self._queue_unless_held(free, now)
+
+    def claims(self) -> dict[int, f.NodeClaim]:
+        """Return the claims of the calendar that were told, and not over then, by their bookings.
+
+        Also those that are not kept: nobody has come for them, or jobs beyond their time have the nodes.
+        """
+        return {**self.room.claims(), **self.no_shows.given_back}
 
     def occupied(self, job: BatchJob) -> Occupied:
         """Return what a job has of the calendar: the larger of two sizes while it changes.

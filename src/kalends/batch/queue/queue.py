@@ -267,6 +267,7 @@ class BatchQueue:
             self.flow.open_changes.due_s(self.flow.terms.change_s),
             self.flow.reserved.next_due_s(self.last_s),
             self.flow.accounts.next_due_s(self.last_s),
+            self.flow.no_shows.next_due_s(self.flow.terms.no_show_s, self.last_s),
         )
         return min([*times, *(each for each in others if each is not None)], default=None)
 

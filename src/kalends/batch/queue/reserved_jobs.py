@@ -95,7 +95,17 @@ class ReservedJobs:
         if not jobs:
             del self._jobs[_reserved(job)]
 
+    def has_jobs(self, reserved: Reserved) -> bool:
+        """Return whether jobs of a reservation wait or run."""
+        return reserved in self._jobs
+
     # The calendar
+
+    def give_back(self, slot: NodeClaim) -> None:
+        """No jobs run in this slot any more: nobody has come for it."""
+        self._take_out(slot.booking)
+        if reserved_by(slot) not in self._of:
+            self._remember(reserved_by(slot), "was not used in time, and its nodes went to others")
 
     def change(
         self, gone: Collection[int], came: Collection[NodeClaim], now: int
@@ -113,7 +123,7 @@ class ReservedJobs:
         for each in over:
             self._take_out(each.booking)
         for each in (*lost.values(), *over):
-            if (reserved := _of_slot(each)) not in self._of:
+            if (reserved := reserved_by(each)) not in self._of:
                 self._remember(reserved, "is over" if each.end <= now else "was cancelled")
         return [
             job
@@ -131,7 +141,7 @@ class ReservedJobs:
         for slot in came:
             nodes = slot.nodes if slot.start <= now < slot.end else 0
             for job in list(left):
-                if _reserved(job) == _of_slot(slot) and len(job.nodes) <= nodes:
+                if _reserved(job) == reserved_by(slot) and len(job.nodes) <= nodes:
                     nodes -= len(job.nodes)
                     found.setdefault(slot.booking, []).append(job)
                     left.remove(job)
@@ -203,15 +213,15 @@ class ReservedJobs:
 
     def _put_in(self, slot: NodeClaim) -> None:
         self.slots[slot.booking] = slot
-        there = self._of.setdefault(_of_slot(slot), [])
+        there = self._of.setdefault(reserved_by(slot), [])
         insort(there, slot, key=lambda each: (each.start, each.booking))
 
     def _take_out(self, booking: int) -> NodeClaim:
         slot = self.slots.pop(booking)
-        there = self._of[_of_slot(slot)]
+        there = self._of[reserved_by(slot)]
         there.remove(slot)
         if not there:
-            del self._of[_of_slot(slot)]
+            del self._of[reserved_by(slot)]
         return slot
 
     def _remember(self, reserved: Reserved, why: str) -> None:
@@ -234,7 +244,8 @@ def _reserved(job: BatchJob) -> Reserved:
     return Reserved(job.reservation, job.principal.user)
 
 
-def _of_slot(slot: NodeClaim) -> Reserved:
+def reserved_by(slot: NodeClaim) -> Reserved:
+    """Return whose reservation a slot is of."""
     return Reserved(slot.reservation, slot.user)
 
 

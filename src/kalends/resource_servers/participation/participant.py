@@ -14,7 +14,7 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from kalends.agents.runs import RunOutcome
@@ -293,6 +293,7 @@ class Participant:
         may free or lock more.
         """
         line = self.wound_wait.line
+        self.jobs.stand_alone(now.wall_s)
         while True:
             freed, locked = self.book.take_freed(), self.book.take_locked()
             declined = self.lists.take_declined()
@@ -343,7 +344,7 @@ class Participant:
 
     def job_runs(self, job: RunningJob, now: Moment) -> bool:
         """A job of this site has nodes, as `JobBookings.occupy`; what it had and has no more finds takers."""
-        room = self.jobs.occupy(job)
+        room = self.jobs.occupy(job, now.wall_s)
         self._settle(now)
         return room
 
@@ -355,6 +356,11 @@ class Participant:
     def jobs_planned(self, resource: str, pieces: tuple[Piece, ...], now: Moment) -> None:
         """A queue has planned `pieces` for jobs that no new claim may delay, and nothing else."""
         self.book.note_freed(self.room.planned.plan(resource, pieces))
+        self._settle(now)
+
+    def given_back(self, resource: str, bookings: Collection[int], now: Moment) -> None:
+        """Jobs may stand where these bookings are, as long as they are there: nobody has come for them."""
+        self.jobs.give_back(resource, bookings, now.wall_s)
         self._settle(now)
 
     # Calls of the owner

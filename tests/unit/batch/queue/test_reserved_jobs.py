@@ -6,79 +6,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.reserved_room import BOB, RESERVED, Room
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Kill, LookUp, Occupied, Relimit, Start
-from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.effects import Kill, LookUp, Occupied, Relimit, Start
 from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from kalends.core.jobs import JobRequest, LimitWarning
-from kalends.core.principals import Principal
+from kalends.core.jobs import LimitWarning
 
-ANN, BOB = Principal("ann"), Principal("bob")
-RESERVED = "0190a000-0000-7000-8000-000000000001"
 ANOTHER = "0190a000-0000-7000-8000-000000000002"
-DONE = f.JobEnding(kind="exit")
-
-
-class Room:
-    """A queue of four nodes, three of which Ann has reserved from 2,000 to 3,000."""
-
-    def __init__(self, machine: str = "pool:4", **terms: Any) -> None:
-        self.queue = BatchQueue("lab/box", f.Terms(machine=machine, **terms), 1_000)
-        self.now = 1_000
-        self.keys = 0
-        self.stored: list[f.JournalEntry] = []
-        self.occupied: list[Occupied] = []
-        self.unplaced: list[int] = []
-        self.slot = f.NodeClaim(7, 2_000, 3_000, 3, RESERVED, "ann")
-        self.queue.claims_changed((), (self.slot,), self.now)
-        self.settle()
-
-    def submit(self, who: Principal = ANN, **fields: Any) -> int:
-        self.keys += 1
-        common = {"machine": "lab/box", "limit_s": 100, "command": ("true",)}
-        job = JobRequest(**{**common, "reservation": RESERVED, **fields})
-        return self.queue.submit(who, job, f"the-key-{self.keys}", self.now)[0]
-
-    def settle(self) -> list[Action]:
-        effects = self.queue.take_effects()
-        self.stored += effects.entries
-        self.occupied = effects.occupied
-        self.unplaced += effects.unplaced
-        return effects.actions
-
-    def at(self, now: int) -> list[int]:
-        """Let time pass to `now`; return the jobs that begin there."""
-        while (due_s := self.queue.next_due_s()) is not None and due_s < now:
-            self.queue.advance(max(due_s, self.now))
-        self.now = now
-        self.queue.advance(now)
-        return self.starts()
-
-    def starts(self) -> list[int]:
-        starts = [each for each in self.settle() if isinstance(each, Start)]
-        for each in starts:
-            self.queue.begun(each.job.number, each.attempt, self.now)
-        return [each.job.number for each in starts]
-
-    def phase(self, number: int) -> str:
-        return self.queue.job(number).phase
-
-    def end(self, number: int, ending: f.JobEnding = DONE) -> None:
-        self.queue.ended(number, self.queue.job(number).attempt, ending, self.now)
-
-    def change(self, slot: f.NodeClaim) -> list[Action]:
-        """The reservation has another slot; return what follows."""
-        self.queue.claims_changed((self.slot.booking,), (slot,), self.now)
-        self.slot = slot
-        return self.settle()
-
-    def cancel(self) -> list[Action]:
-        self.queue.claims_changed((self.slot.booking,), (), self.now)
-        return self.settle()
-
-    def replayed(self) -> BatchQueue:
-        return BatchQueue("lab/box", None, self.now, self.stored)
 
 
 def test_jobs_begin_in_their_reservation_and_have_its_nodes_among_themselves() -> None:
