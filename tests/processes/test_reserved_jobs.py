@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,14 +14,23 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from kalends.core.jobs import LimitWarning
 
 from .facility import broker_text, write
+from .laboratory import opened
 from .servers import Server, free_urls, until
 from .test_jobs import MACHINE, USER, Laboratory, laboratory
 
 __all__ = ["laboratory"]
+
+
+@pytest.fixture
+async def impatient() -> AsyncIterator[Laboratory]:
+    """A site whose queue gets the nodes of a reservation that nobody uses for three seconds."""
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for laboratory in opened(Laboratory(Path(directory), rules='no_show = "3s"')):
+            yield laboratory
 
 
 @contextlib.asynccontextmanager
@@ -132,6 +142,55 @@ async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_
             await client.submit(laboratory.job("true", limit_s=60, at=soon))
         assert (await laboratory.over(client, number)).started >= soon
         assert laboratory.marked()[f"begin {number}"] == 1
+
+
+async def test_nodes_of_a_reservation_for_which_nobody_comes_run_jobs_and_are_nobody_elses(
+    impatient: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(impatient, tmp_path) as booker:
+        start = int(time.time()) + 2
+        booked = await booker.book(f"{MACHINE}:4", duration="1h", at=start)
+        async with impatient.client() as client:
+            job = impatient.job("while :; do sleep 0.1; done", nodes=3, limit_s=7_200)
+            number = (await client.submit(job)).job.job
+
+            async def runs() -> bool:
+                return (await client.job(MACHINE, number)).phase == "running"
+
+            await until(runs, "the queue has the nodes", within_s=30)
+            assert (await client.job(MACHINE, number)).started >= start + 3
+        await impatient.site.kill()
+        await impatient.site.start()
+        async with impatient.client() as client:
+            assert (await client.job(MACHINE, number)).phase == "running"
+            late = impatient.job("true", limit_s=60, reservation=booked.id)
+            with pytest.raises(Conflict, match="not used in time"):
+                await client.submit(late)
+            behind = (await client.submit(impatient.job("true"))).job.job
+            assert (await impatient.over(client, behind)).end == "exit"
+
+            async def offered(units: int) -> int:
+                found = await booker.find(f"{MACHINE}:{units}", duration="10m")
+                return found.candidates[0].start
+
+            async def known() -> bool:
+                with contextlib.suppress(Unavailable):
+                    return bool((await booker.find(f"{MACHINE}:1", duration="10m")).candidates)
+                return False
+
+            async def cancelled() -> bool:
+                return await offered(1) < start + 3_600
+
+            await until(known, "the broker has met the site again", within_s=30)
+            assert await offered(1) >= start + 3_600, "the reservation stands in the calendar"
+            assert await offered(2) >= start + 7_200, "and then the job, on its other nodes"
+            await booker.cancel(booked.id)
+            await until(cancelled, "the site has heard of it", within_s=30)
+            assert await offered(2) >= start + 7_200, "the job has its nodes without it, too"
+            usage = await client.job_usage(MACHINE, start=start, end=int(time.time()) + 60)
+            (charged,) = usage.reserved
+            assert charged.credit_seconds >= 20 * 4 * 3, "not used, and charged all the same"
+            await client.kill_job(MACHINE, number)
 
 
 async def _marked(laboratory: Laboratory, mark: str) -> bool:
