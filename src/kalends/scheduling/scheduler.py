@@ -60,6 +60,17 @@ class Scheduler:
         """Running jobs, by order, that the policy has never seen: they were started in reservations."""
         self._last_s = LONG_AGO
 
+    def continued_as(self, kind: type[Scheduler]) -> Scheduler:
+        """Return a scheduler of this kind that goes on from here; this one is used no more.
+
+        Raises `InvalidInput` for a kind that would have had to learn from what was before.
+        """
+        if type(self) is kind:
+            return self
+        raise InvalidInput(
+            f"a {type(self).__name__} cannot go on as a {kind.__name__}", where="scheduler"
+        )
+
     @property
     def waiting(self) -> int:
         """Number of waiting jobs, without those that are held."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kalends.batch.queue import facts as f
+from kalends.batch.queue.checkpoint import decode_state, encode_state
 from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
+from kalends.scheduling.prediction.predictor import FollowingScheduler
 
 Attempt = tuple[int, int]
 Record = Literal["empty", "begun", "ended", "void"]
@@ -59,6 +61,8 @@ class Hall:
     accepted: set[int] = field(default_factory=set)
     """Jobs whose submission was answered."""
     told_over: dict[int, str] = field(default_factory=dict)
+    checkpoint: bytes = b""
+    unstored_checkpoint: bytes = b""
     claims: dict[int, f.NodeClaim] = field(default_factory=dict)
     """What the calendar keeps for others, and the queue has taken."""
 
@@ -92,6 +96,7 @@ class Hall:
         self.store += stored
         if self.unstored:
             return
+        self.checkpoint = self.unstored_checkpoint or self.checkpoint
         self.accepted.update(self.answers)
         self.answers.clear()
         for job in self.over:
@@ -123,10 +128,26 @@ class Hall:
     def crash(self) -> None:
         """Die, and begin anew from what was stored; what is asked of the zygote may still come."""
         self.actions, self.unstored, self.answers, self.over = [], [], [], []
-        self.queue = BatchQueue("lab/box", self.terms, self.now, self.store)
+        self.unstored_checkpoint = b""
+        self.queue = self.begun_anew([])
         self.queue.recover()
         self.gather()
         self.compare_claims()
+
+    def begun_anew(self, unstored: list[f.JournalEntry]) -> BatchQueue:
+        known = decode_state(self.checkpoint) if self.checkpoint else None
+        behind = [*self.store, *unstored][known.number if known else 0 :]
+        return BatchQueue("lab/box", self.terms, self.now, behind, known=known)
+
+    def make_checkpoint(self) -> None:
+        """As the follower does it: of what is stored, from the last checkpoint on."""
+        known = decode_state(self.checkpoint) if self.checkpoint else None
+        behind = self.store[known.number if known else 0 :]
+        if behind:
+            queue = BatchQueue(
+                "lab/box", None, 0, behind, scheduler_type=FollowingScheduler, known=known
+            )
+            self.unstored_checkpoint = encode_state(queue.state)
 
     def look(self, attempt: Attempt, *, recovering: bool = False) -> None:
         """Read a record, as a server does that has had no hint; only a recovering one makes it void."""
@@ -276,6 +297,9 @@ class Hall:
         self.check_claims()
         again = BatchQueue("lab/box", self.terms, self.now, [*self.store, *self.unstored])
         assert state_of(again) == state_of(self.queue), "replay makes another queue"
+        if self.checkpoint:
+            short = self.begun_anew(self.unstored)
+            assert state_of(short) == state_of(self.queue), "a checkpoint makes another queue"
 
     def check_claims(self) -> None:
         """No job whose time is not over has nodes that were claimed before it began, but its own."""
@@ -334,7 +358,11 @@ def state_of(queue: BatchQueue) -> object:
             for job in flow.table
         ],
         dict(flow.table.past),
+        dict(flow.table.submissions),
+        flow.table.next_number,
         dict(flow.accounts.uses),
+        flow.room.promises(),
+        queue.next_due_s(),
         flow.room.fault,
         dict(flow.no_shows.given_back),
         [(job.id, job.nodes, job.order) for job in flow.room.scheduler.policy.waiting()],

@@ -264,6 +264,10 @@ class QueueUnderFaults(RuleBasedStateMachine):
     def server_goes_on(self) -> None:
         self.hall.flush()
 
+    @rule()
+    def checkpoint_is_made(self) -> None:
+        self.hall.make_checkpoint()
+
     @rule(entries=st.integers(0, 4), actions=st.integers(0, 4))
     def server_dies(self, entries: int, actions: int) -> None:
         self.hall.flush(entries, actions)

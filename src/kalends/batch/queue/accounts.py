@@ -73,7 +73,7 @@ class JobAccounts:
     """How many nodes a request for so many, and of this shape, takes."""
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
     _held: defaultdict[tuple[str, str], SortedList] = field(
-        default_factory=lambda: defaultdict(lambda: SortedList(key=lambda job: job.number))
+        default_factory=lambda: defaultdict(_by_number)
     )
     """By user and project, for they are under the same limits."""
 
@@ -236,6 +236,14 @@ def _for_one_job(length_s: int) -> str:
 
 def _whose(job: BatchJob) -> tuple[str, str]:
     return job.principal.user, job.request.project
+
+
+def _by_number() -> SortedList:
+    return SortedList(key=_number_of)
+
+
+def _number_of(job: BatchJob) -> int:
+    return job.number
 
 
 def accounts_of(user: str, project: str) -> list[JobAccount]:

@@ -7,7 +7,7 @@ numbers of nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -66,6 +66,17 @@ class MachineRoom:
         self._claims: dict[int, NodeClaim] = {}
         self._empty = machine_from(terms.machine)
         self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
+
+    def at_rest(self) -> dict[str, Any]:
+        """Return what a restart knows of it."""
+        return {**vars(self), "_watch": unwatched}
+
+    def resume_as(self, scheduler_type: type[Scheduler], watch: Watch) -> None:
+        """Go on with all that is known, as if it had been made with these."""
+        self._watch = watch
+        self.scheduler = self.scheduler.continued_as(scheduler_type)
+        if isinstance(self.scheduler.policy, OwnPolicy):
+            self.scheduler.policy.watched_by(watch)
 
     def entry_of(self, job: BatchJob, priority: int, user: int, now: int) -> Job:
         """Return the job as policies see it; one in a reservation only runs, and nobody is above it."""

@@ -96,6 +96,14 @@ class OwnPolicy:
         self._own: Policy | None = None
         self._default: Policy | None = policy_maker(DEFAULT_POLICY)(cluster) if fault else None
 
+    def at_rest(self) -> dict[str, Any]:
+        """Return what a restart knows of it: the owner's class begins anew, and is told of all who wait."""
+        return {**vars(self), "_own": None, "_watch": unwatched}
+
+    def watched_by(self, watch: Watch) -> None:
+        """From now on `watch` makes the calls of the owner's policy."""
+        self._watch = watch
+
     @property
     def put_aside(self) -> str:
         """Why it does not decide any more; "": it does."""

@@ -10,11 +10,13 @@ start or a kill, is then looked up (`recover`), never guessed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 from typing import Final
 
 from msgspec import structs
 
 from kalends.batch.queue import facts as f
+from kalends.batch.queue.checkpoint import QueueState
 from kalends.batch.queue.effects import LookUp, QueueEffects, Relimit
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
@@ -32,7 +34,7 @@ OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time
 class BatchQueue:
     """The queue of the machine `name`. Not thread-safe; every call takes effect at once in memory.
 
-    `entries` are those that were stored, all of them in order. `now` is in whole seconds UTC everywhere, and
+    `entries` are those that were stored, all of them in order; or all behind `known`, a checkpoint. `now` is in whole seconds UTC everywhere, and
     counts as the last one where it lies before it: for a clock that was set back, time stands still until
     it has caught up. Without `terms` it only follows. Raises `StoreDamaged` for entries that no queue can
     have made.
@@ -47,6 +49,7 @@ class BatchQueue:
         *,
         scheduler_type: type[Scheduler] = Scheduler,
         watch: Watch = unwatched,
+        known: QueueState | None = None,
     ) -> None:
         self.name = name
         self.number = 0
@@ -54,16 +57,21 @@ class BatchQueue:
         self.last_s = 0
         self._first_number = 1
         stored = iter(entries)
-        first = next(stored, None)
-        if first is None:
-            assert terms is not None, "a queue that only follows has facts to follow"
-            self.flow = JobFlow(terms, scheduler_type, watch)
-            self._record(f.TermsSet(terms), now)
-            return
-        if not isinstance(first.fact, f.TermsSet):
-            raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
-        self.flow = JobFlow(first.fact.terms, scheduler_type, watch)
-        self.follow((first, *stored))
+        if known is not None:
+            self.number, self.last_s, self.flow = known
+            self.flow.room.resume_as(scheduler_type, watch)
+        else:
+            first = next(stored, None)
+            if first is None:
+                assert terms is not None, "a queue that only follows has facts to follow"
+                self.flow = JobFlow(terms, scheduler_type, watch)
+                self._record(f.TermsSet(terms), now)
+                return
+            if not isinstance(first.fact, f.TermsSet):
+                raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
+            self.flow = JobFlow(first.fact.terms, scheduler_type, watch)
+            stored = chain((first,), stored)
+        self.follow(stored)
         if terms is not None and self.flow.configured != terms:
             self._record(f.TermsSet(terms), now)
 
@@ -88,6 +96,11 @@ class BatchQueue:
     def skip_numbers(self, before: int) -> None:
         """Give no job a number below this one, until the next restart: a forgotten job may have had it."""
         self._first_number = before
+
+    @property
+    def state(self) -> QueueState:
+        """What the facts have made, to be written down where all their effects were taken."""
+        return QueueState(self.number, self.last_s, self.flow)
 
     # What users ask
 

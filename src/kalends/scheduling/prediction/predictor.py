@@ -78,6 +78,16 @@ class PredictingScheduler(Scheduler):
     def started(self, job: Job, prediction: Prediction, now: int) -> None:
         """Note that a job with this `prediction` starts now; for subclasses that keep accounts."""
 
+    def continued_as(self, kind: type[Scheduler]) -> Scheduler:
+        if kind is not Scheduler:
+            return super().continued_as(kind)
+        learned = {"predictions", "run_times", "learner"}
+        plain = object.__new__(Scheduler)
+        vars(plain).update(
+            (name, value) for name, value in vars(self).items() if name not in learned
+        )
+        return plain
+
     def predict_all(self, now: int) -> dict[Job, Prediction]:
         """Return the predictions of all that wait, as things stand at the last event.
 
