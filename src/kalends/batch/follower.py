@@ -2,21 +2,26 @@
 
 Started by `forecast`: ``python -m kalends.batch.follower STORE``. A line with a question and the name of a
 machine comes in, a line with the answer goes out. It ends when its input does: with the server, however
-that ends.
+that ends. As it goes through the facts anyway, it also keeps the state that they have made (`state_files`).
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.state_files import load_state, save_state
 from kalends.contract.job_calls import NodeGap, PredictedStart
-from kalends.core.errors import KalendsError
+from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import DURATION_S_MAX
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.prediction.delays import delays
@@ -31,6 +36,12 @@ Question = Literal["starts", "gaps"]
 
 Span = tuple[int, int, int]
 """Start, end, nodes."""
+
+Asked = Question | Literal["state"]
+"""Also up to which fact the state is kept."""
+
+FACTS_A_STATE: Final = 20_000
+"""After so many facts of a queue its state is kept anew."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -54,10 +65,15 @@ class JournalFollower:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._queues: dict[str, BatchQueue] = {}
+        self._kept: dict[str, int] = {}
+        self._unkept = ""
+        """Why the last state could not be kept."""
 
-    def foresee(self, question: Question, machine: str) -> Foreseen:
+    def foresee(self, question: Asked, machine: str) -> Foreseen:
         """Read the new facts, and answer. Raises `StoreDamaged`, and begins anew the next time."""
         queue = self._followed(machine)
+        if question == "state":
+            return Foreseen(self._kept.get(machine, 0), queue.last_s, error=self._unkept)
         scheduler, now = queue.flow.room.scheduler, queue.last_s
         if question == "starts":
             assert isinstance(scheduler, FollowingScheduler)
@@ -84,13 +100,38 @@ class JournalFollower:
     def _followed(self, machine: str) -> BatchQueue:
         queue = self._queues.pop(machine, None)
         with reading(self._path) as connection:
-            entries = entries_after(connection, machine, queue.number if queue is not None else 0)
             if queue is None:
-                queue = BatchQueue(machine, None, 0, entries, scheduler_type=FollowingScheduler)
-            else:
-                queue.follow(entries)
+                queue = self._begun(connection, machine)
+            while queue.number - self._kept[machine] >= FACTS_A_STATE or _follow(connection, queue):
+                self._keep(connection, queue)
         self._queues[machine] = queue
         return queue
+
+    def _begun(self, connection: sqlite3.Connection, machine: str) -> BatchQueue:
+        known = load_state(self._path, connection, machine)
+        self._kept[machine] = known.number if known is not None else 0
+        entries = entries_after(connection, machine, self._kept[machine])
+        return BatchQueue(
+            machine, None, 0, islice(entries, FACTS_A_STATE),
+            scheduler_type=FollowingScheduler, known=known,
+        )  # fmt: skip
+
+    def _keep(self, connection: sqlite3.Connection, queue: BatchQueue) -> None:
+        """Keep the state; if that cannot be, it is tried again when as many facts have come."""
+        self._kept[queue.name] = queue.number
+        try:
+            save_state(self._path, connection, queue.name, queue.state)
+        except (OSError, InvalidInput) as error:
+            self._unkept = f"the state of the queue cannot be kept: {error}"
+        else:
+            self._unkept = ""
+
+
+def _follow(connection: sqlite3.Connection, queue: BatchQueue) -> bool:
+    """Follow the next facts; return whether there may be more."""
+    before = queue.number
+    queue.follow(islice(entries_after(connection, queue.name, before), FACTS_A_STATE))
+    return queue.number - before == FACTS_A_STATE
 
 
 def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart]:
@@ -108,14 +149,23 @@ _SPANS: Final = msgspec.json.Decoder(tuple[Span, ...])
 
 
 def main() -> None:
-    follower = JournalFollower(Path(sys.argv[1]))
+    # Who asks is told of Ctrl-C, and closes the input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _answer_all(JournalFollower(Path(sys.argv[1])))
+    except BrokenPipeError:
+        # The server has ended in the midst of an answer; nothing is left to be flushed to it at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _answer_all(follower: JournalFollower) -> None:
     for line in sys.stdin.buffer:
         question, machine, *asked = line.decode().split()
         try:
             if question == "delays":
                 answer = follower.delays(machine, _SPANS.decode(asked[0]))
             else:
-                answer = follower.foresee(msgspec.convert(question, Question), machine)
+                answer = follower.foresee(msgspec.convert(question, Asked), machine)
         except KalendsError as error:
             answer = Foreseen(error=str(error))
         sys.stdout.buffer.write(_ENCODER.encode(answer) + b"\n")

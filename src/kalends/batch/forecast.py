@@ -31,6 +31,9 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the most jobs that may wait, at twice the length of the longest prediction."""
 
 
+FAILURES: Final = (OSError, EOFError, ValueError, msgspec.DecodeError)
+
+
 @dataclass
 class _Asked:
     """What the follower has said to one question about one queue."""
@@ -91,9 +94,8 @@ class Forecaster:
         try:
             async with self._turn:
                 said = await self._answer(f"delays {machine} {_plain(spans)}")
-        except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            self._process = None
-            self._logger.warning("follower_lost", machine=machine, detail=repr(error))
+        except FAILURES as error:
+            self._lost(machine, error)
             raise _later("what starts would delay cannot be told now") from error
         finally:
             self._pricing = False
@@ -102,6 +104,18 @@ class Forecaster:
             self._logger.warning("no_predictions", machine=machine, detail=said.error)
             raise _later("what starts would delay cannot be told now")
         return said
+
+    async def keep_state(self, machine: str) -> int:
+        """Have the state of a queue kept; return up to which fact it is, 0 if it cannot be at present."""
+        said = Foreseen()
+        try:
+            async with self._turn:
+                said = await self._answer(f"state {machine}")
+            if said.error:
+                self._logger.warning("state_not_kept", machine=machine, detail=said.error)
+        except FAILURES as error:
+            self._lost(machine, error)
+        return said.known
 
     async def _ask(self, question: Question, machine: str, asked: _Asked) -> None:
         began_s = _now_s()
@@ -112,14 +126,17 @@ class Forecaster:
                 self._logger.warning("no_predictions", machine=machine, detail=said.error)
             else:
                 asked.said = said
-        except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
-            # It has ended. The next who asks has another one started.
-            self._process = None
-            self._logger.warning("follower_lost", machine=machine, detail=repr(error))
+        except FAILURES as error:
+            self._lost(machine, error)
         finally:
             asked.asking = None
             now_s = _now_s()
             asked.rests_until_s = now_s + REST * (now_s - began_s)
+
+    def _lost(self, machine: str, error: Exception) -> None:
+        """It has ended. The next who asks has another one started."""
+        self._process = None
+        self._logger.warning("follower_lost", machine=machine, detail=repr(error))
 
     async def _answer(self, line_asked: str) -> Foreseen:
         if self._process is None:

@@ -14,6 +14,7 @@ from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.job_watch import JobWatch
 from kalends.batch.kept_output import KeptOutput
+from kalends.batch.kept_state import KeptStates
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
@@ -36,7 +37,7 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.job_history import StoredHistory
-from kalends.stores.sqlite.job_journal import ReservedTime, entries_after, reserved_after
+from kalends.stores.sqlite.job_journal import ReservedTime, reserved_after
 from kalends.stores.sqlite.journal import SiteStore
 
 T = TypeVar("T")
@@ -82,6 +83,7 @@ class SiteMachines:
         self._reserved: dict[str, list[ReservedTime]] = {}
         self._forgotten: dict[str, Forgotten] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
+        self._states = KeptStates(configuration.store, self._forecaster, self._numbers, logger)
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
         cores = cores_of_this_host()
         self._runners = {
@@ -117,12 +119,15 @@ class SiteMachines:
             await runner.start()
         for kept in self._kept:
             kept.start()
+        if self.terms:
+            self._states.start()
 
     async def close(self) -> None:
         """What runs goes on."""
         self.end_life()
         for kept in self._kept:
             await kept.close()
+        await self._states.close()
         await self._forecaster.close()
         for runner in self._runners.values():
             await runner.close()
@@ -131,12 +136,12 @@ class SiteMachines:
         """Make the queues again from what is stored. Raises `StoreDamaged`, `Unavailable`."""
         connection = store.file.connection
         queues = {
-            name: BatchQueue(
+            name: self._states.restored(
                 name,
                 terms,
+                connection,
                 now.wall_s,
-                entries_after(connection, name, 0),
-                watch=Stopwatch(self._rules[name].policy_ms_max / 1000),
+                Stopwatch(self._rules[name].policy_ms_max / 1000),
             )
             for name, terms in self.terms.items()
         }
@@ -339,6 +344,12 @@ class SiteMachines:
         if self._service is None:
             return 0
         return self._engine().participant.retention.sure_time.sure_s
+
+    def _numbers(self) -> dict[str, int]:
+        """Return up to which fact each queue is."""
+        if self._service is None:
+            return {}
+        return {name: queue.number for name, queue in self._service.queues.items()}
 
     def _is_over(self, machine: str, number: int) -> bool:
         """Whether the queue knows the job, and its end."""

@@ -129,14 +129,17 @@ class Hall:
         """Die, and begin anew from what was stored; what is asked of the zygote may still come."""
         self.actions, self.unstored, self.answers, self.over = [], [], [], []
         self.unstored_checkpoint = b""
-        self.queue = self.begun_anew([])
+        self.queue = self.begun_anew()
+        full = BatchQueue("lab/box", self.terms, self.now, self.store)
+        assert state_of(full) == state_of(self.queue), "a checkpoint makes another queue"
+        assert plan_of(full) == plan_of(self.queue), "a checkpoint makes another plan"
         self.queue.recover()
         self.gather()
         self.compare_claims()
 
-    def begun_anew(self, unstored: list[f.JournalEntry]) -> BatchQueue:
+    def begun_anew(self) -> BatchQueue:
         known = decode_state(self.checkpoint) if self.checkpoint else None
-        behind = [*self.store, *unstored][known.number if known else 0 :]
+        behind = self.store[known.number if known else 0 :]
         return BatchQueue("lab/box", self.terms, self.now, behind, known=known)
 
     def make_checkpoint(self) -> None:
@@ -297,9 +300,6 @@ class Hall:
         self.check_claims()
         again = BatchQueue("lab/box", self.terms, self.now, [*self.store, *self.unstored])
         assert state_of(again) == state_of(self.queue), "replay makes another queue"
-        if self.checkpoint:
-            short = self.begun_anew(self.unstored)
-            assert state_of(short) == state_of(self.queue), "a checkpoint makes another queue"
 
     def check_claims(self) -> None:
         """No job whose time is not over has nodes that were claimed before it began, but its own."""
@@ -361,9 +361,12 @@ def state_of(queue: BatchQueue) -> object:
         dict(flow.table.submissions),
         flow.table.next_number,
         dict(flow.accounts.uses),
-        flow.room.promises(),
-        queue.next_due_s(),
         flow.room.fault,
         dict(flow.no_shows.given_back),
         [(job.id, job.nodes, job.order) for job in flow.room.scheduler.policy.waiting()],
     )
+
+
+def plan_of(queue: BatchQueue) -> object:
+    """What it will do next, as a queue that has just begun."""
+    return queue.flow.room.promises(), queue.next_due_s(), queue.flow.room.unplaced()

@@ -2,7 +2,7 @@
 
 A checkpoint is a short cut, and never the truth: that is the journal, and whoever cannot use a checkpoint
 goes through the journal. It holds the very objects, for policies keep what they know to themselves. So it
-is of use only to the program that has made it (see `made_by`), and only objects of such a program are read.
+is of use only to the program that has made it, and only objects of such a program are read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ import copyreg
 import hashlib
 import io
 import pickle
-import platform
 import zlib
-from functools import cache
-from pathlib import Path
 from types import MethodType
 from typing import Any, Final, NamedTuple
 
-import kalends
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.machine_room import MachineRoom
 from kalends.batch.queue.own_policy import OwnPolicy
@@ -37,6 +33,7 @@ OTHERS: Final = frozenset(
         ("collections", "defaultdict"),
         ("collections", "deque"),
         ("copyreg", "_reconstructor"),
+        ("itertools", "count"),
         ("msgspec._utils", "rebuild"),
         ("sortedcontainers.sorteddict", "SortedDict"),
         ("sortedcontainers.sortedlist", "SortedKeyList"),
@@ -54,18 +51,6 @@ class QueueState(NamedTuple):
     number: int
     last_s: int
     flow: JobFlow
-
-
-@cache
-def made_by() -> str:
-    """Return what tells this program from others that decide or keep their state in another way."""
-    root = Path(kalends.__file__).parent
-    folders = [root.joinpath(*name.split(".")[1:-1]) for name in OURS]
-    digest = hashlib.blake2b(platform.python_version().encode(), digest_size=16)
-    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def encode_state(state: QueueState) -> bytes:

@@ -34,10 +34,10 @@ OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time
 class BatchQueue:
     """The queue of the machine `name`. Not thread-safe; every call takes effect at once in memory.
 
-    `entries` are those that were stored, all of them in order; or all behind `known`, a checkpoint. `now` is in whole seconds UTC everywhere, and
-    counts as the last one where it lies before it: for a clock that was set back, time stands still until
-    it has caught up. Without `terms` it only follows. Raises `StoreDamaged` for entries that no queue can
-    have made.
+    `entries` are those that were stored, all of them in order; or all behind `known`, if there is a
+    checkpoint. `now` is in whole seconds UTC everywhere, and counts as the last one where it lies before
+    it: for a clock that was set back, time stands still until it has caught up. Without `terms` it only
+    follows. Raises `StoreDamaged` for entries that no queue can have made.
     """
 
     def __init__(

@@ -1,0 +1,71 @@
+"""The states of queues that are kept, so that the next start of their site is short."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kalends.batch.follower import FACTS_A_STATE
+from kalends.batch.forecast import Forecaster
+from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.own_policy import Watch
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.state_files import load_state
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite.job_journal import entries_after
+
+LOOK_EVERY_S: Final = 60.0
+
+
+@dataclass(eq=False)
+class KeptStates:
+    """Has the follower keep the state of each queue that has gone on by `FACTS_A_STATE` facts.
+
+    `numbers` says up to which fact each queue is; it is empty while the store does not work.
+    """
+
+    store: Path
+    forecaster: Forecaster
+    numbers: Callable[[], Mapping[str, int]]
+    logger: Logger
+    _kept: dict[str, int] = field(init=False, default_factory=dict)
+    """Up to which fact there is a state."""
+    _task: asyncio.Task[None] | None = field(init=False, default=None)
+
+    def restored(
+        self, machine: str, terms: Terms, connection: sqlite3.Connection, now: int, watch: Watch
+    ) -> BatchQueue:
+        """Make a queue again from its state, and the facts behind it. Raises `StoreDamaged`."""
+        known = load_state(self.store, connection, machine)
+        self._kept[machine] = known.number if known is not None else 0
+        entries = entries_after(connection, machine, self._kept[machine])
+        queue = BatchQueue(machine, terms, now, entries, watch=watch, known=known)
+        self.logger.info(
+            "queue_restored", machine=machine, facts=queue.number, kept=self._kept[machine],
+            policy=queue.flow.terms.policy, configured_policy=queue.flow.configured.policy,
+        )  # fmt: skip
+        return queue
+
+    def start(self) -> None:
+        """Look every minute."""
+        self._task = asyncio.create_task(self._look_regularly())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def look(self) -> None:
+        for machine, number in self.numbers().items():
+            if number - self._kept.get(machine, 0) >= FACTS_A_STATE:
+                known = await self.forecaster.keep_state(machine)
+                self._kept[machine] = max(self._kept.get(machine, 0), known)
+
+    async def _look_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.look()

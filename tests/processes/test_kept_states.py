@@ -1,0 +1,129 @@
+"""The state of a queue is kept by its follower, in a file that a restart goes on from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kalends.batch.follower import FACTS_A_STATE, Foreseen
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Start
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.state_files import load_state, state_path
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.stores.sqlite.job_journal import JobEntries, entries_after
+from kalends.stores.sqlite.journal import SiteStore
+
+MACHINE = "lab/box"
+TERMS = f.Terms(machine="pool:4")
+ANSWER_S_MAX = 120
+
+
+def worked(queue: BatchQueue, until: int) -> tuple[f.JournalEntry, ...]:
+    """Run jobs until fact `until`; return all facts."""
+    while queue.number < until:
+        now = queue.last_s + 3
+        request = JobRequest(machine=MACHINE, command=("x",), limit_s=20)
+        queue.submit(Principal("ann"), request, f"key-{queue.number:06}", now)
+        effects = queue.flow.effects
+        for each in [each for each in effects.actions if isinstance(each, Start)]:
+            effects.actions.remove(each)
+            queue.begun(each.job.number, 1, now)
+            if each.job.number % 1_000:
+                queue.ended(each.job.number, 1, f.JobEnding(kind="exit"), now + 1)
+    return tuple(queue.take_effects().entries)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SiteStore]:
+    store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
+    store.file.connection.execute("begin")
+    store.carry_out(
+        store.file.connection,
+        [JobEntries(MACHINE, worked(BatchQueue(MACHINE, TERMS, 1_000), FACTS_A_STATE + 500))],
+        1,
+    )
+    store.file.connection.execute("commit")
+    yield store
+    store.close()
+
+
+def asked(store: SiteStore, *questions: str) -> tuple[list[Foreseen], bytes]:
+    """Return the answers of a follower of its own, and what it has complained of."""
+    lines = "".join(f"{question} {MACHINE}\n" for question in questions)
+    command = [sys.executable, "-m", "kalends.batch.follower", str(store.file.path)]
+    done = subprocess.run(
+        command, input=lines.encode(), capture_output=True, timeout=ANSWER_S_MAX, check=True
+    )
+    answers = [msgspec.json.decode(each, type=Foreseen) for each in done.stdout.splitlines()]
+    return answers, done.stderr
+
+
+def again(store: SiteStore) -> tuple[BatchQueue, int]:
+    connection = store.file.connection
+    known = load_state(store.file.path, connection, MACHINE)
+    number = known.number if known is not None else 0
+    entries = entries_after(connection, MACHINE, number)
+    return BatchQueue(MACHINE, TERMS, 0, entries, known=known), number
+
+
+def test_a_restart_goes_on_from_the_state_that_the_follower_has_kept(store: SiteStore) -> None:
+    whole, number = again(store)
+    assert number == 0
+    (said, _), stderr = asked(store, "state", "starts")
+    assert (said.known, stderr) == (FACTS_A_STATE, b"")
+    short, number = again(store)
+    assert number == FACTS_A_STATE
+    assert short.number == whole.number
+    assert [job.nodes for job in short.flow.table] == [job.nodes for job in whole.flow.table]
+    assert short.flow.table.submissions == whole.flow.table.submissions
+    assert state_path(store.file.path, MACHINE).stat().st_mode & 0o077 == 0
+
+
+def test_a_state_of_another_journal_is_not_used(store: SiteStore) -> None:
+    asked(store, "state")
+    store.file.connection.execute(
+        "update job_entry set now = now + 1 where number > ?", (FACTS_A_STATE - 10,)
+    )
+    assert again(store)[1] == 0
+    store.file.connection.execute("delete from job_entry where number > 100")
+    assert again(store)[1] == 0
+
+
+def test_a_torn_or_damaged_file_is_not_used(store: SiteStore) -> None:
+    asked(store, "state")
+    path = state_path(store.file.path, MACHINE)
+    whole = path.read_bytes()
+    for body in (b"", whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
+        path.write_bytes(body)
+        assert again(store)[1] == 0
+
+
+def test_a_follower_that_cannot_write_says_so_and_answers_all_the_same(store: SiteStore) -> None:
+    path = state_path(store.file.path, MACHINE)
+    path.with_name(f".{path.name}.new").mkdir()
+    (kept, gaps), stderr = asked(store, "state", "gaps")
+    assert "cannot be kept" in kept.error
+    assert (gaps.error, stderr) == ("", b"")
+    assert gaps.known == again(store)[0].number
+    assert not path.exists()
+
+
+def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore) -> None:
+    command = [sys.executable, "-m", "kalends.batch.follower", str(store.file.path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as follower:
+        assert follower.stdin is not None
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        follower.stdout.close()
+        follower.stdin.write(f"gaps {MACHINE}\ngaps {MACHINE}\n".encode())
+        follower.stdin.close()
+        assert follower.stderr.read() == b""
+        assert follower.wait(ANSWER_S_MAX) == 0
