@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,13 +22,15 @@ from kalends.core.principals import Principal
 from kalends.stores.sqlite.job_journal import JobEntries, entries_after
 from kalends.stores.sqlite.journal import SiteStore
 
+from .laboratory import Laboratory, opened
+
 MACHINE = "lab/box"
 TERMS = f.Terms(machine="pool:4")
 ANSWER_S_MAX = 120
 
 
-def worked(queue: BatchQueue, until: int) -> tuple[f.JournalEntry, ...]:
-    """Run jobs until fact `until`; return all facts."""
+def worked(queue: BatchQueue, until: int, left: set[int]) -> tuple[f.JournalEntry, ...]:
+    """Run jobs until fact `until`, all to their end but those `left`; return all facts."""
     while queue.number < until:
         now = queue.last_s + 3
         request = JobRequest(machine=MACHINE, command=("x",), limit_s=20)
@@ -35,21 +39,23 @@ def worked(queue: BatchQueue, until: int) -> tuple[f.JournalEntry, ...]:
         for each in [each for each in effects.actions if isinstance(each, Start)]:
             effects.actions.remove(each)
             queue.begun(each.job.number, 1, now)
-            if each.job.number % 1_000:
+            if each.job.number not in left:
                 queue.ended(each.job.number, 1, f.JobEnding(kind="exit"), now + 1)
     return tuple(queue.take_effects().entries)
 
 
+def filled(path: Path, left: set[int]) -> SiteStore:
+    store = SiteStore.open(path, "lab", sync="off")
+    facts = worked(BatchQueue(MACHINE, TERMS, 1_000), FACTS_A_STATE + 500, left)
+    store.file.connection.execute("begin")
+    store.carry_out(store.file.connection, [JobEntries(MACHINE, facts)], 1)
+    store.file.connection.execute("commit")
+    return store
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SiteStore]:
-    store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
-    store.file.connection.execute("begin")
-    store.carry_out(
-        store.file.connection,
-        [JobEntries(MACHINE, worked(BatchQueue(MACHINE, TERMS, 1_000), FACTS_A_STATE + 500))],
-        1,
-    )
-    store.file.connection.execute("commit")
+    store = filled(tmp_path / "lab.sqlite", {1_000, 2_000, 6_600})
     yield store
     store.close()
 
@@ -127,3 +133,32 @@ def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore
         follower.stdin.close()
         assert follower.stderr.read() == b""
         assert follower.wait(ANSWER_S_MAX) == 0
+
+
+async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_numbers() -> None:
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        laboratory = Laboratory(Path(directory))
+        filled(Path(directory, "lab.sqlite"), set()).close()
+        async for _ in opened(laboratory):
+            assert restored(laboratory)["kept"] == 0
+            async with laboratory.client() as client:
+                await client.machine_gaps(MACHINE)
+                request = laboratory.marking(0.1)
+                first = (await client.submit(request, key="before-the-kill")).job.job
+                await laboratory.over(client, first)
+                await laboratory.site.kill()
+                await laboratory.site.start()
+                assert restored(laboratory)["kept"] >= FACTS_A_STATE
+                again = await client.submit(request, key="before-the-kill")
+                assert again.job.job == first
+                second = (await client.submit(request, key="after-the-kill")).job.job
+                assert second == first + 1
+                await laboratory.over(client, second)
+            assert set(laboratory.marked().values()) == {1}
+
+
+def restored(laboratory: Laboratory) -> dict[str, int]:
+    """Return what the site has said last of how it was made again."""
+    lines = [line for line in laboratory.site.log().splitlines() if '"queue_restored"' in line]
+    said: dict[str, int] = json.loads(lines[-1])
+    return said
