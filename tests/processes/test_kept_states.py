@@ -23,6 +23,7 @@ from kalends.stores.sqlite.job_journal import JobEntries, entries_after
 from kalends.stores.sqlite.journal import SiteStore
 
 from .laboratory import Laboratory, opened
+from .servers import until
 
 MACHINE = "lab/box"
 TERMS = f.Terms(machine="pool:4")
@@ -138,6 +139,11 @@ def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore
 async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_numbers() -> None:
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         laboratory = Laboratory(Path(directory))
+        path = state_path(Path(directory, "lab.sqlite"), MACHINE)
+
+        async def kept() -> bool:
+            return path.exists()
+
         filled(Path(directory, "lab.sqlite"), set()).close()
         async for _ in opened(laboratory):
             assert restored(laboratory)["kept"] == 0
@@ -146,6 +152,7 @@ async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_nu
                 request = laboratory.marking(0.1)
                 first = (await client.submit(request, key="before-the-kill")).job.job
                 await laboratory.over(client, first)
+                await until(kept, "the state is kept", within_s=60)
                 await laboratory.site.kill()
                 await laboratory.site.start()
                 assert restored(laboratory)["kept"] >= FACTS_A_STATE
