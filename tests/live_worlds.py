@@ -298,6 +298,7 @@ class LiveWorld:
         assert len(waiting) == self.scheduler.waiting
         orders = [self.jobs[each].order for each in waiting]
         assert orders == sorted(orders)
+        self.cluster.check(self.now)
 
     def gains(self, job: Job, *, new: bool) -> None:
         nodes = nodes_of(job)

@@ -23,11 +23,11 @@ from kalends.batch.state_files import load_state, save_state
 from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import DURATION_S_MAX
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.prediction.delays import delays
 from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.scheduling.prediction.vacancies import vacancies
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
 from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.sqlite_file import reading

@@ -7,15 +7,17 @@ changed, for the queue service or the simulator that carries it out.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable
-from typing import ClassVar, Final
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.machines.machine import Partition
-from kalends.scheduling.job import HeldSize, Job
+from kalends.scheduling.job import HeldSize, Job, stretched
+from kalends.scheduling.leeway import Leeway, ShadowLeeway, leeway_in
 from kalends.scheduling.node_numbers import NodeNumbers, without
-from kalends.scheduling.profile import Profile
-from kalends.scheduling.promise import Promise, ReservedPromise, promise_by_ends
+from kalends.scheduling.profile import NEVER, Profile
+from kalends.scheduling.promise import Promise, promise_by_ends
 from kalends.scheduling.reservations import (
     Guests,
     Reservation,
@@ -23,9 +25,6 @@ from kalends.scheduling.reservations import (
     check_arrival,
     no_room,
 )
-
-NEVER: Final = 1 << 62
-"""Later than any time."""
 
 
 class Cluster:
@@ -76,6 +75,8 @@ class Cluster:
         self.out_nodes: frozenset[int] = frozenset()
         """Their numbers."""
         self._numbers = self._node_numbers() if live else None
+        self._kept_plan: Profile | None = None
+        """What `plan` returned last and what was started and has ended since; None: to be made anew."""
 
     def could_ever_fit(self, job: Job) -> bool:
         """Return whether the job could run on the empty cluster."""
@@ -107,10 +108,9 @@ class Cluster:
 
     def can_start(self, job: Job, now: int) -> bool:
         """Return whether the job fits now, and for all of its requested time."""
-        free = self.free
-        if job.nodes > free and job.nodes > self.free_at(now):
-            return False
-        return not self.reserved or self._leaves_room(job.nodes, now, now + job.requested_s)
+        if self.reserved:
+            return self._present_plan(now).fits(job.nodes, now, now + max(job.requested_s, 1))
+        return job.nodes <= self.free or job.nodes <= self.free_at(now)
 
     def start(self, job: Job, now: int) -> bool:
         """Start a waiting job if it fits; says whether it did."""
@@ -132,10 +132,13 @@ class Cluster:
         assert ends[at][2] is job, f"job {job.id} does not run here"
         del ends[at]
         self.free += job.granted
+        if self._kept_plan is not None:
+            # The time that has passed is not looked at any more.
+            self._kept_plan.take(-job.granted, self._kept_plan.times[0], job.until_s)
         job.granted = 0
         if self._numbers is not None:
             self._let_go(job)
-        if self.guests.leave(job.order):
+        if self.guests.pop(job.order, None) is not None:
             self._renew_reservations()
 
     def stop(self, job: Job, now: int) -> None:
@@ -268,18 +271,25 @@ class Cluster:
 
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
         """Return whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
-        ends, free = self.ends, self.free
-        self.ends = [each for each in ends if each[2] not in gone]
-        self.free = free + sum(each.granted for each in gone)
-        fits = self.can_start(job, now)
-        self.ends, self.free = ends, free
+        free = self.free
+        self.free += sum(each.granted for each in gone)
+        with self._ends_as_if(each for each in self.ends if each[2] not in gone):
+            fits = self.can_start(job, now)
+        self.free = free
         return fits
 
     def room(self, now: int) -> int:
         """Return the most nodes that a job could have now: free and not reserved."""
+        if self.reserved:
+            return self._present_plan(now).free[0]
         ends = self.ends
-        free = self.free if not ends or ends[0][0] > now else self.free_at(now)
-        return free - self.reservations.nodes_at(now) if self.reserved else free
+        return self.free if not ends or ends[0][0] > now else self.free_at(now)
+
+    def leeway(self, now: int) -> Leeway:
+        """Return who could start now: no others, and where enough nodes are all that counts all of these."""
+        if self.reserved and self.counts:
+            return leeway_in(self._present_plan(now))
+        return ShadowLeeway(self.room(now))
 
     def resize(self, job: Job, nodes: int, now: int) -> bool:
         """Ask a running malleable job to change to another of its sizes; return whether it was asked.
@@ -346,23 +356,19 @@ class Cluster:
     def promise(self, job: Job, now: int) -> Promise:
         """Return the latest start of a job that cannot start now, if nothing else is started."""
         if job.nodes > self.nodes - self.out_of_service:
-            return Promise(NEVER, NEVER)
-        if self.reserved:
-            plan = self.plan(now)
-            shadow_s = plan.earliest(job.nodes, job.requested_s, now)
-            plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
-            # A job that lasts longer needs nodes that the head leaves free.
-            return ReservedPromise(shadow_s, plan.at(shadow_s), plan)
-        return promise_by_ends(job.nodes, self.free, self.ends, now)
+            return Promise(NEVER, self.leeway(now))
+        if not self.reserved:
+            return promise_by_ends(job.nodes, self.free, self.ends, now)
+        plan = self._present_plan(now)
+        shadow_s = plan.earliest(job.nodes, job.requested_s, now)
+        kept = (shadow_s, shadow_s + job.requested_s, job.nodes)
+        return Promise(shadow_s, leeway_in(plan, kept))
 
     def shadow_if(self, job: Job, running: Job, until_s: int, now: int) -> int:
         """Return the promised start of a job if a running one ended by `until_s`. Changes nothing."""
-        ends = self.ends
-        others = [each for each in ends if each[1] != running.order]
-        self.ends = sorted([*others, (until_s, running.order, running)])
-        shadow_s = self.promise(job, now).shadow_s
-        self.ends = ends
-        return shadow_s
+        others = [each for each in self.ends if each[1] != running.order]
+        with self._ends_as_if(sorted([*others, (until_s, running.order, running)])):
+            return self.promise(job, now).shadow_s
 
     def plan(self, now: int, planned: Iterable[tuple[int, int, int]] = ()) -> Profile:
         """Free nodes from `now` on, if all that runs takes its requested time and nothing is started
@@ -376,6 +382,24 @@ class Cluster:
         """Return when jobs may start without a submission or an end; None: never."""
         return self.reservations.next_change(now) if self.reserved else None
 
+    def _present_plan(self, now: int) -> Profile:
+        """Return what `plan` returns, kept from one event to the next: it is not to be changed."""
+        if self._kept_plan is None:
+            self._kept_plan = self.plan(now)
+        else:
+            self._kept_plan.forget_before(now)
+        return self._kept_plan
+
+    @contextmanager
+    def _ends_as_if(self, ends: Iterable[tuple[int, int, Job]]) -> Iterator[None]:
+        """Let other jobs run, until other ends, for a question."""
+        present = self.ends, self._kept_plan
+        self.ends, self._kept_plan = list(ends), None
+        try:
+            yield
+        finally:
+            self.ends, self._kept_plan = present
+
     def _plan_beside(
         self,
         reservations: Iterable[Reservation],
@@ -388,6 +412,17 @@ class Cluster:
         busy += planned
         return Profile.of(now, self.nodes - self.out_of_service, busy)
 
+    def foresee(self) -> None:
+        """Go on as a simulation of what will be: ends come when they are expected, nodes have no numbers."""
+        self.live = self.driven = False
+        self._numbers = None
+
+    def check(self, now: int) -> None:
+        """Check the invariant of the plan that is kept: it is the plan that would be made now."""
+        kept, made = self._present_plan(now), self.plan(now)
+        for time_s in {*kept.times, *made.times}:
+            assert kept.at(time_s) == made.at(time_s), f"the plan that is kept is wrong at {time_s}"
+
     def _check_numbers(self, nodes: Collection[int]) -> None:
         for node in nodes:
             if not 0 <= node < self.nodes:
@@ -397,8 +432,13 @@ class Cluster:
                     remedy=f"they are 0 to {self.nodes - 1}",
                 )
 
-    def _count_out_of_service(self, nodes: int) -> None:
+    def _revise(self) -> None:
+        """Note that what was planned before may be impossible, or that more may be possible."""
         self.revision += 1
+        self._kept_plan = None
+
+    def _count_out_of_service(self, nodes: int) -> None:
+        self._revise()
         self.free += self.out_of_service - nodes
         self.out_of_service = nodes
         if self._numbers is not None:
@@ -418,7 +458,7 @@ class Cluster:
         self.made = tuple(made)
         self.reservations = Reservations(self.nodes, self.guests.left_of(self.made))
         self.reserved = bool(self.reservations)
-        self.revision += 1
+        self._revise()
 
     def _renew_reservations(self) -> None:
         """Keep free what guests leave."""
@@ -436,11 +476,15 @@ class Cluster:
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         if self._numbers is not None:
-            job.partition = self._numbers.take([nodes])
+            job.partition = self._numbers.take(job.placed or [nodes])
         self.free -= nodes
         self.begun += 1
         job.granted = nodes
-        job.until_s = until_s = now + job.requested_s
+        length_s = job.requested_s
+        until_s = now + (length_s if job.stretch == 1 else stretched(length_s, job.stretch))
+        job.until_s = until_s
+        if self._kept_plan is not None:
+            self._kept_plan.take(nodes, now, until_s)
         if job.start_s < 0:
             job.start_s = now
         insort(self.ends, (until_s, job.order, job))
@@ -448,7 +492,7 @@ class Cluster:
 
     def _expect(self, job: Job, until_s: int) -> None:
         """Change the expected end of a running job."""
-        self.revision += 1
+        self._revise()
         del self.ends[bisect_left(self.ends, (job.until_s, job.order))]
         job.until_s = until_s
         insort(self.ends, (until_s, job.order, job))
@@ -460,16 +504,7 @@ class Cluster:
         # Whatever is done before the change, no more is left then than all of the job; the 1 is for times
         # that are rounded up.
         longest_s = max(job.until_s - now, molds.requested_on(nodes)) + molds.reconfiguration_s + 1
-        more = nodes - job.granted
-        if more > 0 and not self._leaves_room(more, now, job.until_s):
-            return False
-        return self._leaves_room(max(nodes, job.granted), job.until_s, now + longest_s)
-
-    def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
-        """Return whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""
-        if nodes > self.free_at(now) - self.reservations.nodes_at(now):
-            return False
-        for time_s in self.reservations.starts_within(now, until_s):
-            if nodes > self.free_at(time_s) - self.reservations.nodes_at(time_s):
-                return False
-        return True
+        plan = self._present_plan(now)
+        return plan.fits(nodes - job.granted, now, job.until_s) and plan.fits(
+            max(nodes, job.granted), job.until_s, now + longest_s
+        )

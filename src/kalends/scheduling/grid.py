@@ -6,16 +6,16 @@ how much longer it takes there: on slow nodes, and across clusters.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
 from kalends.scheduling.node_numbers import NodeNumbers
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
 
@@ -38,6 +38,7 @@ class GridPromise(Promise):
         return min(spare) >= 0 and self.grid.placer.place(self.head, spare) is not None
 
     def started(self, job: Job, now: int) -> None:
+        self.leeway.take(job.nodes, job.until_s)
         if job.until_s > self.shadow_s:
             self.spare = list(map(int.__sub__, self.spare, job.placed))
 
@@ -55,6 +56,7 @@ class ReservedGridPromise(Promise):
         )
 
     def started(self, job: Job, now: int) -> None:
+        self.leeway.take(job.nodes, job.until_s)
         self.plan.take(job.placed, now, job.until_s)
 
 
@@ -191,8 +193,9 @@ class Grid(Cluster):
 
     def promise(self, job: Job, now: int) -> Promise:
         """Return the first requested end at which the job's components fit, if nothing else is started."""
+        leeway = self.leeway(now)
         if self.placer.place(job, self._in_service()) is None:
-            return Promise(NEVER, NEVER)
+            return Promise(NEVER, leeway)
         if self._kept:
             plan = self.plan_of_parts(now)
             found = plan.earliest(job, now)
@@ -201,7 +204,7 @@ class Grid(Cluster):
             )
             shadow_s, placed = found
             plan.take(placed, shadow_s, shadow_s + self.length_s(job, placed))
-            return ReservedGridPromise(shadow_s, NEVER, self, plan)
+            return ReservedGridPromise(shadow_s, leeway, self, plan)
         spare = self._free_of_parts_at(now)
         later = [(until_s, running) for until_s, _, running in self.ends if until_s > now]
         shadow_s = now
@@ -210,7 +213,7 @@ class Grid(Cluster):
                 break
             shadow_s = until_s
             spare = list(map(int.__add__, spare, running.placed))
-        return GridPromise(shadow_s, NEVER, self, job, spare)
+        return GridPromise(shadow_s, leeway, self, job, spare)
 
     def plan_of_parts(self, now: int) -> GridPlan:
         """Free nodes of each part from `now` on, if all that runs ends when it is expected to."""
@@ -232,18 +235,6 @@ class Grid(Cluster):
 
     def _node_numbers(self) -> NodeNumbers:
         return NodeNumbers([part.nodes for part in self.parts])
-
-    def _begin(self, job: Job, nodes: int, now: int) -> None:
-        if self._numbers is not None:
-            job.partition = self._numbers.take(job.placed)
-        self.free -= nodes
-        job.granted = nodes
-        job.until_s = now + stretched(job.requested_s, job.stretch)
-        self.begun += 1
-        if job.start_s < 0:
-            job.start_s = now
-        insort(self.ends, (job.until_s, job.order, job))
-        self.touched.append(job)
 
     def _count_out_of_service(self, nodes: int) -> None:
         super()._count_out_of_service(nodes)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import insort
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from itertools import islice
 from typing import Any, Final
 
 from kalends.scheduling.job import Job
+from kalends.scheduling.leeway import Leeway
+from kalends.scheduling.line import Line
 
-BLOCK_JOBS_MAX: Final = 64
-"""Beyond it a block is split: small enough to be passed over often, large enough to be few."""
+FEW_JOBS_MAX: Final = 128
+"""So many are looked at one by one; lines for more are kept until there are a quarter as many."""
 
 _NOBODY: Final = 1 << 62
 
@@ -26,193 +30,162 @@ def by_requested_time(job: Job) -> tuple[int, int]:
 
 
 class IndexedQueue:
-    """Jobs sorted by `key` (unique), in blocks that know their least nodes and shortest time.
+    """Jobs sorted by `key` (unique); where they are many, in a line for each number of nodes.
 
-    A block without a job that could start is skipped: a search of ten thousand waiting jobs touches a
-    few hundred. Adding and removing cost a bisection and a move within one block.
+    A search asks once for how long so many nodes are free: ten thousand waiting jobs have few numbers of
+    nodes, and only lines that are narrow enough, with a job that is short enough, are looked into.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_firsts",
-        "_key",
-        "_least_nodes",
-        "_shortest_s",
-        "_stale",
-        "least_nodes",
-    )
+    __slots__ = ("_few", "_heads", "_in_lines", "_key", "_lines", "_widths", "least_nodes")
 
     def __init__(self, key: Callable[[Job], Any] = by_order) -> None:
         self._key = key
         self.least_nodes = _NOBODY
-        """Lower bound of the nodes of any job; for an empty queue more than any machine has."""
-        self._blocks: list[list[Job]] = []
-        self._firsts: list[Any] = []
-        self._least_nodes: list[int] = []
-        self._shortest_s: list[int] = []
-        self._stale: list[bool] = []
-        """Whether a job has left, so that the two bounds may be too low, though still true."""
+        """The least nodes of any job; for an empty queue more than any machine has."""
+        self._few: list[Job] = []
+        """All jobs, sorted, while they are few."""
+        self._lines: dict[int, Line] = {}
+        """All jobs by their nodes, while they are many. None is empty."""
+        self._in_lines = 0
+        """Number of jobs in lines."""
+        self._widths: list[int] = []
+        """The numbers of nodes of the lines, ascending."""
+        self._heads: list[tuple[Any, int]] = []
+        """A heap of the keys and nodes of the lines' heads, and of some that are heads no more."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IndexedQueue:
-        # A frozen scheduler is copied for every prediction: keys and bounds never change and are shared.
+        # A frozen scheduler is copied for every prediction: keys never change and are shared.
         copied = IndexedQueue(self._key)
-        copied._blocks = deepcopy(self._blocks, memo)
-        copied._firsts = self._firsts.copy()
-        copied._least_nodes = self._least_nodes.copy()
-        copied._shortest_s = self._shortest_s.copy()
-        copied._stale = self._stale.copy()
-        copied.least_nodes = self.least_nodes
+        copied.least_nodes, copied._in_lines = self.least_nodes, self._in_lines
+        copied._few = [deepcopy(job, memo) for job in self._few]
+        copied._lines = {nodes: deepcopy(line, memo) for nodes, line in self._lines.items()}
+        copied._widths, copied._heads = self._widths.copy(), self._heads.copy()
         return copied
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return bool(self._few or self._lines)
 
     def __len__(self) -> int:
-        return sum(map(len, self._blocks))
+        return self._in_lines or len(self._few)
 
     def __iter__(self) -> Iterator[Job]:
-        for block in self._blocks:
-            yield from block
+        return merge(*self._lines.values(), key=self._key) if self._lines else iter(self._few)
 
     def head(self) -> Job | None:
-        """Return the first; None of an empty line."""
-        return self._blocks[0][0] if self._blocks else None
-
-    def append(self, job: Job) -> None:
-        """Put a job last. Its key must be greater than all others: this is `add` without a search."""
-        if not self._blocks:
-            self._insert_block(0, [job])
-            return
-        self._blocks[-1].append(job)
-        self._note(-1, job)
+        """Return the first; None of an empty queue."""
+        heads = self._heads
+        while heads:
+            key, nodes = heads[0]
+            line = self._lines.get(nodes)
+            if line is not None and self._key(line.head()) == key:
+                return line.head()
+            heappop(heads)
+        return self._few[0] if self._few else None
 
     def add(self, job: Job) -> None:
         """Put a job where its key belongs."""
-        key = self._key(job)
-        if not self._blocks:
-            self._insert_block(0, [job])
+        if job.nodes < self.least_nodes:
+            self.least_nodes = job.nodes
+        if self._lines:
+            self._join(job)
             return
-        at = max(bisect_right(self._firsts, key) - 1, 0)
-        block = self._blocks[at]
-        if self._key(block[-1]) < key:
-            block.append(job)
+        few = self._few
+        if not few or self._key(few[-1]) < self._key(job):
+            few.append(job)
         else:
-            block.insert(bisect_right(block, key, key=self._key), job)
-            self._firsts[at] = self._key(block[0])
-        self._note(at, job)
+            insort(few, job, key=self._key)
+        if len(few) > FEW_JOBS_MAX:
+            self._few = []
+            for each in few:
+                self._join(each)
 
     def remove(self, job: Job) -> None:
-        """Take a job out. Raises `ValueError` if it is not in line."""
-        if not self._blocks:
-            raise ValueError(f"job {job.id} is not in line")
-        at = 0 if len(self._blocks) == 1 else max(bisect_right(self._firsts, self._key(job)) - 1, 0)
-        block = self._blocks[at]
-        if block[0] is not job:
-            block.remove(job)
-        elif len(block) == 1:
-            self._delete_block(at)
-            return
+        """Take a job out. Raises `ValueError` if it is not in the queue."""
+        if self._lines:
+            self._part(job)
         else:
-            del block[0]
-            self._firsts[at] = self._key(block[0])
-        self._stale[at] = True
+            self._few.remove(job)
+        if job.nodes == self.least_nodes:
+            widths = self._widths[:1] or [each.nodes for each in self._few]
+            self.least_nodes = min(widths, default=_NOBODY)
 
-    def startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
-        """Yield jobs of at most `nodes` that end within `time_s` or take at most `extra`, in order.
+    def startable(self, leeway: Leeway, now: int) -> Iterator[Job]:
+        """Yield the jobs that could run from now on with the nodes that are free, in order.
 
-        Lazy: stop when enough are found. No job may come or leave meanwhile.
+        Whoever starts one takes its nodes from `leeway`, and who does not fit any more is passed over. No
+        job may come or leave meanwhile.
         """
-        # Nearly always one block is all there is, and a generator for it would cost more than the look.
-        if len(self._blocks) == 1:
-            return self._startable_in(0, nodes, time_s, extra)
-        return self._startable_in_turn(nodes, time_s, extra)
-
-    def _startable_in_turn(self, nodes: int, time_s: int, extra: int) -> Iterator[Job]:
-        shortest_s = self._shortest_s
-        for at, least in enumerate(self._least_nodes):
-            if least <= nodes and (least <= extra or shortest_s[at] <= time_s):
-                yield from self._startable_in(at, nodes, time_s, extra)
-
-    def _startable_in(self, at: int, nodes: int, time_s: int, extra: int) -> list[Job]:
-        here = [
-            job
-            for job in self._blocks[at]
-            if job.nodes <= nodes and (job.requested_s <= time_s or job.nodes <= extra)
-        ]
-        if not here and self._stale[at]:
-            self._refresh(at)
-        return here
-
-    def first_fit(self, nodes: int, start: Callable[[Job], bool]) -> list[Job]:
-        """Ask jobs of at most `nodes` in order to start; remove and return the first that does.
-
-        What one is granted the others have no more: blocks of wider jobs are passed over from then on.
-        """
-        started: list[Job] = []
-        for at, least in enumerate(self._least_nodes):
-            if least > nodes:
-                continue
-            here = [job for job in self._blocks[at] if job.nodes <= nodes]
-            for job in here:
-                if job.nodes <= nodes and start(job):
-                    started.append(job)
-                    nodes -= job.granted
-            if nodes <= 0:
-                break
-            if not here and self._stale[at]:
-                self._refresh(at)
-        for job in started:
-            self.remove(job)
-        return started
+        return (self._startable_of_lines if self._lines else self._startable_of_few)(leeway, now)
 
     def check(self) -> None:
         """Check the invariants."""
-        keys = [self._key(job) for job in self]
-        assert keys == sorted(keys), "jobs stand in order"
-        for at, block in enumerate(self._blocks):
-            assert 0 < len(block) <= BLOCK_JOBS_MAX
-            assert self._firsts[at] == self._key(block[0])
-            least = min(job.nodes for job in block)
-            shortest_s = min(job.requested_s for job in block)
-            if self._stale[at]:
-                assert self._least_nodes[at] <= least
-                assert self._shortest_s[at] <= shortest_s
+        jobs = list(self)
+        assert len(self) == len(jobs)
+        assert jobs == sorted(jobs, key=self._key), "jobs stand in order"
+        assert self.least_nodes == min([job.nodes for job in jobs], default=_NOBODY)
+        assert not self._few or not self._lines
+        assert len(self._few) <= FEW_JOBS_MAX
+        assert self._widths == sorted(self._lines)
+        for nodes, line in self._lines.items():
+            assert {job.nodes for job in line} == {nodes}
+            line.check()
+
+    def _join(self, job: Job) -> None:
+        line = self._lines.get(job.nodes)
+        if line is None:
+            line = self._lines[job.nodes] = Line(self._key)
+            insort(self._widths, job.nodes)
+        line.add(job)
+        self._in_lines += 1
+        if line.head() is job:
+            heappush(self._heads, (self._key(job), job.nodes))
+
+    def _part(self, job: Job) -> None:
+        nodes = job.nodes
+        line = self._lines.get(nodes)
+        if line is None:
+            raise ValueError(f"job {job.id} is not in line")
+        line.remove(job)
+        if not line:
+            del self._lines[nodes]
+            self._widths.remove(nodes)
+        elif (key := self._key(line.head())) > self._key(job):
+            heappush(self._heads, (key, nodes))
+        self._in_lines -= 1
+        if self._in_lines <= FEW_JOBS_MAX // 4:
+            self._few, self._lines, self._widths, self._heads = list(self), {}, [], []
+            self._in_lines = 0
+
+    def _startable_of_few(self, leeway: Leeway, now: int) -> Iterator[Job]:
+        until, widest = leeway.until, leeway.widest
+        # No other number of nodes is free for longer.
+        longest_s = until(self.least_nodes) - now
+        for job in self._few:
+            length_s = job.requested_s
+            if job.nodes <= widest and length_s <= longest_s and now + length_s <= until(job.nodes):
+                yield job
+                widest = leeway.widest
+                if widest <= 0:
+                    break
+
+    def _startable_of_lines(self, leeway: Leeway, now: int) -> Iterator[Job]:
+        key = self._key
+        firsts: list[tuple[Any, Job, Iterator[Job]]] = []
+        for nodes in self._widths:
+            longest_s = leeway.until(nodes) - now
+            if longest_s < 0:
+                break
+            line = self._lines[nodes]
+            if line.shortest_s <= longest_s:
+                jobs = line.startable(nodes, leeway, now)
+                firsts += [(key(job), job, jobs) for job in islice(jobs, 1)]
+        heapify(firsts)
+        while firsts and leeway.widest > 0:
+            _, job, jobs = firsts[0]
+            if now + job.requested_s <= leeway.until(job.nodes):
+                yield job
+            following = next(jobs, None)
+            if following is None:
+                heappop(firsts)
             else:
-                assert (self._least_nodes[at], self._shortest_s[at]) == (least, shortest_s)
-
-    def _refresh(self, at: int) -> None:
-        self._least_nodes[at] = min([job.nodes for job in self._blocks[at]])
-        self._shortest_s[at] = min([job.requested_s for job in self._blocks[at]])
-        self._stale[at] = False
-        self.least_nodes = min(self._least_nodes)
-
-    def _note(self, at: int, job: Job) -> None:
-        """Note that a job has entered a block."""
-        if job.nodes < self._least_nodes[at]:
-            self._least_nodes[at] = job.nodes
-            if job.nodes < self.least_nodes:
-                self.least_nodes = job.nodes
-        if job.requested_s < self._shortest_s[at]:
-            self._shortest_s[at] = job.requested_s
-        if len(self._blocks[at]) > BLOCK_JOBS_MAX:
-            self._split(at % len(self._blocks))
-
-    def _split(self, at: int) -> None:
-        block = self._blocks[at]
-        half = len(block) // 2
-        self._delete_block(at)
-        self._insert_block(at, block[half:])
-        self._insert_block(at, block[:half])
-
-    def _insert_block(self, at: int, block: list[Job]) -> None:
-        self._blocks.insert(at, block)
-        self._firsts.insert(at, self._key(block[0]))
-        self._least_nodes.insert(at, min([job.nodes for job in block]))
-        self._shortest_s.insert(at, min([job.requested_s for job in block]))
-        self._stale.insert(at, False)
-        self.least_nodes = min(self._least_nodes)
-
-    def _delete_block(self, at: int) -> None:
-        del self._blocks[at], self._firsts[at], self._stale[at]
-        del self._least_nodes[at], self._shortest_s[at]
-        self.least_nodes = min(self._least_nodes, default=_NOBODY)
+                heapreplace(firsts, (key(following), following, jobs))

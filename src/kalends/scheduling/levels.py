@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.cluster import NEVER
-from kalends.scheduling.profile import Profile
+from kalends.scheduling.profile import NEVER, Profile
 
 
 class PackingRule(msgspec.Struct, frozen=True):

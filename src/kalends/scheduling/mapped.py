@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable
 
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine, Partition, Planned
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.leeway import ShadowLeeway
 from kalends.scheduling.mapped_plan import MappedPlan
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, check_arrival, no_room
 
@@ -254,8 +256,9 @@ class MappedCluster(Cluster):
             if board.free >= granted:
                 then = self._without_rooms(board, time_s, time_s + job.requested_s)
                 if then.can_place(job.nodes, job.shape):
-                    return MappedPromise(time_s, then.free - granted, self, job, then)
-        return Promise(NEVER, NEVER)
+                    leeway = ShadowLeeway(self.room(now), time_s, then.free - granted)
+                    return MappedPromise(time_s, leeway, self, job, then)
+        return Promise(NEVER, self.leeway(now))
 
     def plan_of_units(self, now: int) -> MappedPlan:
         """Return the busy units from `now` on, if all running jobs end when they are expected to."""
@@ -339,10 +342,10 @@ class MappedPromise(Promise):
         return then.can_place(self.head.nodes, self.head.shape)
 
     def started(self, job: Job, now: int) -> None:
+        self.leeway.take(job.granted, now)
         if now + job.requested_s > self.shadow_s:
             assert job.partition is not None
             self.then = self.then.without([job.partition])
-            self.extra -= job.granted
 
 
 def _nodes_of(job: Job) -> tuple[int, ...]:

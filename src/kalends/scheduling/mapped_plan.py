@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from kalends.machines.machine import Machine, Partition
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.job import Job
+from kalends.scheduling.profile import NEVER
 
 Booked = tuple[int, Partition]
 """A start, and the nodes from then on."""

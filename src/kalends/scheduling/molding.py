@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.queued_plan import QueuedPlan
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from typing import Final
+
+NEVER: Final = 1 << 62
+"""Later than any time."""
 
 
 class Profile:

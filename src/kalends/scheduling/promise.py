@@ -7,54 +7,40 @@ from collections.abc import Iterable
 import msgspec
 
 from kalends.scheduling.job import Job
-from kalends.scheduling.profile import Profile
+from kalends.scheduling.leeway import Leeway, ShadowLeeway
 
 
 class Promise(msgspec.Struct):
     """The latest start of a waiting job without delays, and the jobs that may go before it.
 
-    The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
-    may allow less: never a job that lasts beyond `shadow_s` and takes more than `extra` nodes.
+    The *shadow time* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). `leeway` has the nodes that are free
+    from now on and not needed for the promise: all of them until the shadow time, the *extra nodes* beyond
+    it. Subclasses may allow less, never more.
     """
 
     shadow_s: int
-    extra: int
+    leeway: Leeway
 
     def allows(self, job: Job, now: int) -> bool:
         """Return whether `job`, started now, leaves the promise standing."""
-        return now + job.requested_s <= self.shadow_s or job.nodes <= self.extra
+        return now + job.requested_s <= self.leeway.until(job.nodes)
 
     def started(self, job: Job, now: int) -> None:
         """Take note that `job` was started now."""
-        if now + job.requested_s > self.shadow_s:
-            self.extra -= job.nodes
-
-
-class ReservedPromise(Promise):
-    """A promise among advance reservations: jobs before it must leave room for it in the whole plan."""
-
-    plan: Profile
-
-    def allows(self, job: Job, now: int) -> bool:
-        return self.plan.fits(job.nodes, now, now + job.requested_s)
-
-    def started(self, job: Job, now: int) -> None:
-        self.plan.take(job.nodes, now, now + job.requested_s)
+        self.leeway.take(job.nodes, now + job.requested_s)
 
 
 def promise_by_ends(
     nodes: int, free: int, ends: Iterable[tuple[int, int, Job]], now: int
 ) -> Promise:
-    """Return the promise to a job of `nodes`, where `free` are, and others by the expected `ends`, sorted."""
-    shadow_s, later = now, iter(ends)
-    if free < nodes:
-        for until_s, _, running in later:
-            free += running.granted
-            if free >= nodes:
-                shadow_s = max(until_s, now)
-                break
-    for until_s, _, running in later:
+    """Return the promise to a job of `nodes`, where `free` are, by the expected `ends`, sorted."""
+    shadow_s, then = now, free
+    for until_s, _, running in ends:
         if until_s > shadow_s:
-            break
-        free += running.granted
-    return Promise(shadow_s, free - nodes)
+            if then >= nodes:
+                break
+            shadow_s = until_s
+        elif until_s <= now:
+            free += running.granted
+        then += running.granted
+    return Promise(shadow_s, ShadowLeeway(free, shadow_s, then - nodes))

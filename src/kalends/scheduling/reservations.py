@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import msgspec
@@ -38,6 +37,7 @@ class Reservations:
     def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
         self._sorted = sorted(reservations)
         self._starts = [each.start_s for each in self._sorted]
+        self._ends = sorted(each.end_s for each in self._sorted)
         self._longest_s = max((each.end_s - each.start_s for each in self._sorted), default=0)
         for each in self._sorted:
             wanted = self.nodes_at(each.start_s)
@@ -75,47 +75,34 @@ class Reservations:
 
     def next_change(self, now: int) -> int | None:
         """Return when the next reservation ends after `now`, so that jobs may start; None: never."""
-        first = bisect_right(self._starts, now - self._longest_s)
-        return min((each.end_s for each in self._sorted[first:] if each.end_s > now), default=None)
+        later = bisect_right(self._ends, now)
+        return self._ends[later] if later < len(self._ends) else None
 
 
-@dataclass(slots=True)
-class Guests:
-    """The running jobs that have nodes of a reservation, by order: they have them until it ends.
+class Guests(dict[int, tuple[Job, str]]):
+    """The running jobs that have nodes of a reservation, and its name, by order. They keep them to its end.
 
     What a reservation keeps free is what it was made for, less the nodes of its guests.
     """
 
-    _at: dict[int, tuple[Job, str]] = field(default_factory=dict)
-
-    def __contains__(self, order: int) -> bool:
-        return order in self._at
-
-    def __bool__(self) -> bool:
-        return bool(self._at)
-
     def admit(self, name: str, job: Job) -> None:
         """Let `job` have nodes of the reservation `name`, and of no other."""
-        self._at[job.order] = job, name
-
-    def leave(self, order: int) -> bool:
-        """Forget a job that has ended; return whether it was a guest."""
-        return self._at.pop(order, None) is not None
+        self[job.order] = job, name
 
     def turn_out(self, name: str) -> list[Job]:
         """Forget all guests of the reservation `name`, and return them."""
         gone = self.of(name)
         for job in gone:
-            del self._at[job.order]
+            del self[job.order]
         return gone
 
     def of(self, name: str) -> list[Job]:
         """Return the guests of the reservation `name`."""
-        return [job for job, at in self._at.values() if at == name]
+        return [job for job, at in self.values() if at == name]
 
     def left_of(self, made: Iterable[Reservation]) -> list[Reservation]:
         """Return what the reservations `made` still keep free: not those whose guests have all nodes."""
-        if not self._at:
+        if not self:
             return list(made)
         left = []
         for each in made:

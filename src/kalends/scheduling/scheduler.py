@@ -412,7 +412,7 @@ class Scheduler:
         Its ends come when they are expected, as in a simulation. Who is held stays out of it.
         """
         policy = deepcopy(self.policy, copies)
-        policy.cluster.live = policy.cluster.driven = False
+        policy.cluster.foresee()
         twin = Scheduler(policy)
         twin._wakes = self._wakes
         twin._submissions, twin._withdrawals = self._submissions, self._withdrawals

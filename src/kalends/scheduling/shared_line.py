@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import merge
 from typing import Any
 
 from kalends.scheduling.decayed_use import DecayedUse, account_of
 from kalends.scheduling.indexed_queue import IndexedQueue
 from kalends.scheduling.job import Job
+from kalends.scheduling.leeway import Leeway
 
 _NOBODY = 1 << 62
 
@@ -57,9 +58,9 @@ class SharedLine:
         if not line:
             del self._lines[name]
 
-    def startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
-        """Yield jobs of at most `nodes` that end within `time_s` or take at most `extra`, in order."""
-        found = [line.startable(nodes, time_s, extra) for line in self._lines.values()]
+    def startable(self, leeway: Leeway, now: int) -> Iterator[Job]:
+        """Yield the jobs that `leeway` has room for, in order, as `IndexedQueue` does."""
+        found = [line.startable(leeway, now) for line in self._lines.values()]
         return merge(*found, key=self.key)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kalends.machines.machine import Machine, Planned
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.levels import Packing, PackingRule
 from kalends.scheduling.plan import PlannedJob
+from kalends.scheduling.profile import NEVER
 
 
 class Verification:

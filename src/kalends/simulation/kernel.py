@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from typing import cast
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.cluster import NEVER
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob

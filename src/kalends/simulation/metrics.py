@@ -31,7 +31,7 @@ from typing import Final
 
 import msgspec
 
-from kalends.scheduling.cluster import NEVER
+from kalends.scheduling.profile import NEVER
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 

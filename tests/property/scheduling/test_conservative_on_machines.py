@@ -10,11 +10,11 @@ from tests import effort
 from tests.mapped_twin import LATEST_S, MachineLog, MachineTwin, Service, Start, crowded_machine_log
 
 from kalends.machines.spec import machine_from
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.conservative import Conservative
 from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
 from kalends.scheduling.prediction.frozen import predicted_starts
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

@@ -11,10 +11,11 @@ from tests import effort
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.spec import machine_from
-from kalends.scheduling.cluster import NEVER, Cluster, Promise
+from kalends.scheduling.cluster import Cluster, Promise
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.easy import Easy
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.scheduling.indexed_queue import (
-    BLOCK_JOBS_MAX,
-    IndexedQueue,
-    by_order,
-    by_requested_time,
-)
+from kalends.scheduling import indexed_queue
+from kalends.scheduling.indexed_queue import IndexedQueue, by_order, by_requested_time
 from kalends.scheduling.job import Job
+from kalends.scheduling.leeway import ShadowLeeway
+from kalends.scheduling.line import BLOCK_JOBS_MAX, Line
 
 KEYS = st.sampled_from([by_order, by_requested_time])
 STEPS = st.lists(
@@ -29,42 +30,66 @@ STEPS = st.lists(
 )
 
 
-@given(key=KEYS, steps=STEPS, extra=st.integers(-3, 20))
-@settings(max_examples=effort.examples(150), deadline=None)
-def test_a_line_answers_like_a_sorted_list(
-    key: Callable[[Job], Any], steps: list[tuple[str, int, int]], extra: int
+NOW = 5
+
+
+@pytest.mark.parametrize("few", [0, 8, indexed_queue.FEW_JOBS_MAX])
+@given(key=KEYS, steps=STEPS, extra=st.integers(-3, 20), wanted=st.lists(st.booleans(), min_size=1))
+@settings(max_examples=effort.examples(100), deadline=None)
+def test_a_queue_finds_who_fits_as_a_walk_over_a_sorted_list_does(
+    few: int,
+    key: Callable[[Job], Any],
+    steps: list[tuple[str, int, int]],
+    extra: int,
+    wanted: list[bool],
 ) -> None:
-    line, twin = IndexedQueue(key), list[Job]()
-    for order, (what, first, second) in enumerate(steps):
-        if what == "add":
-            job = Job(order, 0, first, second, order=order)
-            line.add(job)
-            twin.append(job)
-        elif what == "remove" and twin:
-            line.remove(twin.pop(first % len(twin)))
-        elif what == "ask":
+    """Some of those who are found start, and others fit no more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexed_queue, "FEW_JOBS_MAX", few)
+        queue, twin = IndexedQueue(key), list[Job]()
+        for order, (what, first, second) in enumerate(steps):
+            if what == "add":
+                job = Job(order, 0, first, second, order=order)
+                queue.add(job)
+                twin.append(job)
+            elif what == "remove" and twin:
+                queue.remove(twin.pop(first % len(twin)))
+            elif what == "ask":
+                asked = ShadowLeeway(first, NOW + second, extra)
+                searched, walked = ([], msgspec.structs.replace(asked)), ([], asked)
+                starts = [wanted[each % len(wanted)] for each in range(len(twin))]
+                took(queue.startable(searched[1], NOW), starts, *searched)
+                took((job for job in twin if fits(job, walked[1])), starts, *walked)
+                assert searched == walked
             twin.sort(key=key)
-            wanted = [
-                job
-                for job in twin
-                if job.nodes <= first and (job.requested_s <= second or job.nodes <= extra)
-            ]
-            assert list(line.startable(first, second, extra)) == wanted
-        twin.sort(key=key)
-        line.check()
-        effort.steps["line of waiting jobs"] += 1
-    assert list(line) == twin
-    assert len(line) == len(twin)
-    assert line.head() is (twin[0] if twin else None)
-    if twin:
-        assert line.least_nodes <= min(job.nodes for job in twin)
+            queue.check()
+            assert queue.head() is (twin[0] if twin else None)
+            effort.steps["line of waiting jobs"] += 1
+        assert list(queue) == list(deepcopy_of(queue)) == twin
+        assert len(queue) == len(twin)
+
+
+def fits(job: Job, leeway: ShadowLeeway) -> bool:
+    return NOW + job.requested_s <= leeway.until(job.nodes)
+
+
+def took(found: Iterator[Job], starts: list[bool], asked: list[Job], leeway: ShadowLeeway) -> None:
+    """Ask those who are found, and start some of them."""
+    for job in found:
+        if starts[len(asked)]:
+            leeway.take(job.nodes, NOW + job.requested_s)
+        asked.append(job)
+
+
+def deepcopy_of(queue: IndexedQueue) -> IndexedQueue:
+    return deepcopy(queue, {id(job): job for job in queue})
 
 
 def test_a_long_line_is_kept_in_blocks_of_bounded_length() -> None:
-    line = IndexedQueue()
-    jobs = [Job(order, 0, 1 + order % 7, 10, order=order) for order in range(20 * BLOCK_JOBS_MAX)]
+    line = Line(by_order)
+    jobs = [Job(order, 0, 1, 10, order=order) for order in range(20 * BLOCK_JOBS_MAX)]
     for job in jobs:
-        line.append(job)
+        line.add(job)
     line.check()
     for job in jobs[::3]:
         line.remove(job)

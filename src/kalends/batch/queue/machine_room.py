@@ -17,10 +17,11 @@ from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, unwatche
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job, Moldability, until_after_change
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policy import Policy
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.registry import is_own, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.job import Job, until_after_change
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.scheduler import Scheduler
 
 EVENTS_MAX: Final = 50_000

@@ -6,10 +6,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.job import Job
 from kalends.scheduling.prediction.frozen import copied_jobs, predicted_starts
-from kalends.scheduling.profile import Profile
+from kalends.scheduling.profile import NEVER, Profile
 from kalends.scheduling.scheduler import Scheduler
 
 WIDTHS_MAX: Final = 24

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
 from kalends.scheduling.policies.backfill.promises import displaced, put_in_order
 from kalends.scheduling.policy import Policy
-from kalends.scheduling.profile import Profile
+from kalends.scheduling.profile import NEVER, Profile
 
 STEPS_MANY: Final = 200
 """A plan of more steps is worth an index when all who wait are looked at."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job
 from kalends.scheduling.placement import Placed
 from kalends.scheduling.policies.backfill.promises import put_in_order
+from kalends.scheduling.profile import NEVER
 
 
 class GridConservative:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue, by_requested_time
 from kalends.scheduling.job import Job
+from kalends.scheduling.leeway import Leeway
 from kalends.scheduling.promise import Promise
 
 
@@ -79,7 +80,7 @@ class Easy:
 
     def enter(self, job: Job) -> None:
         """Let a job wait."""
-        self.line.append(job)
+        self.line.add(job)
         if self._first is None:
             self._first = job
 
@@ -113,20 +114,17 @@ class Easy:
                 return
             head = self._first
         self._blocked = True
-        self._backfill(head, free, now)
+        if self.least_nodes() <= free:
+            self._promise = cluster.promise(head, now)
+            self._backfill(head, self._promise.leeway, now)
 
-    def _backfill(self, head: Job, free: int, now: int) -> None:
-        """Start jobs that may go before the head, on the free nodes."""
-        if self.least_nodes() > free:
-            return
-        self._promise = promise = self.cluster.promise(head, now)
-        started = []
-        for job in self.startable(free, promise.shadow_s - now, promise.extra):
-            if job.nodes <= free and job is not head and self._start_before(head, job, now):
-                started.append(job)
-                free -= job.granted
-                if free <= 0:
-                    break
+    def _backfill(self, head: Job, leeway: Leeway, now: int) -> None:
+        """Start jobs that may go before the head, of those that `leeway` has room for."""
+        started = [
+            job
+            for job in self.startable(leeway, now)
+            if job is not head and self._start_before(head, job, now)
+        ]
         for job in started:
             self.leave(job)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Components, Job
+from kalends.scheduling.leeway import Leeway, ShadowLeeway
 from kalends.scheduling.policies.backfill.easy import Easy
 
 
@@ -20,28 +19,32 @@ class EasySlack(Easy):
     def __init__(self, cluster: Cluster, percent: int) -> None:
         super().__init__(cluster)
         self.percent = percent
-        self.startable = self._startable
         self._head: Job | None = None
         self._allowance_s = 0
         """Remaining allowed delay of that head."""
         self._too_late: set[tuple[int, int, tuple[int, ...], Components | None]] = set()
         """Nodes, time and kind of jobs that delay it by more and need not be tried again."""
+        self._anybody: Leeway | None = None
+        """In a pass in which the head may be delayed: all free nodes."""
 
-    def _backfill(self, head: Job, free: int, now: int) -> None:
+    def _backfill(self, head: Job, leeway: Leeway, now: int) -> None:
         if head is not self._head:
             self._head = head
             self._allowance_s = head.requested_s * self.percent // 100
         self._too_late.clear()
-        super()._backfill(head, free, now)
-
-    def _startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
         if self._allowance_s:
-            return self.line.startable(nodes, NEVER, NEVER)
-        return self.line.startable(nodes, time_s, extra)
+            leeway = self._anybody = ShadowLeeway(leeway.widest)
+        super()._backfill(head, leeway, now)
+        self._anybody = None
 
     def _start_before(self, head: Job, job: Job, now: int) -> bool:
-        if super()._start_before(head, job, now):
-            return True
+        started = super()._start_before(head, job, now) or self._delay(head, job, now)
+        if started and self._anybody is not None:
+            self._anybody.take(job.granted, job.until_s)
+        return started
+
+    def _delay(self, head: Job, job: Job, now: int) -> bool:
+        """Start a job that delays the head by no more than it may be; says whether it did."""
         alike = (job.nodes, job.requested_s, job.shape, job.components)
         if not self._allowance_s or alike in self._too_late:
             return False

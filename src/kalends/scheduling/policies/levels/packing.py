@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import (
     FCFS_STAR,
@@ -25,6 +25,7 @@ from kalends.scheduling.levels import (
 )
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import LevelPlan, PlannedJob
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.verification_loop import Verification
 from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
 

@@ -28,7 +28,7 @@ class NoStarvation(FcfsScan):
         cluster, line = self.cluster, self.line
         head = line.head()
         if fresh is not None and fresh is not head and cluster.settled(now):
-            if self._overtakes(fresh, now):
+            if self.start(fresh, now):
                 line.remove(fresh)
             return
         while head is not None and cluster.start(head, now):
@@ -36,13 +36,11 @@ class NoStarvation(FcfsScan):
             head = line.head()
         self._forget_before(head)
         if head is not None and len(self._overtakers) < self.hops:
-            line.first_fit(
-                cluster.room(now), lambda job: job is not head and self._overtakes(job, now)
-            )
+            self.scan(now)
 
-    def _overtakes(self, job: Job, now: int) -> bool:
+    def start(self, job: Job, now: int) -> bool:
         """Start a job before the head, if that may still be overtaken."""
-        if len(self._overtakers) >= self.hops or not self.cluster.start(job, now):
+        if len(self._overtakers) >= self.hops or not super().start(job, now):
             return False
         insort(self._overtakers, job.order)
         return True

@@ -31,12 +31,26 @@ class Scan(Ranked):
 
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
-        cluster, line = self.cluster, self.line
-        if fresh is not None and cluster.settled(now):
-            if cluster.start(fresh, now):
-                line.remove(fresh)
+        if fresh is not None and self.cluster.settled(now):
+            if self.start(fresh, now):
+                self.line.remove(fresh)
             return
-        line.first_fit(cluster.room(now), lambda job: cluster.start(job, now))
+        self.scan(now)
+
+    def scan(self, now: int) -> None:
+        """Try all waiting jobs."""
+        leeway = self.cluster.leeway(now)
+        started = []
+        for job in self.line.startable(leeway, now):
+            if self.start(job, now):
+                leeway.take(job.granted, job.until_s)
+                started.append(job)
+        for job in started:
+            self.line.remove(job)
+
+    def start(self, job: Job, now: int) -> bool:
+        """Start a job if it may start; says whether it did."""
+        return self.cluster.start(job, now)
 
 
 class FcfsScan(BySubmission, Scan):
