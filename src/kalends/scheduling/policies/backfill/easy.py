@@ -114,19 +114,24 @@ class Easy:
                 return
             head = self._first
         self._blocked = True
-        if self.least_nodes() <= free:
-            self._promise = cluster.promise(head, now)
-            self._backfill(head, self._promise.leeway, now)
+        self._backfill(head, free, now)
 
-    def _backfill(self, head: Job, leeway: Leeway, now: int) -> None:
-        """Start jobs that may go before the head, of those that `leeway` has room for."""
+    def _backfill(self, head: Job, free: int, now: int) -> None:
+        """Start jobs that may go before the head, on the free nodes."""
+        if self.least_nodes() > free:
+            return
+        self._promise = promise = self.cluster.promise(head, now)
         started = [
             job
-            for job in self.startable(leeway, now)
+            for job in self._candidates(promise.leeway, now)
             if job is not head and self._start_before(head, job, now)
         ]
         for job in started:
             self.leave(job)
+
+    def _candidates(self, leeway: Leeway, now: int) -> Iterator[Job]:
+        """Yield who may be started before the head; `leeway` is what the promise leaves."""
+        return self.startable(leeway, now)
 
     def _start_before(self, head: Job, job: Job, now: int) -> bool:
         """Start a job that leaves the head its promise; says whether it did."""

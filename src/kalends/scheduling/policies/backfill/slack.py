@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Components, Job
 from kalends.scheduling.leeway import Leeway, ShadowLeeway
@@ -27,15 +29,18 @@ class EasySlack(Easy):
         self._anybody: Leeway | None = None
         """In a pass in which the head may be delayed: all free nodes."""
 
-    def _backfill(self, head: Job, leeway: Leeway, now: int) -> None:
+    def _backfill(self, head: Job, free: int, now: int) -> None:
         if head is not self._head:
             self._head = head
             self._allowance_s = head.requested_s * self.percent // 100
         self._too_late.clear()
+        super()._backfill(head, free, now)
+        self._anybody = None
+
+    def _candidates(self, leeway: Leeway, now: int) -> Iterator[Job]:
         if self._allowance_s:
             leeway = self._anybody = ShadowLeeway(leeway.widest)
-        super()._backfill(head, leeway, now)
-        self._anybody = None
+        return super()._candidates(leeway, now)
 
     def _start_before(self, head: Job, job: Job, now: int) -> bool:
         started = super()._start_before(head, job, now) or self._delay(head, job, now)
