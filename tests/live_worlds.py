@@ -318,7 +318,8 @@ class LiveWorld:
                 if room.start_s < job.until_s and self.now < room.end_s:
                     assert not set(kept.nodes).intersection(nodes_of(job)), "reserved"
             return
-        for time_s in [self.now, *cluster.reservations.starts_within(self.now, job.until_s)]:
+        starts_s = [each.start_s for each in cluster.reservations]
+        for time_s in [self.now, *(each for each in starts_s if self.now < each < job.until_s)]:
             for part, has in enumerate(cluster.parts if isinstance(cluster, Grid) else [None]):
                 if has is not None and not job.placed[part]:
                     continue

@@ -135,7 +135,7 @@ class ServiceWorld:
         taken = sum(job.granted for job in running)
         assert taken <= cluster.nodes
         if not self.out and any(job.granted for job in touched):
-            for time_s in [self.now, *cluster.reservations.starts_within(self.now, 1 << 40)]:
+            for time_s in {max(self.now, each.start_s) for each in cluster.reservations}:
                 then = sum(job.granted for job in running if job.until_s > time_s)
                 assert then + cluster.reservations.nodes_at(time_s) <= cluster.nodes, "reserved"
         for job in touched:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import Leeway
-from kalends.scheduling.line import Line
+from kalends.scheduling.width_line import WidthLine
 
 FEW_JOBS_MAX: Final = 128
 """So many are looked at one by one; lines for more are kept until there are a quarter as many."""
@@ -44,7 +44,7 @@ class IndexedQueue:
         """The least nodes of any job; for an empty queue more than any machine has."""
         self._few: list[Job] = []
         """All jobs, sorted, while they are few."""
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, WidthLine] = {}
         """All jobs by their nodes, while they are many. None is empty."""
         self._in_lines = 0
         """Number of jobs in lines."""
@@ -133,7 +133,7 @@ class IndexedQueue:
     def _join(self, job: Job) -> None:
         line = self._lines.get(job.nodes)
         if line is None:
-            line = self._lines[job.nodes] = Line(self._key)
+            line = self._lines[job.nodes] = WidthLine(self._key)
             insort(self._widths, job.nodes)
         line.add(job)
         self._in_lines += 1

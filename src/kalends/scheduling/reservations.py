@@ -67,12 +67,6 @@ class Reservations:
             if each.end_s > time_s
         )
 
-    def starts_within(self, start_s: int, end_s: int) -> list[int]:
-        """Return the starts in ``(start_s, end_s)``: the only times at which less becomes free."""
-        return self._starts[
-            bisect_right(self._starts, start_s) : bisect_right(self._starts, end_s - 1)
-        ]
-
     def next_change(self, now: int) -> int | None:
         """Return when the next reservation ends after `now`, so that jobs may start; None: never."""
         later = bisect_right(self._ends, now)

@@ -16,7 +16,7 @@ from kalends.scheduling import indexed_queue
 from kalends.scheduling.indexed_queue import IndexedQueue, by_order, by_requested_time
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import ShadowLeeway
-from kalends.scheduling.line import BLOCK_JOBS_MAX, Line
+from kalends.scheduling.width_line import BLOCK_JOBS_MAX, WidthLine
 
 KEYS = st.sampled_from([by_order, by_requested_time])
 STEPS = st.lists(
@@ -86,7 +86,7 @@ def deepcopy_of(queue: IndexedQueue) -> IndexedQueue:
 
 
 def test_a_long_line_is_kept_in_blocks_of_bounded_length() -> None:
-    line = Line(by_order)
+    line = WidthLine(by_order)
     jobs = [Job(order, 0, 1, 10, order=order) for order in range(20 * BLOCK_JOBS_MAX)]
     for job in jobs:
         line.add(job)

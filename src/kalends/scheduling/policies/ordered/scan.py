@@ -39,6 +39,8 @@ class Scan(Ranked):
 
     def scan(self, now: int) -> None:
         """Try all waiting jobs."""
+        if self.line.least_nodes > self.cluster.room(now):
+            return
         leeway = self.cluster.leeway(now)
         started = []
         for job in self.line.startable(leeway, now):

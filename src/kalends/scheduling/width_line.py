@@ -15,7 +15,7 @@ BLOCK_JOBS_MAX: Final = 64
 """Beyond it a block is split: small enough to be passed over often, large enough to be few."""
 
 
-class Line:
+class WidthLine:
     """Jobs sorted by `key` (unique), in blocks that know their shortest time.
 
     Adding and removing cost a bisection and a move within one block.
@@ -33,8 +33,8 @@ class Line:
         self._stale: list[bool] = []
         """Whether a job has left, so that the shortest time may be too low, though still a bound."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Line:
-        copied = Line(self._key)
+    def __deepcopy__(self, memo: dict[int, Any]) -> WidthLine:
+        copied = WidthLine(self._key)
         copied.shortest_s = self.shortest_s
         copied._blocks = [[deepcopy(job, memo) for job in block] for block in self._blocks]
         copied._firsts = self._firsts.copy()
