@@ -2,7 +2,8 @@
 
 The kernel kills the program's first process together with the shepherd. Others are known by their session,
 by the folder in their environment, or by their control group. One that is in none of them any more, on a
-host without control groups, is not found.
+host without control groups, is not found; and one that makes the next and goes, faster than it can be looked
+at, is caught by chance.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import signal
 import time
+from enum import Enum, auto
 from typing import Final
 
 from kalends.batch.shepherds import linux
@@ -18,12 +20,25 @@ from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Main
 
 PAUSE_S: Final = 0.01
-SUSPECT_S: Final = 1.0
-"""How long one without an environment is looked at again: in the midst of an exec(2), it has none."""
+SUSPECT_S: Final = 10.0
+"""How long all are looked at again while one cannot be judged: on a busy host others come and go, too."""
 
 ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 SESSION_FIELD: Final = 3
+FLAGS_FIELD: Final = 6
 TICKS_FIELD: Final = 19
+ENVIRONMENT_END_FIELD: Final = 48
+
+KERNEL_THREAD: Final = 0x00200000
+
+
+class Verdict(Enum):
+    """Of a process: of the attempt, or not, or dead; or gone, or changing, while it was looked at."""
+
+    OURS = auto()
+    ANOTHERS = auto()
+    DEAD = auto()
+    UNSURE = auto()
 
 
 def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
@@ -34,16 +49,16 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
     group.end()
     mark = b"KALENDS_JOB_DIRECTORY=" + os.fsencode(folder)
     ended: set[int] = set()
+    dead: set[int] = set()
     suspected_until_s = time.monotonic() + SUSPECT_S
     while True:
-        judged = {pid: _belongs(pid, mark, main) for pid in _processes()}
-        found = {pid for pid, belongs in judged.items() if belongs}
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        judged = {pid: _judge(pid, mark, main) for pid in _processes()}
+        found = {pid for pid, verdict in judged.items() if verdict is Verdict.OURS}
         ended |= found
-        suspects = None in judged.values() and time.monotonic() < suspected_until_s
-        if not found and not suspects:
+        # Who has died since the last look may have left another one, that this look has missed.
+        before, dead = dead, {pid for pid, verdict in judged.items() if verdict is Verdict.DEAD}
+        unsure = Verdict.UNSURE in judged.values() or not dead <= before
+        if not found and not (unsure and time.monotonic() < suspected_until_s):
             return len(ended)
         time.sleep(PAUSE_S)
 
@@ -52,26 +67,42 @@ def _processes() -> list[int]:
     return [int(each) for each in os.listdir("/proc") if each.isdigit()]
 
 
-def _belongs(pid: int, mark: bytes, main: Main | None) -> bool | None:
-    """Return whether `pid` is of the attempt; None if it may be, and cannot be asked now."""
+def _judge(pid: int, mark: bytes, main: Main | None) -> Verdict:
+    """Look at a process, and kill it at once if it is of the attempt: it may be about to make others."""
+    verdict = _look(pid, mark, main)
+    if verdict is Verdict.OURS:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return verdict
+
+
+def _look(pid: int, mark: bytes, main: Main | None) -> Verdict:
     fields = linux.stat_fields(pid)
-    if fields is None or fields[0] in (b"Z", b"X"):
-        return False
+    if fields is None:
+        return Verdict.UNSURE
+    if fields[0] in (b"Z", b"X"):
+        return Verdict.DEAD
+    if int(fields[FLAGS_FIELD]) & KERNEL_THREAD:
+        return Verdict.ANOTHERS
     # Only its user's processes that began after the first one can be of it.
     candidate = (
         main is not None and _uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks
     )
     # A session keeps its number as long as it has members: only a later one could be another's.
     if main is not None and candidate and int(fields[SESSION_FIELD]) == main.pid:
-        return True
+        return Verdict.OURS
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read(ENVIRONMENT_BYTES_MAX)
+    except (FileNotFoundError, ProcessLookupError):
+        return Verdict.UNSURE
     except OSError:
-        return False
+        return Verdict.ANOTHERS
     if mark in environment.split(b"\0"):
-        return True
-    return None if candidate and not environment else False
+        return Verdict.OURS
+    # In the midst of an exec(2) there is no environment, not even an empty one.
+    in_exec = candidate and fields[ENVIRONMENT_END_FIELD] == b"0"
+    return Verdict.UNSURE if in_exec else Verdict.ANOTHERS
 
 
 def _uid(pid: int) -> int | None:

@@ -1,0 +1,62 @@
+"""What is left of an attempt whose shepherd was killed is found, however it moves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kalends.batch.shepherds.control_group import ControlGroup
+from kalends.batch.shepherds.remains import end_remains
+
+HOPPERS = 4
+LOOKS = 100
+"""A look may miss one that hops; so many, one after the other, do not."""
+
+HOPPER = """
+import os, time
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    time.sleep(0.005)
+"""
+"""Never the same process for long, and never in the same session: each goes when it has made the next."""
+
+
+def bearers(mark: str) -> set[int]:
+    """Return the processes with `mark` in their environment that many looks have found."""
+    found = set()
+    for _ in range(LOOKS):
+        for each in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if mark.encode() in Path(f"/proc/{each}/environ").read_bytes():
+                    found.add(int(each))
+    return found
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Iterator[str]:
+    mark = f"KALENDS_JOB_DIRECTORY={tmp_path}"
+    yield mark
+    while left := bearers(mark):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_process_that_hops_from_one_to_the_next_is_caught(tmp_path: Path, marked: str) -> None:
+    group = ControlGroup("", "1.1")
+    for _ in range(HOPPERS):
+        subprocess.run(
+            [sys.executable, "-S", "-c", HOPPER],
+            env={"KALENDS_JOB_DIRECTORY": str(tmp_path)}, check=True,
+        )  # fmt: skip
+    assert end_remains(str(tmp_path), None, group) >= 1
+    assert bearers(marked) == set()
