@@ -1,0 +1,47 @@
+"""A letter: one notice to one address."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+MAIL: Final = "mail"
+"""The way of all letters that go by mail: through one relay."""
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be told to `user` at the address `to`: ``name@host``, or the URL of a webhook.
+
+    Receivers drop by `id` what arrives twice. `facts` is for programs what `text` is for people. `made_s` is
+    in seconds UTC.
+    """
+
+    id: str
+    user: str
+    to: str
+    subject: str
+    text: str
+    facts: dict[str, Any]
+    made_s: int
+
+    @property
+    def way(self) -> str:
+        """By what it goes: what is in the way of one such letter is in the way of all."""
+        if "://" not in self.to:
+            return MAIL
+        scheme, _, rest = self.to.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+
+class FailedTry(NamedTuple):
+    """Why a try has failed: the letter is refused for good, or for now, or its way is blocked for all."""
+
+    kind: Literal["refused", "later", "blocked"]
+    why: str
+
+
+def utc_text(time_s: int) -> str:
+    """Return a time as letters tell it: their readers may be anywhere."""
+    return f"{datetime.fromtimestamp(time_s, UTC):%a %Y-%m-%d %H:%M} UTC"
