@@ -35,6 +35,16 @@ RUN_PATTERN: Final = r"[0-9]{1,19}"
 VARIABLE_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 """The name of an environment variable (POSIX.1-2017, XBD 8.1), and no longer than anybody needs."""
 
+DOMAIN_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9][A-Za-z0-9-]{0,62}){0,9}"
+MAIL_PATTERN: Final = r"[A-Za-z0-9_+%=-]{1,64}(?:\.[A-Za-z0-9_+%=-]{1,64}){0,9}@" + DOMAIN_PATTERN
+"""A plain mail address, without quotes, comments or other scripts: it stands in a header as it is."""
+
+_HOST: Final = rf"(?:{DOMAIN_PATTERN}|\[[0-9A-Fa-f:.]{{2,45}}\])"
+HOST_PATTERN: Final = rf"{_HOST}(?::[0-9]{{1,5}})?"
+PORT_PATTERN: Final = rf"{_HOST}:[0-9]{{1,5}}"
+ADDRESS_PATTERN: Final = r"[!-~]{3,512}"
+"""Where a notice goes, a mail address or a URL; the site's owner says which."""
+
 IN_WORDS: Final = {
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
     RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
@@ -52,6 +62,11 @@ IN_WORDS: Final = {
     RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
     VARIABLE_PATTERN: "the name of an environment variable is 1 to 128 letters, digits and '_', and "
     "begins with no digit",
+    DOMAIN_PATTERN: "a domain is written example.org: names of letters, digits and '-', with dots between",
+    MAIL_PATTERN: "a mail address is written ann@example.org, in letters, digits and '._+%=-'",
+    HOST_PATTERN: "a host is written hooks.example.org, with its port if that is another than 443",
+    PORT_PATTERN: "a host and its port are written relay.example.org:587",
+    ADDRESS_PATTERN: "an address is ann@example.org, or https://host/path: 3 to 512 plain characters",
 }
 """The form that each pattern requires, as errors describe it."""
 

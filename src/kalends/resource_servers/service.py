@@ -16,6 +16,7 @@ from kalends.agents.runs import RunOutcome
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
+from kalends.notices.letter import Letter
 from kalends.resource_servers.participation.claim_sets import Fact
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.occupancy import Placed
@@ -24,10 +25,11 @@ from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.stores.sqlite.journal import Prune, Setting, SiteStore
+from kalends.stores.sqlite.letter_table import LettersDone
 
 T = TypeVar("T")
 
-SiteOperation = Fact | Setting | Prune | JobEntries | JobOver | ReservedTime
+SiteOperation = Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Letter | LettersDone
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""

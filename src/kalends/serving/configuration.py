@@ -9,6 +9,7 @@ what is wrong; for an unknown field also the one that was probably meant.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 import types
 import typing
@@ -26,7 +27,7 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
-from kalends.serving.auth.callers import require_loopback, split_listen
+from kalends.serving.auth.callers import is_loopback, require_loopback, split_listen
 from kalends.serving.http.bodies import normalize
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -37,6 +38,10 @@ ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
 VouchedPattern = Annotated[str, Meta(min_length=1, max_length=128)]
 Text = Annotated[str, Meta(max_length=1_000)]
+MailAddress = Annotated[str, Meta(pattern=whole(identifiers.MAIL_PATTERN))]
+
+
+MAIL_ADDRESS: Final = re.compile(identifiers.MAIL_PATTERN)
 
 
 class DurationS(int):
@@ -327,6 +332,44 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     control_group: Path | None = None
 
 
+class NoticesConfiguration(_Section, frozen=True, kw_only=True):
+    """How users are told what becomes of their jobs: by mail, by webhooks, or both.
+
+    Mail goes through the relay `smtp`, `from` one address. A user's is in `addresses`, or what `address`
+    makes of their name; another one they may name only in one of `mail_domains`. Webhooks go to
+    `webhook_hosts` and nowhere else, signed with the secret in the file `webhook_key`. `login` is a file with
+    the name and the password for the relay, in two lines; `ca` the authority that has signed its certificate
+    and those of `webhook_hosts`, where the system does not know it.
+    """
+
+    smtp: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.PORT_PATTERN)))] = ""
+    encryption: Literal["starttls", "tls", "none"] = "starttls"
+    sender: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.MAIL_PATTERN)))] = (
+        field(name="from", default="")
+    )
+    login: Path | None = None
+    ca: Path | None = None
+    address: Annotated[str, Meta(max_length=256)] = ""
+    """With ``{user}`` for the user's name."""
+    addresses: Annotated[dict[str, MailAddress], Meta(max_length=100_000)] = {}
+    mail_domains: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.DOMAIN_PATTERN))], ...],
+        Meta(max_length=1_000),
+    ] = ()
+    webhook_hosts: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.HOST_PATTERN))], ...],
+        Meta(max_length=64),
+    ] = ()
+    webhook_key: Path | None = None
+    hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
+    """Notices to one user in an hour."""
+    wait_s: DurationS = field(name="wait", default=DurationS(20))
+    """A relay or a receiver that takes longer is taken to be away."""
+    pause_s: DurationS = field(name="pause", default=DurationS(30))
+    """Between the first try and the second; then ever longer, up to an hour."""
+    give_up_s: DurationS = field(name="give_up", default=DurationS(86_400))
+
+
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
     resources: Annotated[
@@ -336,6 +379,7 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     limits: SiteLimits = SiteLimits()
     agents: AgentsConfiguration = AgentsConfiguration()
     machines: Annotated[tuple[MachineConfiguration, ...], Meta(max_length=64)] = ()
+    notices: NoticesConfiguration | None = None
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
 
@@ -395,6 +439,8 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_server(configuration.site, "site")
         _check_resources(configuration.site)
         _check_machines(configuration.site)
+        if configuration.site.notices is not None:
+            _check_notices(configuration.site.notices)
         _check_unique([site.name for site in configuration.site.near], "site.near")
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
@@ -464,6 +510,52 @@ def _check_machines(site: SiteConfiguration) -> None:
                 f"there is no class {machine.default_class}",
                 where=f"site.machines[{index}].default_class",
                 remedy=f"name one of {', '.join(machine.classes)}",
+            )
+
+
+def _check_notices(notices: NoticesConfiguration) -> None:
+    where = "site.notices"
+    if not (notices.smtp or notices.webhook_hosts):
+        raise InvalidInput(
+            "no notice could go anywhere",
+            where=where,
+            remedy='write smtp = "host:port" for mail, or webhook_hosts',
+        )
+    if notices.smtp and not notices.sender:
+        raise InvalidInput(
+            "mail comes from nobody",
+            where=f"{where}.from",
+            remedy='write from = "kalends@example.org"',
+        )
+    if notices.webhook_hosts and notices.webhook_key is None:
+        raise InvalidInput(
+            "nobody could tell who has called a webhook",
+            where=f"{where}.webhook_key",
+            remedy="name a file with a secret, such as `openssl rand -hex 32` makes one",
+        )
+    if notices.address and not any(
+        MAIL_ADDRESS.fullmatch(notices.address.replace("{user}", user))
+        for user in ("ann", "ann@example.org")
+    ):
+        raise InvalidInput(
+            f"{notices.address!r} makes no mail address of a user's name",
+            where=f"{where}.address",
+            remedy='write address = "{user}@example.org"',
+        )
+    host = notices.smtp.rpartition(":")[0].strip("[]")
+    if notices.login is not None and notices.encryption == "none" and not is_loopback(host):
+        raise InvalidInput(
+            "the password would go over the net in clear",
+            where=f"{where}.encryption",
+            remedy='write encryption = "starttls", or "tls"; or leave login out',
+        )
+    _check_at_most(notices.wait_s, 300, f"{where}.wait")
+    for name in ("wait_s", "pause_s", "give_up_s"):
+        if getattr(notices, name) < 1:
+            raise InvalidInput(
+                "no time at all",
+                where=f"{where}.{name.removesuffix('_s')}",
+                remedy="at least 1s",
             )
 
 

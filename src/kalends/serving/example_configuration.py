@@ -159,7 +159,23 @@ high = 30
 by = "project"            # or "user"
 shares = { dna = 3 }      # all others have 1
 
-# The same three for all resources, after what each says itself.
+[site.notices]            # for `kalends submit --notify`: mail, webhooks, or both
+smtp = "relay.sdsc.example:587"   # the relay that takes mail from this host
+encryption = "starttls"   # or "tls" from the first byte on, or "none"
+from = "kalends@sdsc.example"
+login = "keys/relay"      # two lines, name and password (private: mode 0600); left out: without
+address = "{user}@sdsc.example"   # where each user's mail goes, but those in
+addresses = { ann = "ann.smith@ucsd.example" }
+mail_domains = ["ucsd.example"]   # users may have it sent to other addresses there: --notify-to
+webhook_hosts = ["hooks.sdsc.example", "127.0.0.1:8080"]  # and to these, https; http on loopback only
+webhook_key = "keys/webhooks"     # the secret that signs them (private: mode 0600)
+# ca = "keys/sdsc-ca.pem" # the authority that signed the certificates of both, if the system knows it not
+hourly_max = 60           # notices to one user in an hour
+wait = "20s"              # a relay or receiver that takes longer is away
+pause = "30s"             # before the second try; then ever longer, up to an hour
+give_up = "1d"
+
+# Limits, blackouts and head starts for all resources, after what each says itself.
 [[site.defaults.blackouts]]
 name = "new year"
 begins = "2027-01-01"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import write_certificate
 from client_broker import Broker, serving_broker
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
 
 import kalends
 from kalends.client.retry import Backoff
@@ -24,33 +20,7 @@ TRANSPORTS = ("session", "http")
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate for 127.0.0.1, signed by itself, and its key, in one file."""
-    key = ed25519.Ed25519PrivateKey.generate()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test owner")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, None)
-    )
-    path = tmp_path / "owner.pem"
-    path.write_bytes(
-        signed.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return path
+    return write_certificate(tmp_path / "owner.pem")
 
 
 @pytest.fixture

@@ -142,3 +142,38 @@ def test_no_cut_or_repeated_part_of_the_example_breaks_the_parser(data: st.DataO
     chosen = data.draw(st.lists(st.sampled_from(lines), max_size=12))
     with contextlib.suppress(InvalidInput):
         load("".join(chosen))
+
+
+MAIL = '[site.notices]\nsmtp = "127.0.0.1:25"\nfrom = "kalends@example.org"\n'
+
+
+def test_notices_by_mail_need_a_relay_and_a_sender() -> None:
+    site = load(SITE + RESOURCE + MAIL).site
+    assert site is not None
+    assert site.notices is not None
+    assert (site.notices.sender, site.notices.encryption) == ("kalends@example.org", "starttls")
+    assert (site.notices.pause_s, site.notices.give_up_s) == (30, 86_400)
+
+
+@pytest.mark.parametrize(
+    ("lines", "where"),
+    [
+        ("[site.notices]\n", "site.notices"),
+        ('[site.notices]\nsmtp = "127.0.0.1:25"\n', "site.notices.from"),
+        ('[site.notices]\nwebhook_hosts = ["a.example"]\n', "site.notices.webhook_key"),
+        (MAIL + 'webhook_hosts = ["https://a.example"]\n', "site.notices.webhook_hosts[0]"),
+        (MAIL + 'address = "{name}@example.org"\n', "site.notices.address"),
+        (MAIL + 'addresses = { ann = "ann, bob" }\n', "site.notices.addresses[...]"),
+        (MAIL + 'mail_domains = ["@example.org"]\n', "site.notices.mail_domains[0]"),
+        (MAIL + 'wait = "10m"\n', "site.notices.wait"),
+        (MAIL + 'pause = "0s"\n', "site.notices.pause"),
+        (
+            MAIL.replace("127.0.0.1", "relay.example") + 'login = "l"\nencryption = "none"\n',
+            "site.notices.encryption",
+        ),
+    ],
+)
+def test_notices_that_cannot_be_are_refused(lines: str, where: str) -> None:
+    error = refusal(SITE + RESOURCE + lines)
+    assert error.where == where
+    assert error.detail

@@ -112,7 +112,7 @@ class OpenAccess:
         this machine from outside: DNS rebinding).
         """
         host = headers.get("Host", "")
-        if not _is_loopback(_host_of(host)):
+        if not is_loopback(_host_of(host)):
             raise NotAuthenticated(
                 "this server accepts calls without tokens, but only at a loopback address",
                 where="Host",
@@ -155,7 +155,7 @@ def principal_of(user: str, groups: list[str]) -> Principal:
 
 def require_loopback(listen: str) -> None:
     """Raises `InvalidInput` unless `listen` (``host:port``) is reached from this machine only."""
-    if not _is_loopback(_host_of(listen)):
+    if not is_loopback(_host_of(listen)):
         raise InvalidInput(
             f"{listen!r} can be reached from other machines, and no keys are configured",
             where="listen",
@@ -185,7 +185,8 @@ def _host_of(address: str) -> str:
     return address.partition(":")[0]
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host, by name or by address, is this one by its inner interface."""
     if host.lower() == "localhost":
         return True
     try:

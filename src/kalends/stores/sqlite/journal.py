@@ -8,6 +8,7 @@ stake    for each request that is needed: the journal row that is true now; whet
 reclaim  each time that the owner has taken back, by its key
 meta     name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
 life     each opening: its random name, and the journal's position then
+letter   notices that wait to be sent
 ======== ===================================================================================
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
@@ -28,6 +29,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kalends.core.errors import StoreDamaged
+from kalends.notices.letter import Letter
 from kalends.resource_servers.participation.claim_sets import (
     Fact,
     Stake,
@@ -56,8 +58,9 @@ from kalends.resource_servers.participation.unreadable import (
     UnreadableReclaim,
     UnreadableStake,
 )
-from kalends.stores.sqlite import job_journal
+from kalends.stores.sqlite import job_journal, letter_table
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
+from kalends.stores.sqlite.letter_table import LettersDone
 from kalends.stores.sqlite.maintenance import RECOVERING
 from kalends.stores.sqlite.sqlite_file import (
     StoreFile,
@@ -84,7 +87,7 @@ REGISTERS: Final = "create table register (id text primary key, body blob not nu
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=5,
+    version=6,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -105,13 +108,15 @@ create table meta (name text primary key, value not null) without rowid;
     + REGISTERS
     + LIVES
     + job_journal.SCHEMA
-    + job_journal.CHARGES,
+    + job_journal.CHARGES
+    + letter_table.LETTERS,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
         2: FORGETTING + REGISTERS + LIVES,
         3: job_journal.SCHEMA,  # To version 4: machines run jobs.
         4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
+        5: letter_table.LETTERS,  # To version 6: users are told by notices.
     },
 )
 
@@ -332,7 +337,9 @@ class SiteStore:
     def carry_out(
         self,
         connection: sqlite3.Connection,
-        operations: Sequence[Fact | Setting | Prune | JobEntries | JobOver | ReservedTime],
+        operations: Sequence[
+            Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Letter | LettersDone
+        ],
         at_ms: int,
     ) -> list[int | None]:
         """Everything that a running site asks of its store, within a transaction; for group commit.
@@ -350,6 +357,10 @@ class SiteStore:
                 job_journal.store_over(connection, operation)
             elif isinstance(operation, ReservedTime):
                 job_journal.store_reserved(connection, operation)
+            elif isinstance(operation, Letter):
+                letter_table.store_letter(connection, operation)
+            elif isinstance(operation, LettersDone):
+                letter_table.remove_letters(connection, operation)
             elif isinstance(operation, Prune):
                 results[number] = self.prune_step(connection, operation.before_ms)
             else:

@@ -1,0 +1,124 @@
+"""Where a user's notices may go: what the owner says, and what the user has asked for."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from kalends.core.errors import InvalidInput, NotAllowed
+from kalends.serving.auth.callers import is_loopback
+from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
+
+WHERE: Final = "notify.to"
+HTTPS_PORT: Final = 443
+
+Place = tuple[str, int]
+"""Host and port."""
+
+
+class AddressBook:
+    """The addresses that the owner allows."""
+
+    def __init__(self, rules: NoticesConfiguration) -> None:
+        self._rules = rules
+        self._domains = {each.lower() for each in rules.mail_domains}
+        self._hosts = {_place(f"//{each}", HTTPS_PORT) for each in rules.webhook_hosts}
+
+    def address_of(self, user: str, to: str) -> str:
+        """Return where a notice to `user` goes who has asked for `to`; "" is what the owner says.
+
+        Raises `InvalidInput` for what is no address, `NotAllowed` for one that the owner does not allow.
+        """
+        if "://" in to:
+            return self._webhook(to)
+        if not self._rules.smtp:
+            hosts = ", ".join(self._rules.webhook_hosts)
+            raise NotAllowed(
+                "this site sends no mail",
+                where=WHERE,
+                remedy=f"have a webhook called: https://HOST/..., where HOST is one of {hosts}",
+            )
+        own = self._own(user)
+        if not to:
+            if not own:
+                raise NotAllowed(
+                    f"this site knows no mail address of {user}",
+                    where=WHERE,
+                    remedy="ask its owner for one (addresses in [site.notices])" + self._others(),
+                )
+            return own
+        if not MAIL_ADDRESS.fullmatch(to):
+            raise InvalidInput(
+                f"{to!r} is no mail address",
+                where=WHERE,
+                remedy="write ann@example.org, or https://host/path for a webhook",
+            )
+        if to != own and to.rpartition("@")[2].lower() not in self._domains:
+            raise NotAllowed(
+                f"this site sends {user} no mail to {to}",
+                where=WHERE,
+                remedy=(f"leave it out: mail goes to {own}" if own else "ask its owner")
+                + self._others(),
+            )
+        return to
+
+    def allows_webhook(self, url: str) -> bool:
+        """Return whether the owner has listed the host of a webhook."""
+        try:
+            return self._webhook(url) == url
+        except (InvalidInput, NotAllowed):
+            return False
+
+    def _own(self, user: str) -> str:
+        """Return the address that the owner has for a user, or ""."""
+        listed = self._rules.addresses.get(user)
+        made = listed or self._rules.address.replace("{user}", user)
+        return made if MAIL_ADDRESS.fullmatch(made) else ""
+
+    def _others(self) -> str:
+        domains = ", ".join(self._rules.mail_domains)
+        return f"; it may also go to addresses in {domains}" if domains else ""
+
+    def _webhook(self, url: str) -> str:
+        """Return the URL with its host as the owner has listed it."""
+        try:
+            parts = urlsplit(url)
+            host, port = _place(url, HTTPS_PORT if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise _no_url(url) from error
+        if parts.scheme not in ("https", "http") or not host or parts.fragment:
+            raise _no_url(url)
+        if "@" in parts.netloc:
+            raise InvalidInput(
+                "a user or a password in a URL",
+                where=WHERE,
+                remedy="leave it out: calls are signed with the secret of the site",
+            )
+        if (host, port) not in self._hosts:
+            raise NotAllowed(
+                f"this site calls no webhook at {parts.netloc}",
+                where=WHERE,
+                remedy=f"its owner allows {', '.join(self._rules.webhook_hosts)}"
+                if self._hosts
+                else "ask its owner to list that host (webhook_hosts in [site.notices])",
+            )
+        if parts.scheme == "http" and not is_loopback(host):
+            raise NotAllowed(
+                f"{url} would be called in clear", where=WHERE, remedy="write https://"
+            )
+        shown = f"[{host}]" if ":" in host else host
+        usual = port == (HTTPS_PORT if parts.scheme == "https" else 80)
+        place = shown if usual else f"{shown}:{port}"
+        return urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
+
+
+def _place(url: str, default_port: int) -> Place:
+    """Return host and port of a URL; raises `ValueError` for a port that cannot be."""
+    parts = urlsplit(url)
+    return (parts.hostname or "", default_port if parts.port is None else parts.port)
+
+
+def _no_url(url: str) -> InvalidInput:
+    return InvalidInput(
+        f"{url!r} is no URL of a webhook", where=WHERE, remedy="write https://host/path"
+    )

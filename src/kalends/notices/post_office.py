@@ -1,0 +1,208 @@
+"""The outbox as it runs: letters are stored first, then carried, and what becomes of them is told.
+
+A life of it is a life of the site's store: what is under way when the store fails is under way for nobody,
+and comes back from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from kalends.core.errors import NotAllowed
+from kalends.notices.address_book import AddressBook
+from kalends.notices.letter import MAIL, FailedTry, Letter
+from kalends.notices.mail import MailRelay
+from kalends.notices.outbox import Outbox, OutboxTerms
+from kalends.notices.webhooks import WebhookCalls
+from kalends.serving.auth.peer_auth import trust_in
+from kalends.serving.configuration import NoticesConfiguration
+from kalends.serving.logs import Logger
+from kalends.serving.metrics import Metrics
+
+LOOK_EVERY_S: Final = 60.0
+"""A timer that was set by a clock that has jumped since is mended within this time."""
+
+
+class Carrier(Protocol):
+    async def carry(self, letter: Letter) -> FailedTry | None:
+        """Bring a letter to its receiver; return why that has failed."""
+
+
+class PostOffice:
+    """All notices of a site. Without `rules` of the owner it takes none, and loses what was stored before.
+
+    `reported` is told of a way that is blocked, and with "" that it is free again. Raises `InvalidInput` for
+    files of the configuration that cannot be used.
+    """
+
+    def __init__(
+        self,
+        rules: NoticesConfiguration | None,
+        *,
+        now_s: Callable[[], int],
+        chance: Callable[[], float],
+        reported: Callable[[str, str], None],
+        logger: Logger,
+        metrics: Metrics,
+    ) -> None:
+        self._now_s = now_s
+        self._chance = chance
+        self._reported = reported
+        self._logger = logger
+        self._book: AddressBook | None = None
+        self._mail: MailRelay | None = None
+        self._webhooks: WebhookCalls | None = None
+        self._terms = OutboxTerms()
+        if rules is not None:
+            self._terms = OutboxTerms(
+                pause_s=int(rules.pause_s),
+                give_up_s=int(rules.give_up_s),
+                hourly_max=rules.hourly_max,
+            )
+            trust = trust_in(rules.ca, "site.notices.ca")
+            tls = ssl.create_default_context() if isinstance(trust, bool) else trust
+            self._book = AddressBook(rules)
+            self._mail = MailRelay(rules, tls) if rules.smtp else None
+            if rules.webhook_hosts:
+                self._webhooks = WebhookCalls(rules, self._book, tls, now_s)
+        self._outbox: Outbox | None = None
+        self._forget: Callable[[Sequence[str]], None] = lambda ids: None
+        self._blocked: set[str] = set()
+        self._tries: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        metrics.gauge("kalends_notices_waiting", "Notices that wait.", value=self._waiting)
+        self._count = metrics.counter(
+            "kalends_notices", "Notices, by what became of them.", ("end",)
+        )
+
+    def begin_life(
+        self,
+        letters: Iterable[Letter],
+        unreadable: Sequence[str],
+        forget: Callable[[Sequence[str]], None],
+    ) -> None:
+        """The store was opened, and has these letters; `forget` removes those with such ids."""
+        self._forget = forget
+        for each in unreadable:
+            self._count.labels("lost").inc()
+            self._logger.warning(
+                "notice_lost", notice=each, reason="it cannot be read in the store"
+            )
+        if unreadable:
+            forget(unreadable)
+        self._outbox = Outbox(self._terms, self._chance, letters, self._now_s())
+        self._carry_out()
+
+    def end_life(self) -> None:
+        """The store has failed, or is about to be closed: nothing is tried until the next life."""
+        self._outbox = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tries:
+            task.cancel()
+        for way in sorted(self._blocked):
+            self._report(way, "")
+
+    async def close(self) -> None:
+        self.end_life()
+        await asyncio.gather(*self._tries, return_exceptions=True)
+        if self._webhooks is not None:
+            await self._webhooks.close()
+
+    def address_of(self, user: str, to: str) -> str:
+        """Return where a notice to `user` goes who asks for `to`, or "" for what the owner says.
+
+        Raises `NotAllowed` and `InvalidInput` with what to do instead.
+        """
+        if self._book is None:
+            raise NotAllowed(
+                "this site sends no notices",
+                where="notify",
+                remedy="leave --notify out, or ask the site's owner to set up [site.notices]",
+            )
+        return self._book.address_of(user, to)
+
+    def post(self, letters: Iterable[Letter]) -> list[Letter]:
+        """Take letters; return those to be stored, together with what they tell of. Then call `stored`."""
+        if self._outbox is None:
+            return []
+        for letter in letters:
+            self._outbox.post(letter, self._now_s())
+        return self._carry_out()
+
+    def stored(self, letters: Iterable[Letter]) -> None:
+        """These are durable."""
+        if self._outbox is not None:
+            self._outbox.stored([each.id for each in letters], self._now_s())
+            self._carry_out()
+
+    def _report(self, way: str, why: str) -> None:
+        (self._blocked.add if why else self._blocked.discard)(way)
+        self._reported(
+            f"notices by {way}", f"{way} takes no notices, and they wait: {why}" if why else ""
+        )
+
+    def _waiting(self) -> int:
+        return len(self._outbox) if self._outbox is not None else 0
+
+    def _carry_out(self) -> list[Letter]:
+        outbox = self._outbox
+        if outbox is None:
+            return []
+        effects = outbox.take_effects()
+        for way, why in effects.ways.items():
+            self._report(way, why)
+        for loss in effects.lost:
+            self._count.labels("lost").inc()
+            if loss.first:
+                self._logger.warning("notice_lost", notice=loss.letter.id, reason=loss.why)
+        if effects.sent:
+            self._count.labels("sent").inc(effects.sent)
+        if effects.done:
+            self._forget(effects.done)
+        for letter in effects.tries:
+            task = asyncio.create_task(self._try(outbox, letter))
+            self._tries.add(task)
+            task.add_done_callback(self._tries.discard)
+        self._keep_time(outbox)
+        return effects.kept
+
+    async def _try(self, outbox: Outbox, letter: Letter) -> None:
+        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
+        if carrier is None:
+            failed: FailedTry | None = FailedTry(
+                "refused", "the owner has no [site.notices] for it"
+            )
+        else:
+            failed = await self._carried(carrier, letter)
+        if self._outbox is not outbox:
+            return
+        if failed is None:
+            outbox.sent(letter, self._now_s())
+        else:
+            outbox.failed(letter, failed, self._now_s())
+        self._carry_out()
+
+    async def _carried(self, carrier: Carrier, letter: Letter) -> FailedTry | None:
+        """The boundary of carriers: a letter that breaks one is lost, and no other."""
+        try:
+            return await carrier.carry(letter)
+        except Exception as error:
+            self._logger.error("notice_broken", notice=letter.id, exc_info=error)
+            return FailedTry("refused", repr(error))
+
+    def _keep_time(self, outbox: Outbox) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        due_s = outbox.next_due_s()
+        if due_s is not None:
+            in_s = min(max(due_s - self._now_s(), 0.0), LOOK_EVERY_S)
+            self._timer = asyncio.get_running_loop().call_later(in_s, self._advance)
+
+    def _advance(self) -> None:
+        if self._outbox is not None:
+            self._outbox.advance(self._now_s())
+            self._carry_out()

@@ -1,0 +1,102 @@
+"""A user's notices go where the owner says, and nowhere else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kalends.core.errors import InvalidInput, NotAllowed
+from kalends.notices.address_book import AddressBook
+from kalends.serving.configuration import NoticesConfiguration
+
+RULES = NoticesConfiguration(
+    smtp="127.0.0.1:25",
+    sender="kalends@example.org",
+    address="{user}@example.org",
+    addresses={"bob": "robert@elsewhere.example"},
+    mail_domains=("uni.example",),
+    webhook_hosts=("Hooks.example.org", "127.0.0.1:8080", "plain.example.org:80"),
+)
+BOOK = AddressBook(RULES)
+
+
+@pytest.mark.parametrize(
+    ("user", "to", "address"),
+    [
+        ("ann", "", "ann@example.org"),
+        ("ann", "ann@example.org", "ann@example.org"),
+        ("bob", "", "robert@elsewhere.example"),
+        ("ann", "a.smith@UNI.example", "a.smith@UNI.example"),
+        ("ann", "https://hooks.example.org/x?job=1", "https://hooks.example.org/x?job=1"),
+        ("ann", "https://HOOKS.example.org:443", "https://hooks.example.org/"),
+        ("ann", "http://127.0.0.1:8080/jobs", "http://127.0.0.1:8080/jobs"),
+    ],
+)
+def test_what_the_owner_allows_is_taken(user: str, to: str, address: str) -> None:
+    assert BOOK.address_of(user, to) == address
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "bob@example.org",
+        "ann@example.com",
+        "ann@evil.uni.example",
+        "https://example.org/x",
+        "https://hooks.example.org:8443/x",
+        "https://hooks.example.org.evil.example/x",
+        "http://hooks.example.org/x",
+        "http://plain.example.org/x",
+        "https://127.0.0.1/x",
+    ],
+)
+def test_other_addresses_are_not_allowed(to: str) -> None:
+    with pytest.raises(NotAllowed) as refused:
+        BOOK.address_of("ann", to)
+    assert refused.value.where == "notify.to"
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "ann@example.org\nBcc: all@example.org",
+        "ann@example.org,eve@example.org",
+        "<ann@example.org>",
+        "ann",
+        "@example.org",
+        "ann@",
+        "a..b@uni.example",
+        "ftp://hooks.example.org/x",
+        "https:///x",
+        "https://hooks.example.org:99999/x",
+        "https://hooks.example.org\\@evil.example/x",
+        "https://ann:secret@hooks.example.org/x",
+        "https://hooks.example.org/x#part",
+        "https://[hooks/x",
+    ],
+)
+def test_what_is_no_address_is_refused(to: str) -> None:
+    with pytest.raises((InvalidInput, NotAllowed)) as refused:
+        BOOK.address_of("ann", to)
+    assert isinstance(refused.value, InvalidInput)
+
+
+@pytest.mark.parametrize("user", ["ann\nbcc", "ann smith", "ann@campus", "ann,eve", "", "ann>"])
+def test_a_name_that_makes_no_address_has_none(user: str) -> None:
+    with pytest.raises(NotAllowed, match="knows no mail address"):
+        BOOK.address_of(user, "")
+
+
+def test_a_site_without_mail_says_what_there_is() -> None:
+    book = AddressBook(msgspec.structs.replace(RULES, smtp=""))
+    with pytest.raises(NotAllowed, match="sends no mail") as refused:
+        book.address_of("ann", "")
+    assert "Hooks.example.org" in str(refused.value.remedy)
+
+
+def test_a_site_without_webhooks_says_who_could_allow_them() -> None:
+    book = AddressBook(msgspec.structs.replace(RULES, webhook_hosts=()))
+    with pytest.raises(NotAllowed, match="calls no webhook at hooks") as refused:
+        book.address_of("ann", "https://hooks.example.org/x")
+    assert "webhook_hosts" in str(refused.value.remedy)
