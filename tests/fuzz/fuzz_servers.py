@@ -329,6 +329,10 @@ grain = "1s"
 [[site.machines]]
 resource = "press"
 {_UNIX_USERS}
+[site.notices]
+smtp = "127.0.0.1:1"
+from = "kalends@alpha.example"
+address = "{{user}}@alpha.example"
 """
 
 

@@ -75,6 +75,7 @@ SEEDS: dict[str, Any] = {
             "output": "out.%j",
             "reservation": "0190a3c2-7c1e-7d20-8f00-3b1d5a9e4c77",
             "warning": {"before_s": 60, "signal": "USR1"},
+            "notify": {"when": ["begin", "fail"], "to": "root@alpha.example", "each": True},
         },
     },
     "jobs": {"machine": "alpha/press", "state": "over", "everyone": True, "count": 5, "before": 9},

@@ -32,10 +32,13 @@ class MailRelay:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, str] = {}
         self.mails: list[Mail] = []
+        self.heard: list[Mail] = []
+        """All that was sent, also what was not taken."""
         self.connections = 0
         self.arrived = asyncio.Condition()
         self._tls = tls
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -46,9 +49,10 @@ class MailRelay:
     async def close(self) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._closing.set()
+        for writer in self._open.values():
+            writer.close()
+        await asyncio.gather(*self._open)
 
     async def mail(self, number: int = 1) -> list[Mail]:
         """Return all mails once there are so many."""
@@ -56,22 +60,33 @@ class MailRelay:
             await self.arrived.wait_for(lambda: len(self.mails) >= number)
         return self.mails
 
+    async def hears(self, number: int = 1) -> list[Mail]:
+        """Return all mails, also those that were not taken, once there are so many."""
+        async with asyncio.timeout(60), self.arrived:
+            await self.arrived.wait_for(lambda: len(self.heard) >= number)
+        return self.heard
+
     async def connected(self, number: int) -> None:
         """Return once somebody has connected so many times."""
         async with asyncio.timeout(60), self.arrived:
             await self.arrived.wait_for(lambda: self.connections >= number)
 
+    async def _keep(self, where: list[Mail], mail: Mail) -> None:
+        async with self.arrived:
+            where.append(mail)
+            self.arrived.notify_all()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._open[task] = writer
         self.connections += 1
         async with self.arrived:
             self.arrived.notify_all()
         with contextlib.suppress(ConnectionError, EOFError):
             await self._talk(reader, writer)
         writer.close()
+        del self._open[task]
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         login = sender = to = ""
@@ -100,12 +115,11 @@ class MailRelay:
                 lines = []
                 while (part := await reader.readline()) != b".\r\n":
                     lines.append(part.removeprefix(b".") if part.startswith(b"..") else part)
+                message = message_from_bytes(b"".join(lines), policy=default)
+                mail = Mail(sender, to, cast(EmailMessage, message), login, encrypted)
+                await self._keep(self.heard, mail)
                 if await self._answer(writer, "MESSAGE", "250 taken"):
-                    message = message_from_bytes(b"".join(lines), policy=default)
-                    mail = Mail(sender, to, cast(EmailMessage, message), login, encrypted)
-                    async with self.arrived:
-                        self.mails.append(mail)
-                        self.arrived.notify_all()
+                    await self._keep(self.mails, mail)
             elif word == "QUIT":
                 return
 
@@ -113,7 +127,8 @@ class MailRelay:
         """Answer, and return whether with good news."""
         text = self.answers.get(word, usual)
         if not text:
-            await asyncio.Event().wait()
+            await self._closing.wait()
+            raise EOFError
         writer.write(text.encode() + b"\r\n")
         await writer.drain()
         return text == usual

@@ -59,8 +59,11 @@ class Machines(Protocol):
     def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
         """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
 
-    def check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
-        """Raise what a booking would raise where `nodes` cannot be had for the fixed start of a job."""
+    def check_submission(self, caller: Caller, job: JobRequest) -> None:
+        """Raise what a booking would raise where the nodes of a job cannot be had for its fixed start.
+
+        Raise `NotAllowed` or `InvalidInput` where its user cannot be told of it as asked.
+        """
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Return the result of a step, once all that it has changed is durable."""

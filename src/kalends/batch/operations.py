@@ -74,8 +74,8 @@ class JobOperations:
 
         def step(queue: BatchQueue, now: int) -> tuple[int, int]:
             known = queue.flow.table.submitted_before(caller.principal.user, body.key, job)
-            if job.at and known is None:
-                self._machines.check_time(caller, job, queue.flow.room.width(job))
+            if known is None:
+                self._machines.check_submission(caller, job)
             return queue.submit(caller.principal, job, body.key, now)
 
         number, count = await self._machines.called(machine, step)

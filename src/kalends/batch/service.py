@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
+from kalends.batch.job_notices import JobNotices
 from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied
@@ -28,6 +29,7 @@ from kalends.batch.views import over_of
 from kalends.calendars.bookings import Booking
 from kalends.core.durations import format_duration
 from kalends.core.intervals import Moment
+from kalends.notices.letter import Letter
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 
 T = TypeVar("T")
@@ -35,7 +37,7 @@ T = TypeVar("T")
 LOOK_EVERY_S: Final = 15.0
 """A timer that was set by a clock that has jumped since is mended within this time."""
 
-Operation = JobEntries | JobOver | ReservedTime
+Operation = JobEntries | JobOver | ReservedTime | Letter
 
 
 class SiteLedger(Protocol):
@@ -83,6 +85,7 @@ class QueueService:
         alarmed: Callable[[str], None],
         reserved: Mapping[str, Sequence[ReservedTime]],
         reported: Callable[[str, str], None],
+        notices: JobNotices,
     ) -> None:
         """`reserved` are the reservations of each machine that had begun when it was last looked at.
 
@@ -96,6 +99,7 @@ class QueueService:
         self._tell = moved
         self._alarmed = alarmed
         self._reported = reported
+        self._notices = notices
         self._faults = dict.fromkeys(queues, "")
         """What the operator knows of policies that were put aside."""
         self._claims: dict[str, dict[int, f.NodeClaim]] = {name: {} for name in queues}
@@ -220,12 +224,15 @@ class QueueService:
         for booking in effects.unplaced:
             self._unplaced[queue.name].add(booking)
             self._alarmed(f"{queue.name}: a job beyond its time has nodes that are reserved")
+        letters = self._notices.post(queue.name, effects.milestones, self.now_s())
         operations: list[Operation] = [over_of(queue.name, job) for job in effects.over]
+        operations += letters
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
         if operations or effects.actions:
             actions = tuple(effects.actions)
-            self._ledger.store_jobs(operations, partial(self._durable, queue.name, actions))
+            durable = partial(self._durable, queue.name, actions, letters)
+            self._ledger.store_jobs(operations, durable)
         self._show_given_back(queue)
         for occupied in effects.occupied:
             self._book(queue, occupied)
@@ -267,7 +274,8 @@ class QueueService:
             )
         self._reported(about, problem)
 
-    def _durable(self, machine: str, actions: Sequence[Action]) -> None:
+    def _durable(self, machine: str, actions: Sequence[Action], letters: Sequence[Letter]) -> None:
+        self._notices.stored(letters)
         if actions and not self._closed:
             self._perform(machine, actions)
 

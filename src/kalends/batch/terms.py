@@ -6,10 +6,28 @@ from kalends.batch.queue.facts import FairShares, JobLimits, Terms
 from kalends.core.errors import InvalidInput
 from kalends.machines.spec import machine_from
 from kalends.scheduling.registry import policy_maker
-from kalends.serving.configuration import JobLimitsConfiguration, MachineConfiguration
+from kalends.serving.configuration import (
+    JobLimitsConfiguration,
+    MachineConfiguration,
+    SiteConfiguration,
+)
 
 NOT_LIVE = ("preemptive",)
 """Policies that stop jobs, and let them go on later: programs cannot."""
+
+
+def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
+    """Return the terms of each machine by its full name; raises `InvalidInput` with the path."""
+    capacities = {resource.name: resource.capacity for resource in configuration.resources}
+    found = {}
+    for number, machine in enumerate(configuration.machines):
+        try:
+            terms = terms_of(machine, capacities[machine.resource])
+        except InvalidInput as error:
+            where = f"site.machines[{number}].{error.where}"
+            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
+        found[f"{configuration.name}/{machine.resource}"] = terms
+    return found
 
 
 def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:

@@ -146,7 +146,11 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
         return view
     command = request.command or (request.script.split("\n", 1)[0],)
     return structs.replace(
-        view, name=request.name, command=command, reservation=request.reservation
+        view,
+        name=request.name,
+        command=command,
+        reservation=request.reservation,
+        notify=request.notify,
     )
 
 

@@ -11,7 +11,15 @@ from kalends.cli._jobs import job_named
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
-from kalends.core.jobs import WARNING_SIGNALS, After, Dependency, JobRequest, LimitWarning
+from kalends.core.jobs import (
+    WARNING_SIGNALS,
+    After,
+    Dependency,
+    JobRequest,
+    LimitWarning,
+    Notify,
+    Occasion,
+)
 from kalends.core.limits import JOB_INDICES_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,6 +80,11 @@ _OPTIONS = (
                  help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
     click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
     click.option("--rerun", is_flag=True, help="Run it again if a node fails: twice does no harm."),
+    click.option("--notify", default="", metavar="WHEN,...",
+                 help="Mail to you when it begins, ends or fails, e.g. begin,end,fail; with each, for each "
+                      "job of an array."),
+    click.option("--notify-to", default="", metavar="ADDRESS",
+                 help="Mail address, or URL of a webhook, that the site allows.  [default: your own]"),
     click.option("--warn", default="", metavar="SIGNAL@DURATION",
                  help="Send a signal before its time is over, e.g. USR1@60s."),
 )  # fmt: skip
@@ -119,6 +132,7 @@ def job_from(
         held=options["held"],
         rerun=options["rerun"],
         warning=_warning(options["warn"]),
+        notify=_notify(options["notify"], options["notify_to"]),
     )
     job.check()
     return job
@@ -183,6 +197,26 @@ def _after(text: str, machine: str) -> After:
             remedy=f"write {', '.join(known)}",
         )
     return After(job=job.number, happened=happened or "succeeded")  # type: ignore[arg-type]  # checked
+
+
+def _notify(text: str, to: str) -> Notify | None:
+    words = [word.strip() for word in text.split(",")] if text else []
+    known = get_args(Occasion)
+    for word in words:
+        if word not in (*known, "each"):
+            raise InvalidInput(
+                f"{word!r} is nothing to be told of",
+                where="--notify",
+                remedy=f"write {','.join(known)}, or some of them",
+            )
+    when = tuple(each for each in known if each in words)
+    if not when and (words or to):
+        raise InvalidInput(
+            "it is not said when to tell you",
+            where="--notify",
+            remedy=f"write --notify {','.join(known)}, or some of them",
+        )
+    return Notify(when=when, to=to, each="each" in words) if when else None
 
 
 def _warning(text: str) -> LimitWarning | None:

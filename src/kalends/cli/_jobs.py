@@ -12,7 +12,7 @@ from kalends.cli import _output, _words
 from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._sites import site_settings
-from kalends.contract.job_calls import JobView, MachineLoad
+from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
@@ -156,6 +156,9 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     ]
     if job.command:
         lines.append(f"runs       {' '.join(job.command)}")
+    if job.notify is not None:
+        told = f"on {', '.join(job.notify.when)}" + (", for each job" if job.notify.each else "")
+        lines.append(f"notifies   {job.notify.to or job.user} {told}")
     if job.reservation:
         lines.append(f"in         reservation {job.reservation}")
     if job.at and not job.started:
@@ -261,13 +264,6 @@ def _asked(job: JobView) -> str:
         return f"{job.nodes} node{'' if job.nodes == 1 else 's'}"
     listed = f"{', '.join(map(str, job.sizes[:-1]))} or {job.sizes[-1]} nodes"
     return f"{listed}, to change while it runs," if job.malleable else listed
-
-
-def end_words(job: JobView) -> str:
-    if not job.end:
-        return ""
-    how = job.end if job.end != "exit" or job.status == 0 else f"exit {job.status}"
-    return f"{how}: {job.detail}" if job.detail else how
 
 
 def _short(job: JobView) -> str:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from kalends.contract.bodies import Answer, Body
 from kalends.core import identifiers as ids
 from kalends.core import limits
-from kalends.core.jobs import JobNumber, JobRequest
+from kalends.core.jobs import JobNumber, JobRequest, Notify
 
 MachineName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
@@ -87,6 +87,8 @@ class JobView(Answer, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     terminal: bool = False
     piped: bool = False
+    notify: Notify | None = None
+    """When its user is told, and where."""
     reservation: str = ""
     """In which it runs; "" in none."""
     at: int = 0
@@ -110,6 +112,14 @@ class JobView(Answer, frozen=True, kw_only=True):
     node_seconds: int = 0
     credit_seconds: int = 0
     """Charged for it when it is over; 3,600 of them are a credit."""
+
+
+def end_words(job: JobView) -> str:
+    """Return how a job has ended, in a few words; "" before."""
+    if not job.end:
+        return ""
+    how = job.end if job.end != "exit" or job.status == 0 else f"exit {job.status}"
+    return f"{how}: {job.detail}" if job.detail else how
 
 
 class Submitted(Answer, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ JobNumber = Annotated[int, Meta(ge=1, le=1 << 53)]
 
 JobText = Annotated[str, Meta(max_length=limits.JOB_TEXT_MAX)]
 Dependency = Literal["started", "ended", "succeeded", "failed"]
+Occasion = Literal["begin", "end", "fail"]
 
 WARNING_SIGNALS: Final = ("HUP", "INT", "TERM", "USR1", "USR2", "CONT")
 """The signals that can warn a program; none that it cannot catch."""
@@ -46,6 +47,19 @@ class LimitWarning(_JobPart, frozen=True, kw_only=True):
 
     before_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
     signal: Literal["HUP", "INT", "TERM", "USR1", "USR2", "CONT"] = "TERM"
+
+
+class Notify(_JobPart, frozen=True, kw_only=True):
+    """Have the job's user told by mail or by a webhook: when it begins, ends, or fails.
+
+    To fail is to end in any other way than with exit status 0, and one notice tells both. `to` is a mail
+    address, or the URL of a webhook, that the site's owner allows; "" is the mail address that the owner
+    knows. An array is told of as a whole; with `each` every job of it.
+    """
+
+    when: Annotated[tuple[Occasion, ...], Meta(min_length=1, max_length=3)]
+    to: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.ADDRESS_PATTERN)))] = ""
+    each: bool = False
 
 
 class JobRequest(_JobPart, frozen=True, kw_only=True):
@@ -117,6 +131,7 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     """It is submitted held, and waits until its user releases it."""
     rerun: bool = False
     warning: LimitWarning | None = None
+    notify: Notify | None = None
 
     def limit_on(self, nodes: int) -> int:
         """Return how long it may run on `nodes` nodes."""

@@ -45,3 +45,8 @@ class FailedTry(NamedTuple):
 def utc_text(time_s: int) -> str:
     """Return a time as letters tell it: their readers may be anywhere."""
     return f"{datetime.fromtimestamp(time_s, UTC):%a %Y-%m-%d %H:%M} UTC"
+
+
+def one_line(text: str) -> str:
+    """Return `text` without line ends and other characters that cannot be seen."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

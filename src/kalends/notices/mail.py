@@ -12,7 +12,7 @@ from email.utils import format_datetime
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.letter import FailedTry, Letter, one_line
 from kalends.notices.secret_file import read_secret
 from kalends.notices.smtp_line import RelayRefusal, SmtpLine
 from kalends.serving.auth.callers import split_listen
@@ -94,8 +94,3 @@ def message_of(letter: Letter, sender: str) -> bytes:
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(letter.text)
     return message.as_bytes()
-
-
-def one_line(text: str) -> str:
-    """Return `text` without line ends and other characters that cannot be seen."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -87,10 +87,7 @@ class PostOffice:
         """The store was opened, and has these letters; `forget` removes those with such ids."""
         self._forget = forget
         for each in unreadable:
-            self._count.labels("lost").inc()
-            self._logger.warning(
-                "notice_lost", notice=each, reason="it cannot be read in the store"
-            )
+            self.lose(each, "it cannot be read in the store")
         if unreadable:
             forget(unreadable)
         self._outbox = Outbox(self._terms, self._chance, letters, self._now_s())
@@ -133,6 +130,12 @@ class PostOffice:
             self._outbox.post(letter, self._now_s())
         return self._carry_out()
 
+    def lose(self, notice: str, why: str, *, said: bool = True) -> None:
+        """Nobody will get the notice with this id; it is `said` in the log."""
+        self._count.labels("lost").inc()
+        if said:
+            self._logger.warning("notice_lost", notice=notice, reason=why)
+
     def stored(self, letters: Iterable[Letter]) -> None:
         """These are durable."""
         if self._outbox is not None:
@@ -156,9 +159,7 @@ class PostOffice:
         for way, why in effects.ways.items():
             self._report(way, why)
         for loss in effects.lost:
-            self._count.labels("lost").inc()
-            if loss.first:
-                self._logger.warning("notice_lost", notice=loss.letter.id, reason=loss.why)
+            self.lose(loss.letter.id, loss.why, said=loss.first)
         if effects.sent:
             self._count.labels("sent").inc(effects.sent)
         if effects.done:

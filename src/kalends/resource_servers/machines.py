@@ -12,18 +12,18 @@ from typing import Final, TypeVar
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten, find_forgotten
+from kalends.batch.job_notices import JobNotices
 from kalends.batch.job_watch import JobWatch
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.kept_state import KeptStates
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
-from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.stopwatch import Stopwatch
-from kalends.batch.terms import terms_of
+from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
@@ -66,6 +66,7 @@ class SiteMachines:
         logger: Logger,
         alarmed: Callable[[str], None],
         reported: Callable[[str, str], None],
+        notices: JobNotices,
     ) -> None:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
@@ -74,6 +75,7 @@ class SiteMachines:
         self._moment = moment
         self._alarmed = alarmed
         self._reported = reported
+        self._notices = notices
         self._logger = logger
         self._anybody = os.geteuid() == 0 and not configuration.keys
         self._watch = JobWatch()
@@ -168,6 +170,7 @@ class SiteMachines:
             alarmed=self._alarmed,
             reserved=self._reserved,
             reported=self._reported,
+            notices=self._notices,
         )
         engine.follow = self._service.claims_moved
         self._service.begin()
@@ -215,7 +218,12 @@ class SiteMachines:
             remedy="ask its owner for access",
         )
 
-    def check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
+    def check_submission(self, caller: Caller, job: JobRequest) -> None:
+        self._notices.check(caller.principal.user, job)
+        if job.at:
+            self._check_time(caller, job, self.queues[job.machine].flow.room.width(job))
+
+    def _check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
         """As for a booking: the owner's rules hold, and nobody gets what others wait for."""
         participant = self._engine().participant
         calendar = participant.book.calendars[job.machine]
@@ -367,20 +375,6 @@ class SiteMachines:
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
         if self._service is not None:
             self._service.step(machine, step)
-
-
-def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
-    """Return the terms of each machine by its full name; raises `InvalidInput` with the path."""
-    capacities = {resource.name: resource.capacity for resource in configuration.resources}
-    found = {}
-    for number, machine in enumerate(configuration.machines):
-        try:
-            terms = terms_of(machine, capacities[machine.resource])
-        except InvalidInput as error:
-            where = f"site.machines[{number}].{error.where}"
-            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
-        found[f"{configuration.name}/{machine.resource}"] = terms
-    return found
 
 
 def _jobs_beside(store: Path, resource: str) -> Path:

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from aiohttp import WSCloseCode, web
 
+from kalends.batch.job_notices import JobNotices
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
@@ -22,6 +23,7 @@ from kalends.contract import messages as m
 from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
+from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
 from kalends.resource_servers.machines import SiteMachines
@@ -49,6 +51,7 @@ from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
 from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore
+from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
 from kalends.stores.sqlite.runs import RunsStore
 
 REOPEN_EVERY_S: Final = 1.0
@@ -141,9 +144,18 @@ class SiteServer:
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
         )
-        self.machines = SiteMachines(
-            configuration, self.engine, moment, logger, self.alarms.tell, self.alarms.report
+        self._notices = PostOffice(
+            configuration.notices,
+            now_s=lambda: moment().wall_s,
+            chance=random.random,
+            reported=self.alarms.report,
+            logger=logger,
+            metrics=metrics,
         )
+        self.machines = SiteMachines(
+            configuration, self.engine, moment, logger, self.alarms.tell, self.alarms.report,
+            JobNotices(self._notices),
+        )  # fmt: skip
         self.jobs = JobOperations(self.machines)
         self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,6 +185,7 @@ class SiteServer:
         self._stopping = True
         await self._close_calls()
         await self.machines.close()
+        await self._notices.close()
         if self._engine is not None:
             await self._engine.close()
             self._engine = None
@@ -205,6 +218,7 @@ class SiteServer:
         try:
             participant = await asyncio.to_thread(self._restore, store)
             queues = await asyncio.to_thread(self.machines.replayed, store, self._moment())
+            letters = stored_letters(store.file.connection)
         except BaseException:
             store.close()
             raise
@@ -219,6 +233,9 @@ class SiteServer:
             reported=self.alarms.report,
             failed=self._failed,
             observe=self._measures.committed,
+        )
+        self._notices.begin_life(
+            *letters, lambda ids: engine.persist((LettersDone(tuple(ids)),), lambda: None)
         )
         self.machines.begin_life(engine, queues)
         return engine
@@ -291,6 +308,7 @@ class SiteServer:
     def _failed(self, failure: StoreFailed) -> None:
         engine, self._engine = self._engine, None
         self.machines.end_life()
+        self._notices.end_life()
         self._state, self._detail = "failing", failure.detail
         self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
         self.questions.fail(unavailable())

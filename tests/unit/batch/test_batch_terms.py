@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kalends.batch.queue.facts import FairShares
+from kalends.batch.terms import terms_of_all
 from kalends.core.errors import InvalidInput
-from kalends.resource_servers.machines import terms_of_all
 from kalends.serving.configuration import SiteConfiguration, load_configuration
 
 SITE = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kalends.batch.job_notices import JobNotices
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
@@ -17,9 +18,12 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.logs import get_logger
+from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.journal import SiteStore
 
 BOX = "lab/box"
@@ -56,10 +60,16 @@ async def queues_of_a_site(
         reported=lambda about, text: None, failed=lambda failure: None,
         observe=lambda committed: None,
     )  # fmt: skip
+    office = PostOffice(
+        None, now_s=lambda: clock.wall_s, chance=lambda: 0.0, reported=lambda about, text: None,
+        logger=get_logger(role="site", name="lab"),
+        metrics=Metrics(role="site", name="lab", version="1"),
+    )  # fmt: skip
     service = QueueService(
         {BOX: queue}, JobLedger(engine), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
         alarmed=alarmed, reserved={}, reported=lambda about, text: None,
+        notices=JobNotices(office),
     )  # fmt: skip
     try:
         yield service

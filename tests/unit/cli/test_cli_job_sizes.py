@@ -17,7 +17,7 @@ def job(limit: str, **options: Any) -> JobRequest:
     given = {
         "nodes": None, "sizes": "", "malleable": False, "change": "", "shape": "", "name": "", "project": "",
         "priority": "", "directory": "", "environment": (), "after": (), "held": False, "rerun": False,
-        "warn": "", **options,
+        "warn": "", "notify": "", "notify_to": "", **options,
     }  # fmt: skip
     return _job_options.job_from(
         "lab/box", ("true",), terminal=False, not_before=0, script="", limit=limit, options=given

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kalends.batch.queue.facts import JournalEntry
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.milestones import Milestone
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,6 +88,8 @@ class QueueEffects:
     occupied: list[Occupied] = field(default_factory=list)
     over: list[BatchJob] = field(default_factory=list)
     """Jobs that are over now, for the accounts."""
+    milestones: list[Milestone] = field(default_factory=list)
+    """What users want to be told."""
     moved: set[int] = field(default_factory=set)
     """Jobs that somebody who watches would want to look at again."""
     unplaced: list[int] = field(default_factory=list)

@@ -24,6 +24,7 @@ from kalends.batch.queue.effects import (
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
+from kalends.batch.queue.milestones import MilestoneWatch
 from kalends.batch.queue.no_shows import NoShows
 from kalends.batch.queue.open_changes import OpenChanges
 from kalends.batch.queue.own_policy import Watch, unwatched
@@ -56,6 +57,7 @@ class JobFlow:
         self.reserved = ReservedJobs(self.room.width)
         self.no_shows = NoShows(self.reserved.has_jobs)
         self.numbers = AccountNumbers()
+        self.milestones = MilestoneWatch()
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -73,7 +75,9 @@ class JobFlow:
     # Waiting
 
     def submitted(self, fact: f.JobSubmitted, now: int) -> None:
-        for job in self.table.add(fact, now):
+        added = self.table.add(fact, now)
+        self.milestones.submitted(added)
+        for job in added:
             self.accounts.submitted(job)
             if job.reservation:
                 self.reserved.add(job)
@@ -124,6 +128,7 @@ class JobFlow:
     def begun(self, fact: f.JobBegun, now: int) -> None:
         job = self.table.jobs[fact.job]
         job.enter("begun")
+        self.effects.milestones += self.milestones.begun(job, again=job.begun_attempt > 0)
         job.begun_attempt = fact.attempt
         self._say_limit(job)
         if job.request.malleable and job.phase == "running" and not job.reservation:
@@ -443,6 +448,7 @@ class JobFlow:
             self._own_slot_changed((-job.number,), (), now)
         self.table.remember(job)
         self.effects.over.append(job)
+        self.effects.milestones += self.milestones.over(job)
         self.effects.moved.add(job.number)
         self._tell_dependents(job, now)
         self._queue_what_limits_allow(now)
