@@ -16,7 +16,7 @@ from kalends.notices.letter import FailedTry, Letter, one_line
 from kalends.notices.secret_file import read_secret
 from kalends.notices.smtp_line import RelayRefusal, SmtpLine
 from kalends.serving.auth.callers import split_listen
-from kalends.serving.configuration import NoticesConfiguration
+from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
 
 POLICY: Final = SMTP.clone(cte_type="7bit")
 """Any relay takes seven bits; other letters are encoded."""
@@ -46,6 +46,8 @@ class MailRelay:
 
     async def carry(self, letter: Letter) -> FailedTry | None:
         """Hand a letter to the relay; return why that has failed."""
+        if not MAIL_ADDRESS.fullmatch(letter.to):
+            return FailedTry("refused", "it has no mail address")
         message = message_of(letter, self._sender)
         try:
             async with asyncio.timeout(self._wait_s):

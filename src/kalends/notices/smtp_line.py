@@ -98,7 +98,8 @@ class SmtpLine:
 
     async def _greet(self) -> None:
         """Say who we are, and hear what the relay can do."""
-        said = await self._say("EHLO [127.0.0.1]", 250)
+        own: str = self._writer.get_extra_info("sockname")[0]
+        said = await self._say(f"EHLO [{'IPv6:' if ':' in own else ''}{own}]", 250)
         words = (each.partition(" ") for each in said[1:])
         self._able = {name.upper(): more for name, _, more in words}
 

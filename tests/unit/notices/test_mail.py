@@ -112,6 +112,16 @@ async def test_what_a_relay_answers_says_whose_fault_it_is(
     assert not relay.mails
 
 
+@pytest.mark.parametrize(
+    "to",
+    ["ann@example.org>\r\nRCPT TO:<eve@example.org", "ann@example.org\n", "änn@example.org", ""],
+)
+async def test_no_address_makes_a_command(relay: relays.MailRelay, to: str) -> None:
+    failed = await carrier(relay.port).carry(msgspec.structs.replace(LETTER, to=to))
+    assert failed == ("refused", "it has no mail address")
+    assert relay.connections == 0
+
+
 @pytest.mark.parametrize("word", ["HELLO", "EHLO", "RCPT", "DATA", "MESSAGE"])
 async def test_a_relay_that_hangs_is_left(relay: relays.MailRelay, word: str) -> None:
     relay.answers[word] = ""

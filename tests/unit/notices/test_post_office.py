@@ -174,6 +174,22 @@ async def test_a_letter_that_is_refused_is_lost_and_said(tmp_path: Path, log: io
     )  # fmt: skip
 
 
+async def test_a_letter_that_breaks_its_carrier_is_lost_alone(
+    tmp_path: Path, log: io.StringIO
+) -> None:
+    class BrokenCarrier:
+        async def carry(self, letter: Letter) -> None:
+            raise RuntimeError("it has no wheels")
+
+    async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
+        here.office._webhooks = BrokenCarrier()  # type: ignore[assignment]  # that is the point
+        here.post(letter("a", "https://hooks.example.org/x"), letter("b"))
+        await here.emptied()
+        assert [mail.message["Subject"] for mail in relay.mails] == ["b"]
+        here.office._webhooks = None
+    assert "it has no wheels" in log.getvalue()
+
+
 async def test_without_rules_of_the_owner_nobody_is_told_and_that_is_refused(
     tmp_path: Path, log: io.StringIO
 ) -> None:
