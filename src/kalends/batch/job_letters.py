@@ -99,4 +99,6 @@ def _array_words(array: ArrayTally) -> str:
     if array.left:
         return ""
     failed = len(array.failed)
-    return f"{failed} of {array.total} jobs failed" if failed else f"{array.total} jobs"
+    return (
+        f"{failed} of {array.total} jobs failed" if failed else f"all {array.total} jobs succeeded"
+    )

@@ -134,6 +134,15 @@ def test_an_array_is_told_of_once_and_names_those_that_failed() -> None:
     assert over.facts["array"] == {"jobs": 4, "failed": [10, 12]}
 
 
+def test_an_array_that_went_well_says_so() -> None:
+    hall = Hall()
+    first = hall.submit(Notify(when=("fail", "end")), indices=(1, 2))
+    for number in (first, first + 1):
+        hall.begin(number)
+        hall.end(number)
+    assert hall.subjects() == ["array lab/box/1 is over: all 2 jobs succeeded"]
+
+
 def test_each_job_of_an_array_is_told_of_if_its_user_wants_that() -> None:
     hall = Hall()
     first = hall.submit(Notify(when=("end",), each=True), indices=(1, 2))
