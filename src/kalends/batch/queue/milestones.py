@@ -40,6 +40,10 @@ class MilestoneWatch:
     def __init__(self) -> None:
         self._arrays: dict[int, ArrayTally] = {}
 
+    def __len__(self) -> int:
+        """Return how many arrays are not over of which somebody is to be told."""
+        return len(self._arrays)
+
     def submitted(self, jobs: Sequence[BatchJob]) -> None:
         """Take the jobs of one submission."""
         notify = jobs[0].request.notify
