@@ -86,6 +86,8 @@ class PostOffice:
     ) -> None:
         """The store was opened, and has these letters; `forget` removes those with such ids."""
         self._forget = forget
+        for way in sorted(self._blocked):  # What blocks it in this life is told anew.
+            self._report(way, "")
         for each in unreadable:
             self.lose(each, "it cannot be read in the store")
         if unreadable:
@@ -100,8 +102,6 @@ class PostOffice:
             self._timer.cancel()
         for task in self._tries:
             task.cancel()
-        for way in sorted(self._blocked):
-            self._report(way, "")
 
     async def close(self) -> None:
         self.end_life()

@@ -162,6 +162,18 @@ async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
     assert [(each, bool(text)) for each, text in here.reports] == [(about, True), (about, False)]
 
 
+async def test_what_blocked_a_way_in_an_earlier_life_is_told_anew(tmp_path: Path) -> None:
+    async with relays.mail_relay() as relay:
+        port = relay.port
+    async with lobby(tmp_path, rules_for(port)) as here:
+        here.post(letter("a"))
+        await here.told(1)
+        here.office.end_life()
+        here.begin()
+        await here.told(3)
+    assert [bool(text) for _, text in here.reports] == [True, False, True], "a stop ends no problem"
+
+
 async def test_a_letter_that_is_refused_is_lost_and_said(tmp_path: Path, log: io.StringIO) -> None:
     async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
         relay.answers["RCPT"] = "550 no such user"
