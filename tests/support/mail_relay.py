@@ -120,7 +120,10 @@ class MailRelay:
                 await self._keep(self.heard, mail)
                 if await self._answer(writer, "MESSAGE", "250 taken"):
                     await self._keep(self.mails, mail)
+            elif word in ("HELO", "RSET"):
+                await self._answer(writer, word, "250 ok")
             elif word == "QUIT":
+                await self._answer(writer, word, "221 bye")
                 return
 
     async def _answer(self, writer: asyncio.StreamWriter, word: str, usual: str) -> bool:

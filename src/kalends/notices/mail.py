@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import ssl
 from datetime import UTC, datetime
@@ -11,10 +12,11 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
 
+import aiosmtplib
+
 from kalends.core.errors import InvalidInput
 from kalends.notices.letter import FailedTry, Letter, one_line
 from kalends.notices.secret_file import read_secret
-from kalends.notices.smtp_line import RelayRefusal, SmtpLine
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
 
@@ -22,6 +24,12 @@ POLICY: Final = SMTP.clone(cte_type="7bit")
 """Any relay takes seven bits; other letters are encoded."""
 
 SUBJECT_MAX: Final = 200
+SAID_MAX: Final = 200
+"""As much of what a relay says is told to people."""
+
+GOODBYE_S_MAX: Final = 1.0
+CLOSING: Final = aiosmtplib.SMTPStatus.domain_unavailable
+"""421: the relay is going away, whatever it was asked."""
 
 
 class MailRelay:
@@ -54,34 +62,51 @@ class MailRelay:
                 return await self._carry(letter.to, message)
         except TimeoutError:
             return FailedTry("blocked", f"no answer within {self._wait_s} s")
-        except (RelayRefusal, OSError, EOFError, ValueError) as error:
-            return FailedTry("blocked", str(error) or type(error).__name__)
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            return FailedTry("blocked", _said(error))
 
     async def _carry(self, to: str, message: bytes) -> FailedTry | None:
-        at_once = self._tls if self._encryption == "tls" else None
-        line = await SmtpLine.open(self._host, self._port, at_once)
+        user, password = self._login or (None, None)
+        relay = aiosmtplib.SMTP(
+            hostname=self._host, port=self._port, username=user, password=password,
+            timeout=self._wait_s, use_tls=self._encryption == "tls",
+            start_tls=self._encryption == "starttls",
+            tls_context=None if self._encryption == "none" else self._tls,
+        )  # fmt: skip
         try:
-            if self._encryption == "starttls":
-                await line.encrypt(self._tls)
-            if self._login is not None:
-                await line.log_in(*self._login)
-            await line.begin_mail(self._sender)
-            failed = await _hand_over(line, to, message)
-        except BaseException:
-            line.cut()
-            raise
-        line.leave()
+            await relay.connect()
+            failed = await self._hand_over(relay, to, message)
+            # Now the relay has it, however it takes our leave.
+            with contextlib.suppress(TimeoutError, aiosmtplib.SMTPException, OSError):
+                async with asyncio.timeout(GOODBYE_S_MAX):
+                    await relay.quit()
+        finally:
+            relay.close()
         return failed
 
+    async def _hand_over(self, relay: aiosmtplib.SMTP, to: str, message: bytes) -> FailedTry | None:
+        try:
+            await relay.sendmail(self._sender, [to], message)
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            return _failed(error.recipients[0])
+        except aiosmtplib.SMTPDataError as error:
+            return _failed(error)
+        return None
 
-async def _hand_over(line: SmtpLine, to: str, message: bytes) -> FailedTry | None:
-    try:
-        await line.send(to, message)
-    except RelayRefusal as error:
-        if error.code == 421:  # The relay is closing: that is nothing of this letter's.
-            raise
-        return FailedTry("refused" if error.code >= 500 else "later", str(error))
-    return None
+
+def _failed(error: aiosmtplib.SMTPResponseException) -> FailedTry:
+    """Return what the relay's answer means for this letter; raises it where it means nothing."""
+    if error.code == CLOSING:
+        raise error
+    return FailedTry("refused" if error.code >= 500 else "later", _said(error))
+
+
+def _said(error: Exception) -> str:
+    said = str(error)
+    if isinstance(error, aiosmtplib.SMTPResponseException):
+        said = f"{error.code} {error.message}"
+    text = " ".join(said.split())[:SAID_MAX] or type(error).__name__
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def message_of(letter: Letter, sender: str) -> bytes:

@@ -23,6 +23,7 @@ from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
 
 LOOK_EVERY_S: Final = 60.0
+CANCEL_AGAIN_S: Final = 0.1
 """A timer that was set by a clock that has jumped since is mended within this time."""
 
 
@@ -105,7 +106,11 @@ class PostOffice:
 
     async def close(self) -> None:
         self.end_life()
-        await asyncio.gather(*self._tries, return_exceptions=True)
+        while self._tries:
+            # Again: before Python 3.12 asyncio.wait_for may swallow what has come with its result.
+            for task in self._tries:
+                task.cancel()
+            await asyncio.wait(self._tries, timeout=CANCEL_AGAIN_S)
         if self._webhooks is not None:
             await self._webhooks.close()
 

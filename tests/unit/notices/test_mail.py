@@ -93,7 +93,6 @@ def test_no_name_makes_a_header(hostile: str) -> None:
         ("MESSAGE", "451 disk full", "later"),
         ("RCPT", "421 closing", "blocked"),
         ("MAIL", "550 you may not send", "blocked"),
-        ("EHLO", "502 what?", "blocked"),
         ("HELLO", "554 go away", "blocked"),
         ("HELLO", "HTTP/1.1 400 Bad Request", "blocked"),
         ("HELLO", "220-" + "x" * 10_000, "blocked"),
@@ -120,6 +119,11 @@ async def test_no_address_makes_a_command(relay: relays.MailRelay, to: str) -> N
     failed = await carrier(relay.port).carry(msgspec.structs.replace(LETTER, to=to))
     assert failed == ("refused", "it has no mail address")
     assert relay.connections == 0
+
+
+async def test_a_relay_of_the_old_kind_gets_mail(relay: relays.MailRelay) -> None:
+    relay.answers["EHLO"] = "502 what?"
+    assert await carrier(relay.port).carry(LETTER) is None
 
 
 @pytest.mark.parametrize("word", ["HELLO", "EHLO", "RCPT", "DATA", "MESSAGE"])
