@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from kalends.batch.queue.facts import JobSubmitted
 from kalends.batch.queue.job import BatchJob
@@ -59,9 +60,11 @@ class JobTable:
         """Make the jobs of a submission, one for each index."""
         request = fact.request
         indices = request.indices or (None,)
+        # All indices of a large array in what is stored of each of its jobs would fill the store.
+        each = structs.replace(request, indices=()) if request.indices else request
         added = [
             BatchJob(
-                number, fact.principal, request, now, fact.key,
+                number, fact.principal, each, now, fact.key,
                 index=index, array=fact.first if request.indices else 0,
             )
             for number, index in enumerate(indices, fact.first)

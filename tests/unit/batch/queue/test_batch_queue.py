@@ -91,6 +91,15 @@ def test_a_key_gives_the_same_job_again_and_no_other() -> None:
         )
 
 
+def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all() -> None:
+    room = Room()
+    first = room.submit(indices=(3, 4))
+    jobs = [room.queue.job(number) for number in (first, first + 1)]
+    assert [(job.index, job.array, job.request.indices) for job in jobs] == [
+        (3, first, ()), (4, first, ()),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
