@@ -51,14 +51,10 @@ class JobDeaths:
 
     def kill_shepherd(self, chance: random.Random) -> bool:
         """Kill the shepherd of some job; return whether there was one."""
-        found = self.found()
-        pids = {each.pid for each in found}
-        grown = [
-            each
-            for each in found
-            # Its own fork has its name, too, until it has become the program.
-            if each.name.startswith(SHEPHERD) and each.parent not in pids
-        ]
+        named = [each for each in self.found() if each.name.startswith(SHEPHERD)]
+        pids = {each.pid for each in named}
+        # Its own fork has its name, too, until it has become the program.
+        grown = [each for each in named if each.parent not in pids]
         killed = self._kill("shepherd", grown, chance)
         if killed is not None:
             self.shepherds.add((killed.pid, killed.ticks))

@@ -48,10 +48,10 @@ def main(descriptor: int, top: str, groups: str) -> None:
     """Be a zygote that dies as the file ``zygote-dies`` says, once, and shepherds as their orders say."""
     tend, become = shepherd.tend, program.become
 
-    def tend_until(order: JobOrder, folders: Folders, groups: str) -> None:
+    def tend_until(order: JobOrder, folders: Folders, groups: str) -> bool:
         if SHEPHERD in order.environment:
             die_before(int(order.environment[SHEPHERD]))
-        tend(order, folders, groups)
+        return tend(order, folders, groups)
 
     def become_until(
         order: JobOrder, folders: Folders, group: ControlGroup, parent: int, wires: program.Wires

@@ -9,6 +9,7 @@ from pathlib import Path
 from kalends.batch.shepherds.control import Control
 from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked
 from kalends.batch.shepherds.poll_loop import PollLoop
+from kalends.batch.shepherds.visitors import listening
 from tests.process_tree import descendants
 from tests.processes.test_malleable_control import Started
 from tests.processes.test_malleable_programs import environment as environment
@@ -23,7 +24,9 @@ def test_a_job_grows_and_shrinks_as_its_shepherd_asks(
     wishes: list[int] = []
     loop = PollLoop()
     path = str(tmp_path / "control")
-    control = Control(loop, path, lambda answered, left: answers.append(answered), wishes.append)
+    control = Control(
+        loop, listening(path), lambda answered, left: answers.append(answered), wishes.append
+    )
 
     def until(there: Callable[[], bool]) -> None:
         while not there():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import signal
@@ -41,6 +42,25 @@ async def test_a_program_runs_where_and_as_it_was_told_and_its_end_is_told(room:
     user = USER or pwd.getpwuid(os.getuid()).pw_name
     assert room.said("7.2").split() == [user, str(room.home), "0077", "one"]
     assert room.kinds("7.2") == ["Begun", "Main", "Ended"]
+
+
+async def test_a_shepherd_sees_to_one_attempt_after_the_other_and_counts_each_alone(
+    room: JobRoom,
+) -> None:
+    busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+    first = await room.run(room.shell("1.1", busy, cores=(0,)))
+    shepherd = (await room.fact("1.1", Begun)).shepherd
+    for number in itertools.count(2):
+        name = f"{number}.1"
+        order = room.shell(name, "nproc; ls /proc/self/fd", grace_s=0)
+        ended = await room.run(order)
+        if (await room.fact(name, Begun)).shepherd == shepherd:
+            break
+    assert (ended.kind, ended.status, ended.strays) == ("exit", 0, 0)
+    assert ended.cpu_s < first.cpu_s / 2
+    processors, *descriptors = room.said(name).split()
+    assert int(processors) == len(os.sched_getaffinity(0)), "those of the first were its own"
+    assert descriptors == ["0", "1", "2", "3"], "ls has opened the last one"
 
 
 async def test_its_environment_is_what_its_job_states_and_what_it_is_told_of_itself(

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked
 from kalends.batch.shepherds.poll_loop import PollLoop
-from kalends.batch.shepherds.visitors import accepted, listening
+from kalends.batch.shepherds.visitors import accepted
 
 LINE_BYTES_MAX: Final = 4096
 SIZES_MAX: Final = 64
@@ -38,11 +38,11 @@ class Control:
     def __init__(
         self,
         loop: PollLoop,
-        path: str,
+        listener: socket.socket,
         answered: Callable[[ChangeAnswered, tuple[int, ...]], None],
         wanted: Callable[[int], None],
     ) -> None:
-        """Listen at `path`; raises `OSError`."""
+        """Welcome those who come to `listener`."""
         self.sizes: tuple[int, ...] = ()
         self._answered = answered
         self._wanted = wanted
@@ -55,8 +55,8 @@ class Control:
         self._rest = b""
         self._want: int | None = None
         self._resting = False
-        self._listener = listening(path)
-        loop.watch(self._listener.fileno(), self._welcome)
+        self._listener = listener
+        loop.watch(listener.fileno(), self._welcome)
 
     def ask(self, change: ChangeAsked) -> None:
         """Ask the program for `change`, now or when its lead connects."""

@@ -5,6 +5,7 @@ server does, so this needs the standard library only.
 """
 
 import json
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, NoReturn
 
 
@@ -89,15 +90,26 @@ _TYPES: Final[dict[str, type[Fact]]] = {
 _WORDS: Final = {kind: word for word, kind in _TYPES.items()}
 
 
+_DECODE: Final = json.JSONDecoder(parse_constant=lambda constant: _refuse(constant)).decode
+
+
 def encode(fact: Fact) -> bytes:
-    """Return `fact` as a line."""
-    return json.dumps({"fact": _WORDS[type(fact)], **fact._asdict()}).encode() + b"\n"
+    """Return `fact` as a line. `json.dumps` would do it, and cost each shepherd a tenth of its memory."""
+    said = ['{"fact": ' + encode_basestring_ascii(_WORDS[type(fact)])]
+    said += [f'"{name}": {_text(value)}' for name, value in zip(fact._fields, fact, strict=True)]
+    return ", ".join(said).encode() + b"}\n"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return encode_basestring_ascii(value) if isinstance(value, str) else repr(value)
 
 
 def decode(line: bytes) -> Fact:
     """Return the fact in `line`; raises `ValueError` for what no version of this program writes."""
     try:
-        fields: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+        fields: dict[str, Any] = _DECODE(line.decode())
         kind = _TYPES[fields.pop("fact")]
         return kind(**{name: _checked(kind.__annotations__[name], fields[name]) for name in fields})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

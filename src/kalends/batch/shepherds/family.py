@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.batch.shepherds import linux
 
@@ -20,22 +21,42 @@ ROUNDS_MAX: Final = 50
 PAUSE_S_MAX: Final = 0.1
 
 
-def end_descendants(pid: int) -> int:
-    """Kill all descendants of this process, `pid`, wait until they are gone, and return how many it reaped.
+class Toll(NamedTuple):
+    """What processes that have ended have used: so many of them, and those that they had waited for."""
+
+    processes: int
+    cpu_s: float
+    memory_bytes: int
+    """The most that one of them had."""
+
+    def and_of(self, used: resource.struct_rusage) -> Toll:
+        """Return the toll of one more."""
+        return Toll(
+            self.processes + 1,
+            self.cpu_s + used.ru_utime + used.ru_stime,
+            max(self.memory_bytes, used.ru_maxrss * 1024),
+        )
+
+
+NONE: Final = Toll(0, 0.0, 0)
+
+
+def end_descendants(pid: int) -> Toll:
+    """Kill all descendants of this process, `pid`, wait until they are gone, and return those that it reaped.
 
     The kernel may need long for one that waits for a disk: so long does this take.
     """
-    reaped, pause_s = 0, 0.001
-    while True:
+    pause_s = 0.001
+    toll, left = _reap(NONE)
+    while left:
         for each in _stopped(pid):
             _send(each, signal.SIGKILL)
-        gone, left = _reap()
-        reaped += gone
-        if not left:
-            return reaped
-        if not gone:
+        before = toll.processes
+        toll, left = _reap(toll)
+        if left and toll.processes == before:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
+    return toll
 
 
 def _stopped(pid: int) -> set[int]:
@@ -62,17 +83,16 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def _reap() -> tuple[int, bool]:
-    """Return how many dead children there were, and whether any are left."""
-    gone = 0
+def _reap(toll: Toll) -> tuple[Toll, bool]:
+    """Return `toll` with that of all dead children, and whether any are left."""
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, _, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return gone, False
+            return toll, False
         if pid == 0:
-            return gone, True
-        gone += 1
+            return toll, True
+        toll = toll.and_of(used)
 
 
 def _send(pid: int, number: int) -> None:

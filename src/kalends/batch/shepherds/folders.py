@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import Final, NamedTuple
@@ -95,7 +96,8 @@ class Folders(NamedTuple):
 
     def make_own(self, name: str) -> None:
         """Make the folder of an attempt, unless it is there; raises `OSError`."""
-        os.makedirs(self.own(name), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.own(name))
         os.chmod(self.own(name), PASSABLE)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 import time
@@ -13,13 +14,18 @@ PR_SET_PDEATHSIG: Final = 1
 PR_SET_NAME: Final = 15
 PR_SET_CHILD_SUBREAPER: Final = 36
 
+PROC_BYTES_MAX: Final = 64 * 1024
+DESCRIPTORS_MAX: Final = os.sysconf("SC_OPEN_MAX")
+
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_PRCTL: Final = _LIBC.prctl
+_LIBC.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_PRCTL.argtypes = (ctypes.c_int, ctypes.c_void_p, *[ctypes.c_ulong] * 3)
 
 
 def prctl(option: int, value: int | bytes) -> None:
     """Call prctl(2); raises `OSError`."""
-    argument = value if isinstance(value, bytes) else ctypes.c_ulong(value)
-    if _LIBC.prctl(option, argument, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+    if _PRCTL(option, value, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -27,6 +33,17 @@ def prctl(option: int, value: int | bytes) -> None:
 def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends. A setuid clears it: set it again then."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def trim_memory() -> None:
+    """Give back what the C library has free, where it is one that can: no fork need copy it."""
+    if hasattr(_LIBC, "malloc_trim"):
+        _LIBC.malloc_trim(0)
+
+
+def default_signal(number: int) -> None:
+    """Handle signal `number` as a fresh process does; in a fork, Python's way would cost much more memory."""
+    _LIBC.signal(number, None)
 
 
 def default_signals() -> None:
@@ -39,10 +56,10 @@ def default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+@functools.cache
 def boot_id() -> str:
     """Return the name of the host's present life."""
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
+    return _read("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def since_boot_s() -> float:
@@ -59,8 +76,7 @@ def start_ticks(pid: int) -> int | None:
 def stat_fields(pid: int) -> list[bytes] | None:
     """Return the fields of /proc/PID/stat from the third, its state, on; None if there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()
+        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -81,9 +97,18 @@ def children(pid: int) -> list[int]:
 def close_all_but(kept: tuple[int, ...]) -> None:
     """Close every descriptor except the standard streams and `kept`, in which -1 is none."""
     below = 2
-    for descriptor in sorted(each for each in kept if each > 2):
+    for descriptor in sorted(kept):
         if descriptor > below + 1:
             # To closerange, an empty range would be an endless one.
             os.closerange(below + 1, descriptor)
-        below = descriptor
-    os.closerange(below + 1, os.sysconf("SC_OPEN_MAX"))
+        below = max(below, descriptor)
+    os.closerange(below + 1, DESCRIPTORS_MAX)
+
+
+def _read(path: str) -> bytes:
+    """Return a short file of the kernel's: `open` would touch ten times as much memory as this needs."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, PROC_BYTES_MAX)
+    finally:
+        os.close(descriptor)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
+import itertools
 import os
 import pwd
 import resource
+import signal
 import stat
+import sys
 import termios
-import traceback
 from typing import Final, NamedTuple, NoReturn
 
 from kalends.batch.shepherds import linux
@@ -37,6 +38,13 @@ _WHY: Final = {
 
 class Unable(Exception):
     """Why the program cannot be started, as its user is told."""
+
+
+class Ready(NamedTuple):
+    """It is about to run the program as user `uid`; device and inode of each file that it writes to."""
+
+    uid: int
+    files: tuple[tuple[int, int], ...]
 
 
 class Wires(NamedTuple):
@@ -67,12 +75,12 @@ def become(
     try:
         _run(order, folders, group, shepherd, wires)
     except Unable as error:
-        _report(wires, {"cannot": str(error)})
+        _report(wires, str(error))
     except (OSError, ValueError, MemoryError) as error:
-        _report(wires, {"cannot": f"it could not be started: {error or 'no memory'}"})
+        _report(wires, f"it could not be started: {error or 'no memory'}")
     except Exception:
         # Ours, not the user's: it goes to the site's log.
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(STATUS_NOT_STARTED)
 
@@ -83,7 +91,8 @@ def _run(
     linux.close_all_but(wires)
     _stay_with(shepherd)
     os.setsid()
-    linux.default_signals()
+    # The zygote handles all others as a fresh process does.
+    linux.default_signal(signal.SIGPIPE)
     if wires.are_a_terminal:
         fcntl.ioctl(wires.input, termios.TIOCSCTTY, 0)
     if order.cores:
@@ -100,7 +109,7 @@ def _run(
     os.umask(0o077)
     _enter(order.directory, user)
     files = _connect(order, kept, wires)
-    _report(wires, {"uid": user.uid, "files": files})
+    _report(wires, Ready(user.uid, files))
     if os.read(wires.leave, 1):
         _execute(order, folders, user)
     os._exit(STATUS_NOT_STARTED)
@@ -179,7 +188,7 @@ def _enter(directory: str, user: _User) -> None:
         raise Unable(f"cannot enter {named}: {_why(error)}") from None
 
 
-def _connect(order: JobOrder, kept: int, wires: Wires) -> list[tuple[int, int]]:
+def _connect(order: JobOrder, kept: int, wires: Wires) -> tuple[tuple[int, int], ...]:
     """Connect the standard streams; return device and inode of each file that is written to."""
     if wires.input >= 0:
         streams = [wires.input, wires.output, wires.output]
@@ -194,9 +203,9 @@ def _connect(order: JobOrder, kept: int, wires: Wires) -> list[tuple[int, int]]:
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     if wires.input >= 0:
-        return []
+        return ()
     found = {(each.st_dev, each.st_ino): None for each in (os.fstat(1), os.fstat(2))}
-    return list(found)
+    return tuple(found)
 
 
 def _open(path: str, flags: int, purpose: str) -> int:
@@ -256,5 +265,19 @@ def _why(error: OSError | ValueError) -> str:
     )
 
 
-def _report(wires: Wires, what: dict[str, object]) -> None:
-    os.write(wires.report, json.dumps(what).encode() + b"\n")
+def _report(wires: Wires, what: Ready | str) -> None:
+    """Tell the shepherd, in one line, that it is ready, or what prevents it."""
+    if isinstance(what, Ready):
+        text = " ".join(map(str, ["ready", what.uid, *itertools.chain(*what.files)]))
+    else:
+        text = "cannot " + what.replace("\n", " ")
+    os.write(wires.report, text.encode(errors="backslashreplace") + b"\n")
+
+
+def decode_report(line: bytes) -> Ready | str:
+    """Return what a line of a report says; raises `ValueError` for none."""
+    kind, _, text = line.decode().partition(" ")
+    if kind == "cannot":
+        return text
+    uid, *numbers = map(int, text.split())
+    return Ready(uid, tuple(zip(numbers[::2], numbers[1::2], strict=True)))

@@ -30,6 +30,9 @@ class Content(NamedTuple):
     """Bytes of its whole lines."""
 
 
+EMPTY: Final = Content((), False, 0)
+
+
 class AttemptRecord:
     """A record whose lock this process holds until it closes it, or dies."""
 
@@ -94,6 +97,8 @@ def read(path: str) -> Content:
 
 def _read(descriptor: int) -> Content:
     data = os.pread(descriptor, RECORD_BYTES_MAX, 0)
+    if not data:
+        return EMPTY
     whole = data[: data.rfind(b"\n") + 1]
     facts: list[Fact] = []
     for line in whole.splitlines(keepends=True):

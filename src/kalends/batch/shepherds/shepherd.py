@@ -1,20 +1,18 @@
 """A shepherd: starts the program of one attempt, keeps its limit, ends all of it, and records how it went.
 
 It outlives the server, and needs nothing of it. Each step is recorded before what follows from it: `Begun`
-is on disk before the program is forked, `Ended` is written when no process is left. It believes nobody but
+is on disk before the program may begin, `Ended` is written when no process is left. It believes nobody but
 the server, and holds no right of the user's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import resource
 import signal
 import socket
+import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,15 +20,18 @@ from kalends.batch.shepherds import facts, family, frames, linux, program
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
+from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
+from kalends.batch.shepherds.hints import Hint, encode_hint
 from kalends.batch.shepherds.order import SIGNALS, JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
+from kalends.batch.shepherds.program import Ready, decode_report
 from kalends.batch.shepherds.record import AttemptRecord, take
 from kalends.batch.shepherds.size_changes import SizeChanges
-from kalends.batch.shepherds.streams import open_streams
+from kalends.batch.shepherds.streams import Streams, open_streams
 from kalends.batch.shepherds.terminal import Terminal
 from kalends.batch.shepherds.transcript import Transcript
-from kalends.batch.shepherds.visitors import Reception, Visitor
+from kalends.batch.shepherds.visitors import Reception, Visitor, listening
 
 LOCK_TRIES: Final = 500
 LOCK_PAUSE_S: Final = 0.02
@@ -43,24 +44,33 @@ REPORT_BYTES_MAX: Final = 16 * 1024
 DETAIL_CHARACTERS_MAX: Final = 1_000
 
 
-def tend(order: JobOrder, folders: Folders, groups: str) -> None:
-    """Run the attempt of `order` from begin to end, in a process of its own; `groups` is its cgroup's parent.
+def tend(order: JobOrder, folders: Folders, groups: str) -> bool:
+    """Run the attempt of `order` from begin to end; `groups` is its cgroup's parent.
 
-    Returns without a trace when the attempt has begun or is void, and when `Begun` could not be stored.
+    Ends without a trace when the attempt has begun or is void, or `Begun` could not be stored. Returns
+    whether this process is as it was before, and the server needs no end of it to look at the record.
     """
     record = _only_one(folders.record(order.name))
     if record is None:
-        return
+        return False
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     linux.prctl(linux.PR_SET_NAME, f"job {order.name}".encode()[:15])
-    shepherd = Shepherd(order, folders, ControlGroup(groups, order.name), record)
-    me = os.getpid()
-    record.append(Begun(time.time(), me, linux.start_ticks(me) or 0, linux.boot_id()))
+    group = ControlGroup(groups, order.name)
+    try:
+        shepherd = Shepherd(order, folders, group, record)
+        me = os.getpid()
+        record.append(Begun(time.time(), me, linux.start_ticks(me) or 0, linux.boot_id()))
+    except OSError:
+        group.end()
+        raise
     try:
         shepherd.run()
     except Exception:
-        traceback.print_exc()
+        # Ours, not the user's: it goes to the site's log.
+        sys.excepthook(*sys.exc_info())
         shepherd.give_up()
+        return False
+    return shepherd.close()
 
 
 def _only_one(path: str) -> AttemptRecord | None:
@@ -79,73 +89,104 @@ class Shepherd:
     def __init__(
         self, order: JobOrder, folders: Folders, group: ControlGroup, record: AttemptRecord
     ) -> None:
-        """Get ready to begin; raises `OSError`, and then nothing has begun."""
+        """Get ready to begin; raises `OSError`, and then nothing has begun.
+
+        The fork of the program gets ready at the same time, and waits until `run` lets it go on.
+        """
         self._order = order
         self._folders = folders
         self._group = group
         self._record = record
-        self._loop = PollLoop()
         self._began_s = linux.since_boot_s()
+        self._cannot = ""
+        self._started = False
+        self._all_reported = False
+        self._reports = b""
+        self._unwritten: list[Fact] = []
+        folders.make_own(order.name)
+        streams = None if order.terminal == (0, 0) else open_streams(piped=order.piped)
+        control = listening(folders.control(order.name)) if order.malleable else None
+        self._main = self._fork(streams)
+        self._loop = PollLoop()
         self._countdown = Countdown(
             order.limit_s, order.warn_s, getattr(signal, f"SIG{order.warning}"), order.grace_s,
             order.attach_s,
         )  # fmt: skip
-        self._main = 0
-        self._cannot = ""
-        self._started = False
-        self._reports = b""
-        self._unwritten: list[Fact] = []
         self._hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._hints.setblocking(False)
-        folders.make_own(order.name)
         self._reception = Reception(
             self._loop, folders.socket(order.name), self._hear, self._has_gone
         )
         self._terminal: Terminal | None = None
-        if order.terminal != (0, 0):
+        if streams is not None:
             self._terminal = Terminal(
-                self._loop, open_streams(piped=order.piped), order.terminal,
+                self._loop, streams, order.terminal,
                 Transcript(folders.kept(order.name), order.transcript_bytes_max),
                 said=self._said, came=self._countdown.came,
             )  # fmt: skip
         self._sizes: SizeChanges | None = None
-        if order.malleable:
+        if control is not None:
             self._sizes = SizeChanges(
-                self._loop, folders.control(order.name),
-                store=self._store, note=self._note, hint=self._hint,
-            )  # fmt: skip
+                self._loop, control, store=self._store, note=self._note, hint=self._hint
+            )
+
+    def _fork(self, streams: Streams | None) -> FirstProcess | None:
+        try:
+            return fork_program(self._order, self._folders, self._group, streams)
+        except OSError as error:
+            self._cannot = f"this machine has no room for it: {error.strerror}"
+            return None
 
     def run(self) -> None:
-        """Start the program and stay until all of it has gone."""
-        self._hint({"fact": "begun"})
+        """Let the program begin, and stay until all of it has gone."""
         if self._order.cores:
             # What is done for this job is done on its own processors.
+            self._processors = os.sched_getaffinity(0)
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, self._order.cores)
-        pidfd = self._start()
-        if pidfd is None:
-            self._finish(program.STATUS_NOT_STARTED)
+        main = self._main
+        if main is None:
+            self._finish(program.STATUS_NOT_STARTED, family.NONE)
             return
-        # Not before: the fork would inherit it, and not hear a request to end.
         self._expect_shutdown()
         ended: list[int] = []
-        self._loop.watch(pidfd, ended.append)
+        self._loop.watch(main.report, lambda ready: self._hear_report(main))
+        self._loop.watch(main.ended, ended.append)
         while not ended:
             for number in self._countdown.due(self._ran_s):
                 self._signal(number)
             self._loop.run_once(self._countdown.wait_s(self._ran_s))
         # As long as nobody has waited for it, its number is no other's.
         self._signal(signal.SIGKILL)
-        self._finish(os.waitstatus_to_exitcode(os.waitpid(self._main, 0)[1]))
+        _, status, used = os.wait4(main.pid, 0)
+        self._finish(os.waitstatus_to_exitcode(status), family.NONE.and_of(used))
 
     def give_up(self) -> None:
         """End everything after a fault of our own."""
         self._countdown.ask(self._ran_s, facts.LOST, "its shepherd failed; the site's log says how")
-        self._finish(-signal.SIGKILL)
+        self._finish(-signal.SIGKILL, family.NONE)
+
+    def close(self) -> bool:
+        """Close what the attempt has opened; return whether that is all, and the server knows of its end."""
+        plain = self._terminal is None and self._sizes is None
+        if self._main is None or not (
+            plain and self._started and self._all_reported and self._told
+        ):
+            return False
+        linux.default_signal(signal.SIGTERM)
+        signal.set_wakeup_fd(-1)
+        for descriptor in (*self._wakeup, self._main.ended):
+            os.close(descriptor)
+        self._reception.close()
+        self._hints.close()
+        if self._order.cores:
+            os.sched_setaffinity(0, self._processors)
+        self._record.close()
+        return True
 
     def _expect_shutdown(self) -> None:
         """End the program properly when the host ends all processes, and says so by SIGTERM."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wakeup = reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGTERM, lambda number, frame: None)
         signal.set_wakeup_fd(writer)
 
@@ -159,89 +200,63 @@ class Shepherd:
     def _ran_s(self) -> float:
         return linux.since_boot_s() - self._began_s
 
-    def _start(self) -> int | None:
-        """Fork the program; return a descriptor of its first process, None if there is none."""
-        report, theirs = os.pipe()
-        waiting, self._leave = os.pipe()
-        me = os.getpid()
-        try:
-            self._group.make(self._order.processes_max, self._order.memory_bytes_max)
-            self._main = os.fork()
-        except OSError as error:
-            self._cannot = f"this machine has no room for it: {error.strerror}"
-            return None
-        if self._main == 0:
-            streams = self._terminal.streams[2:] if self._terminal is not None else (-1, -1)
-            wires = program.Wires(theirs, waiting, *streams)
-            program.become(self._order, self._folders, self._group, me, wires)
-        os.close(theirs)
-        os.close(waiting)
-        if self._terminal is not None:
-            self._terminal.streams.close_theirs()
-        self._loop.watch(report, lambda ready: self._hear_report(report))
-        return os.pidfd_open(self._main)
-
-    def _hear_report(self, report: int) -> None:
-        """Hear of the program's way to its start: who it is, then nothing more or what prevents it."""
-        data = os.read(report, REPORT_BYTES_MAX)
+    def _hear_report(self, main: FirstProcess) -> None:
+        """Hear of the program's way to its start: that it is ready, then nothing more or what prevents it."""
+        data = os.read(main.report, REPORT_BYTES_MAX)
         self._reports += data
         *lines, self._reports = self._reports.split(b"\n")
         for line in lines:
-            told: dict[str, Any] = json.loads(line)
-            if "cannot" in told:
-                self._cannot = told["cannot"]
+            told = decode_report(line)
+            if isinstance(told, Ready):
+                self._note_main(main, told)
             else:
-                self._note_main(told)
+                self._cannot = told
         if not data:
-            self._loop.forget(report)
-            os.close(report)
+            self._loop.forget(main.report)
+            os.close(main.report)
+            self._all_reported = True
 
-    def _note_main(self, told: dict[str, Any]) -> None:
-        files = tuple((int(device), int(inode)) for device, inode in told["files"])
+    def _note_main(self, main: FirstProcess, ready: Ready) -> None:
+        files = ready.files
         if self._terminal is not None:
-            self._terminal.transcript.belong_to(told["uid"])
+            self._terminal.transcript.belong_to(ready.uid)
             files = (self._terminal.transcript.file,) if self._terminal.transcript.file else ()
-        ticks = linux.start_ticks(self._main)
+        ticks = linux.start_ticks(main.pid)
         self._started = True
-        self._note(Main(self._main, ticks or 0, told["uid"], files), sync=False)
-        # It may have been killed while it waited.
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._leave, b"g")
-        os.close(self._leave)
-        self._hint({"fact": "main"})
+        self._note(Main(main.pid, ticks or 0, ready.uid, files), sync=False)
+        main.let_go_on()
+        self._hint()
 
     def _signal(self, number: int) -> None:
         """Send a signal to the program's process group."""
+        assert self._main is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             try:
-                os.killpg(self._main, number)
+                os.killpg(self._main.pid, number)
             except ProcessLookupError:
                 # It has not made a group of its own yet.
-                os.kill(self._main, number)
+                os.kill(self._main.pid, number)
 
-    def _finish(self, status: int) -> None:
-        """End what is left, and write how it ended when nothing is."""
+    def _finish(self, status: int, used: family.Toll) -> None:
+        """End what is left, and write how it ended when nothing is; the first process has `used` so much."""
         self._group.end()
         strays = family.end_descendants(os.getpid())
         if self._terminal is not None:
             self._terminal.drain()
         self._hear_last_report()
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         kind, detail = self._how(status)
         self._clear()
         ended = Ended(
             kind, status, detail[:DETAIL_CHARACTERS_MAX], time.time(), self._ran_s,
-            used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, strays,
+            used.cpu_s + strays.cpu_s, max(used.memory_bytes, strays.memory_bytes), strays.processes,
         )  # fmt: skip
         self._unwritten.append(ended)
         while not self._write_down():
             time.sleep(AGAIN_S)
-        self._reception.say_all(
-            frames.json_frame(frames.NOTICE, {"ended": kind, "status": status, "detail": detail})
-        )
+        self._reception.say_all(frames.NOTICE, {"ended": kind, "status": status, "detail": detail})
         with contextlib.suppress(OSError):
             os.unlink(self._folders.socket(self._order.name))
-        self._hint({"fact": "ended"})
+        self._told = self._hint()
 
     def _hear_last_report(self) -> None:
         """Take reports that came together with the end."""
@@ -261,7 +276,9 @@ class Shepherd:
     def _clear(self) -> None:
         """Remove what only a running program needs."""
         name = self._order.name
-        for path in (self._folders.script(name), self._folders.control(name)):
+        made = [self._folders.script(name)] if self._order.script else []
+        made += [self._folders.control(name)] if self._order.malleable else []
+        for path in made:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         with contextlib.suppress(OSError):
@@ -295,11 +312,13 @@ class Shepherd:
             return False
         return True
 
-    def _hint(self, what: dict[str, Any]) -> None:
-        """Tell the server, if it is there and has room, that there is something to look at."""
-        message = json.dumps({"name": self._order.name, **what}).encode()
-        with contextlib.suppress(OSError):
-            self._hints.sendto(message, self._folders.hints)
+    def _hint(self, want: int = 0) -> bool:
+        """Tell the server that there is something to look at; return whether it is there, and has room."""
+        try:
+            self._hints.sendto(encode_hint(Hint(self._order.name, want)), self._folders.hints)
+        except OSError:
+            return False
+        return True
 
     # What others say
 

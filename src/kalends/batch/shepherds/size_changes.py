@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,25 +26,24 @@ Said = dict[str, Any]
 
 
 class SizeChanges:
-    """The changes of one program, whose lead connects to `path`.
+    """The changes of one program, whose lead connects to `listener`.
 
     `store` records a fact now or raises `ValueError` or `OSError`, `note` records it as soon as it can, and
-    `hint` tells the server that there is something to look at.
+    `hint` tells the server that there is something to look at, or (above 0) how many ranks the program wants.
     """
 
     def __init__(
         self,
         loop: PollLoop,
-        path: str,
+        listener: socket.socket,
         *,
         store: Callable[[Fact], None],
         note: Callable[[Fact], None],
-        hint: Callable[[Said], None],
+        hint: Callable[[int], object],
     ) -> None:
-        """Raises `OSError`."""
         self._loop = loop
         self._store, self._note, self._hint = store, note, hint
-        self._control = Control(loop, path, self._answered, self._wanted)
+        self._control = Control(loop, listener, self._answered, self._wanted)
         self._last: ChangeAsked | None = None
         self._leaving: deque[tuple[ChangeAnswered, frozenset[int]]] = deque()
         """Answers that are not recorded yet, with the processes that are to go before."""
@@ -70,7 +70,7 @@ class SizeChanges:
         if unasked or self._control.withdraw(change.number):
             self._last = change
             self._note(ChangeAnswered(change.number, 0, 0.0, "it was taken back", time.time()))
-            self._hint({"fact": "changed"})
+            self._hint(0)
         return {}
 
     def deny(self, command: Said) -> Said:
@@ -94,7 +94,7 @@ class SizeChanges:
             if self._last is not None and not answer.refused:
                 self._keep_to(self._last.cores)
             self._note(answer._replace(at=time.time()))
-            self._hint({"fact": "changed"})
+            self._hint(0)
 
     def _keep_to(self, cores: tuple[int, ...]) -> None:
         """Let none of the program's processes keep what it gave back."""
@@ -104,7 +104,7 @@ class SizeChanges:
                     os.sched_setaffinity(pid, cores)
 
     def _wanted(self, ranks: int) -> None:
-        self._hint({"want": ranks})
+        self._hint(ranks)
 
 
 def _change_in(command: Said) -> ChangeAsked:

@@ -10,9 +10,9 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from kalends.batch.shepherds.frames import FrameReader
+from kalends.batch.shepherds.frames import FrameReader, json_frame
 from kalends.batch.shepherds.poll_loop import READ, WRITE, PollLoop
 
 VISITORS_MAX: Final = 64
@@ -104,9 +104,16 @@ class Reception:
         self._visitors.discard(visitor)
         self._gone(visitor)
 
-    def say_all(self, frame: bytes) -> None:
+    def close(self) -> None:
+        """Welcome nobody any more, and let all go."""
         for each in list(self._visitors):
-            each.say(frame)
+            each.leave()
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+
+    def say_all(self, kind: bytes, what: dict[str, Any]) -> None:
+        for each in list(self._visitors):
+            each.say(json_frame(kind, what))
 
     def _welcome(self, ready: int) -> None:
         line = accepted(self._listener)
@@ -123,10 +130,12 @@ class Reception:
 
 def listening(path: str) -> socket.socket:
     """Return a socket that listens at `path`, for its owner alone; what was there is removed."""
-    if os.path.lexists(path):
-        os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(path)
+    try:
+        listener.bind(path)
+    except OSError:
+        os.unlink(path)
+        listener.bind(path)
     os.chmod(path, 0o600)
     listener.listen(8)
     listener.setblocking(False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import time
@@ -21,6 +20,7 @@ from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Begun, Fact
 from kalends.batch.shepherds.folders import Folders
+from kalends.batch.shepherds.hints import HINT_BYTES_MAX, Hint, decode_hint
 from kalends.batch.shepherds.record import take
 from kalends.batch.shepherds.remains import end_remains
 
@@ -33,7 +33,6 @@ POLL_S: Final = 0.25
 CHECK_S: Final = 2.0
 """How often all others are, in case a hint was lost."""
 
-HINT_BYTES_MAX: Final = 4096
 HINTS_AT_ONCE: Final = 64
 
 
@@ -144,6 +143,9 @@ class AttemptWatch:
             self._do(name, watched, self._make_void)
 
     def _tell(self, name: str, watched: _Watched, found: Conclusion) -> None:
+        if found.state is State.RUNNING and len(found.facts) == 1:
+            # It is being made durable. What follows it tells that it is.
+            return
         new = found.facts[watched.heard :]
         watched.heard += len(new)
         for fact in new:
@@ -226,20 +228,20 @@ class AttemptWatch:
         assert self._hints is not None
         for _ in range(HINTS_AT_ONCE):
             try:
-                hint = json.loads(self._hints.recv(HINT_BYTES_MAX))
-                self._take_hint(hint["name"], hint.get("want"))
+                hint = decode_hint(self._hints.recv(HINT_BYTES_MAX))
             except OSError:
                 return
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            except ValueError:
                 continue
+            self._take_hint(hint)
 
-    def _take_hint(self, name: str, want: Any) -> None:
-        if name not in self._watched:
+    def _take_hint(self, hint: Hint) -> None:
+        if hint.name not in self._watched:
             return
-        if type(want) is int:
-            self._heard(name, Wanted(want))
+        if hint.ranks:
+            self._heard(hint.name, Wanted(hint.ranks))
         else:
-            self.look(name)
+            self.look(hint.name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

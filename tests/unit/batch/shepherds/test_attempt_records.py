@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -34,6 +36,8 @@ EVERY_FACT = [
     Void(1.0),
 ]
 
+ODD = Ended("limit", -9, 'quoted "so",\n\té\udc80\\', 1e22, 1e-9, 0.1, 1 << 62, 7)
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
@@ -50,7 +54,14 @@ def written(path: str, *facts: object) -> record.AttemptRecord:
     return taken
 
 
-@pytest.mark.parametrize("fact", EVERY_FACT)
+@pytest.mark.parametrize("fact", [*EVERY_FACT, ODD])
+def test_every_line_is_an_object_of_json(fact: NamedTuple) -> None:
+    told = json.loads(encode(fact))  # type: ignore[arg-type]  every one of them is a fact
+    del told["fact"]
+    assert told == json.loads(json.dumps(fact._asdict()))
+
+
+@pytest.mark.parametrize("fact", [*EVERY_FACT, ODD])
 def test_every_fact_is_read_as_it_was_written(fact: object) -> None:
     assert decode(encode(fact)) == fact  # type: ignore[arg-type]  every one of them is a fact
 
