@@ -6,6 +6,7 @@ Whatever dies when, no attempt runs twice, none is forgotten, and nothing of any
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ import pytest
 from kalends.batch.shepherds import record
 from kalends.batch.shepherds.facts import Begun, Ended, Void
 from kalends.batch.shepherds.order import JobOrder
-from tests.processes.job_room import JobRoom, job_room
+from tests.processes.job_room import JobRoom, control_group, control_group_mounts, job_room
 from tests.processes.mortality import PROGRAM, SHEPHERD
 
 MORTAL = "tests.processes.mortality:main"
@@ -85,15 +86,19 @@ def judge(room: JobRoom) -> None:
             assert last.status != 5 or started[name.partition(".")[0]] == 1
 
 
-async def test_a_shepherd_may_die_before_any_of_its_calls(room: JobRoom) -> None:
+@pytest.mark.parametrize("mount", ["", *control_group_mounts()])
+async def test_a_shepherd_may_die_before_any_of_its_calls(mount: str) -> None:
     calls = 150
-    deaths = {n: job(room, n, **{SHEPHERD: str(n)}) for n in range(1, calls + 1)}
-    how = await settle(room, deaths)
-    judge(room)
-    assert how["void"] > 10
-    assert how["lost"] > 20
-    # The last ones were to die after their end: so every call before was the last of some shepherd.
-    assert (await room.ended(f"{calls}.1")).status == 5
+    with control_group(mount) as groups:
+        async with job_room(program=MORTAL, groups=groups) as room:
+            deaths = {n: job(room, n, **{SHEPHERD: str(n)}) for n in range(1, calls + 1)}
+            how = await settle(room, deaths)
+            judge(room)
+            assert how["void"] > 10
+            assert how["lost"] > 20
+            # The last ones were to die after their end: so every call was the last of some shepherd.
+            assert (await room.ended(f"{calls}.1")).status == 5
+        assert not mount or [each.name for each in os.scandir(groups) if each.is_dir()] == []
 
 
 async def test_a_program_may_die_on_its_way_to_its_start(room: JobRoom) -> None:

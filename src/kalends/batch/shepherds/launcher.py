@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -151,9 +150,7 @@ class Launcher:
         check_name(name)
         self._nursery.withdraw(name)
         try:
-            found = await asyncio.to_thread(
-                conclusion.make_void, self.folders.record(name), time.time()
-            )
+            found = await asyncio.to_thread(self._watch.make_void, name)
         except OSError as error:
             raise Unavailable(f"it cannot be made void: {error}", where=f"job {name}") from None
         self._watch.look(name)

@@ -140,7 +140,7 @@ class AttemptWatch:
         elif found.state is State.LOST:
             self._do(name, watched, self._close_lost)
         elif watched.forked_s is not None and _past(watched.forked_s + BEGIN_S_MAX):
-            self._do(name, watched, self._make_void)
+            self._do(name, watched, self.make_void)
 
     def _tell(self, name: str, watched: _Watched, found: Conclusion) -> None:
         if found.state is State.RUNNING and len(found.facts) == 1:
@@ -165,7 +165,7 @@ class AttemptWatch:
         _let_go(self._watched[name])
         self.look(name)
 
-    def _do(self, name: str, watched: _Watched, what: Callable[[str], None]) -> None:
+    def _do(self, name: str, watched: _Watched, what: Callable[[str], object]) -> None:
         """Do `what` in a thread, unless something is being done already; then look again.
 
         When the disk is full, that is told, and the poll finds that it is still to be done.
@@ -188,8 +188,15 @@ class AttemptWatch:
 
         self._spawn(do())
 
-    def _make_void(self, name: str) -> None:
-        conclusion.make_void(self._folders.record(name), time.time())
+    def make_void(self, name: str) -> Conclusion:
+        """Make an attempt void unless it has begun, and return how it stands then; raises `OSError`.
+
+        A shepherd that died before may have forked what waited for leave: nothing is left of that either.
+        """
+        found = conclusion.make_void(self._folders.record(name), time.time())
+        if found.state is State.VOID:
+            ControlGroup(self._groups, name).end()
+        return found
 
     def _close_lost(self, name: str) -> None:
         """End what a dead shepherd has left, and then write that the attempt was lost."""
