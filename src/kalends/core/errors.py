@@ -270,5 +270,7 @@ class RefusalCode:
     """The user's, or the group's, share of that week is used up."""
     BAD_ANSWER = "bad-answer"
     """The site's answer is impossible; it is ignored and counts as a refusal."""
+    NO_ACCOUNT = "no-account"
+    """The batch system behind the resource does not know the user."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

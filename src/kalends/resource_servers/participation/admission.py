@@ -17,6 +17,7 @@ from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.retention import Retention
@@ -63,6 +64,7 @@ class Admission:
     recovery: Recovery
     set_aside: SetAside
     registers: Registers
+    provisions: Provisions
     numbers: FenceNumbers
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
@@ -101,6 +103,8 @@ class Admission:
             )
         if closed := self.set_aside.refusal(want.start):
             return self.here.refusal(RefusalCode.DRAINED, closed)
+        if no_account := self.provisions.why_not(principal, [want.resource]):
+            return no_account
         found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None
 
@@ -126,6 +130,9 @@ class Admission:
                     RefusalCode.PAST, "too late: the site has closed its records of that time"
                 ),
             )
+        resources = [want.resource for want in visit.wants]
+        if no_account := self.provisions.why_not(visit.principal, resources):
+            return (no_account,)
         if visit.replaces:
             refusal = self._refuse_change(source, visit)
             if refusal is not None:

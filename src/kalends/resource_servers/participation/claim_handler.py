@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -19,6 +20,7 @@ from kalends.resource_servers.participation.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.occupancy import are_alternatives
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.wait_queue import Holder
 from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
@@ -39,6 +41,7 @@ class ClaimHandler:
     recalls: AgentRecalls
     wound_wait: WoundWait
     lists: WaitingLists
+    provisions: Provisions
     outbox: ParticipantOutbox
 
     # Visit: hold, or promise at once
@@ -72,7 +75,7 @@ class ClaimHandler:
         if lack is not None:
             refusals = self.admission.no_room(lack, now)
         if not refusals:
-            self._accept(source, self.stakes[visit.rid], visit)
+            self._accept(source, self.stakes[visit.rid], visit, now)
         elif visit.queue and visit.mode == "hold" and lack and lack.held:
             yielded = place is not None and place.yielded
             self.wound_wait.stand(source, visit, lack.needs, refusals, now, yielded=yielded)
@@ -85,6 +88,8 @@ class ClaimHandler:
 
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""
+        if stake.has("intended"):
+            return  # The answer is on its way, once the batch system has given one.
         if stake.has("held") and any(claim.common for claim in stake.claims):
             detail = "an agent has held other slots for this attempt"
             refusal = self.here.refusal(RefusalCode.BUSY, detail)
@@ -97,21 +102,64 @@ class ClaimHandler:
                 self.outbox.send(source, self.here.turned_down(visit, refusals))
                 return
             self.claims.promise_held(stake, "visit-vote", now)
-        self._accept(source, stake, visit)
+        self._accept(source, stake, visit, now)
 
-    def _accept(self, source: str, stake: Stake, visit: m.Visit) -> None:
+    def _accept(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
+        if stake.has("intended"):
+            self._await_grants(stake, now, partial(self._answer_visit, source, stake, visit))
+            return
         if stake.has("held"):
             known = self.wound_wait.holders.get(stake.rid)
             recall_ms = known.recall_until_ms if known is not None else 0
             self.wound_wait.held(stake.rid, Holder(source, visit, visit.considered, recall_ms))
+        self._answer_visit(source, stake, visit, ())
+
+    def _answer_visit(
+        self, source: str, stake: Stake, visit: m.Visit, refusals: tuple[Refusal, ...]
+    ) -> None:
+        if refusals:
+            self.outbox.send(source, self.here.turned_down(visit, refusals))
+            return
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
         vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
         self.outbox.send(source, self.here.visited(visit, vote=vote, held=held))
+
+    def _await_grants(
+        self, stake: Stake, now: Moment, answer: Callable[[tuple[Refusal, ...]], None]
+    ) -> None:
+        """Ask the batch systems; promise what they grant, and `answer` then."""
+
+        def decided(refusals: tuple[Refusal, ...], now: Moment) -> None:
+            if refusals:
+                self.claims.end_intent(stake, "not-granted")
+            else:
+                self.claims.promise(stake, "granted", now)
+            answer(refusals)
+
+        refusal = self.provisions.intend(stake, now, decided)
+        if refusal is not None:
+            decided((refusal,), now)
 
     # Prepare: promise what is held
 
     def prepare(self, source: str, prepare: m.Prepare, now: Moment) -> None:
         vote, refusals = self._vote(prepare, now)
+        stake = self.stakes.get(prepare.rid)
+        if vote == "yes" and stake is not None and stake.has("intended"):
+            if not self.provisions.is_asked_for(stake.rid):
+                self._await_grants(stake, now, partial(self._answer_prepare, source, prepare))
+            return
+        self._send_vote(source, prepare, vote, refusals)
+
+    def _answer_prepare(
+        self, source: str, prepare: m.Prepare, refusals: tuple[Refusal, ...]
+    ) -> None:
+        self._send_vote(source, prepare, "no" if refusals else "yes", refusals)
+
+    def _send_vote(
+        self, source: str, prepare: m.Prepare, vote: Literal["yes", "no", "stale"],
+        refusals: tuple[Refusal, ...],
+    ) -> None:  # fmt: skip
         voted = m.Voted(
             rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals
         )
@@ -129,7 +177,8 @@ class ClaimHandler:
         if prepare.att > stake.att or not named <= {claim.hold_id for claim in stake.claims}:
             return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
         if not stake.has("held"):
-            return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
+            voted = stake.has("intended") or stake.has("prepared") or stake.has("locked")
+            return ("yes", ()) if voted else ("stale", ())
         if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
             detail = "slots of several common starts are alternatives: only one can be promised"
             return "no", (self.here.refusal(RefusalCode.LIMIT, detail),)
@@ -147,6 +196,9 @@ class ClaimHandler:
             self.consequences.attempt_over(rid, att)
             self.lists.release(rid, att)
         stake = self.stakes.get(rid)
+        if stake is not None and att >= stake.att and stake.has("intended"):
+            self.claims.end_intent(stake, "release")
+            return
         if stake is None or att < stake.att or not stake.has("held"):
             return
         kept = {claim.hold_id for claim in stake.claims} - set(hold_ids)

@@ -11,6 +11,7 @@ import msgspec
 from kalends.contract.messages import Chosen, Part
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.past import RecoveryChanged
+from kalends.resource_servers.participation.provision.grants import GrantDropped, GrantStored
 from kalends.resource_servers.participation.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.participation.registers import RegisterStored
 from kalends.resource_servers.participation.sure_time import TimePassed
@@ -124,6 +125,8 @@ Fact = (
     | ReclaimDropped
     | RegisterStored
     | RecoveryChanged
+    | GrantStored
+    | GrantDropped
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

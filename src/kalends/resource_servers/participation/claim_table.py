@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from sortedcontainers import SortedList
 
@@ -34,7 +35,11 @@ from kalends.resource_servers.participation.occupancy import (
     pieces_beyond,
     place,
 )
+from kalends.resource_servers.participation.transitions import ClaimState
 from kalends.resource_servers.participation.usage import Account, Usage
+
+BOOKED: Final[frozenset[ClaimState]] = frozenset({"held", "intended", "prepared", "locked"})
+"""States in which claims are on the calendars."""
 
 
 class ClaimTable:
@@ -165,6 +170,19 @@ class ClaimTable:
     def usage(self) -> Counter[Account]:
         """What counts against limits, by account."""
         return self._usage.accounts()
+
+    def booked(self, rids: Iterable[str]) -> list[Claim]:
+        """Return what is booked for these requests, piece by piece."""
+        found = []
+        for rid in rids:
+            stake = self.stakes.peek(rid)
+            placed = self._placed.get(rid) or (
+                _places_of(stake) if stake is not None and stake.has("locked") else []
+            )
+            for resource, number in placed:
+                each = self.calendars[resource].calendar.get(number)
+                found.append(Claim(each.id, resource, each.start, each.end, each.units))
+        return found
 
     def totals(self) -> Counter[State]:
         """How many claims are in each state, of all users."""
@@ -330,11 +348,11 @@ class ClaimTable:
         booked: Counter[str] = Counter()
         counts: Counter[tuple[str, State]] = Counter()
         for stake, placed, (user, kind, number) in self._booked():
-            assert any(claim.state in ("held", "prepared", "locked") for claim in stake.claims)
+            assert any(claim.state in BOOKED for claim in stake.claims)
             for resource, booking_id in set(placed):
                 booking = self.calendars[resource].calendar.get(booking_id)
                 assert booking.reservation == stake.rid
-                assert booking.state == stake.claims[0].state, (booking, stake)
+                assert booking.state == _state_of(stake.claims[0]), (booking, stake)
                 booked[resource] += 1
             self._check_amounts(stake, placed)
             counts[user, kind] += number
@@ -351,7 +369,7 @@ class ClaimTable:
             assert len(calendar.calendar) == booked[name] + self.others[name]
         for stake in self.stakes.every():
             rid = stake.rid
-            if any(claim.state in ("held", "prepared", "locked") for claim in stake.claims):
+            if any(claim.state in BOOKED for claim in stake.claims):
                 assert (rid in self._placed) != self.stakes.is_resting(rid), stake
                 assert stake.has("held") == (rid in self._expires_ms), stake
             assert len({claim.state for claim in stake.claims}) <= 1, stake
@@ -442,6 +460,11 @@ class ClaimTable:
         if expires_ms is not None:
             self._expires_ms[stake.rid] = expires_ms
             self._expiries.add((expires_ms, stake.rid))
+
+
+def _state_of(claim: Claim) -> str:
+    """As calendars call it: what a batch system has to grant is promised, but for the vote."""
+    return "prepared" if claim.state == "intended" else claim.state
 
 
 def _places_of(stake: Stake) -> list[Placed]:

@@ -15,6 +15,7 @@ from kalends.resource_servers.participation.claim_sets import Stake, StakeDroppe
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.transitions import ClaimEvent
 
 
@@ -25,6 +26,7 @@ class Claims:
     book: ClaimTable
     outbox: ParticipantOutbox
     consequences: Consequences
+    provisions: Provisions
 
     def put(self, stake: Stake) -> None:
         """Put `stake` in the place of what its request had; nothing of it is booked yet."""
@@ -86,10 +88,13 @@ class Claims:
     # Promises
 
     def vote(self, stake: Stake, now: Moment) -> str:
-        """Promise claims that are not booked yet; return "" or the resource without room."""
+        """Promise claims that are not booked yet; return "" or the resource without room.
+
+        Where a batch system has to grant them first, they are intended.
+        """
         full = self.book.occupy(stake, "prepared", None)
         if not full:
-            self.promise(stake, "visit-vote", now)
+            self._promise_or_intend(stake, "visit-vote", now)
         return full
 
     def prepare(
@@ -102,7 +107,14 @@ class Claims:
 
     def promise_held(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         self.book.restate(stake, "prepared", None)
-        self.promise(stake, event, now)
+        self._promise_or_intend(stake, event, now)
+
+    def _promise_or_intend(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        if self.provisions.backs(stake):
+            self._move(stake, "intend")
+            self.consequences.intended(stake)
+        else:
+            self.promise(stake, event, now)
 
     def promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         """Promise, durably, what is booked as promised."""
@@ -115,15 +127,23 @@ class Claims:
         stake.refused = max(stake.refused, stake.att)
         stake.att = att
         if stake.claims:
-            self.book.vacate(stake)
-            if stake.has("prepared"):
+            self._vacate(stake)
+            promised = stake.has("prepared")
+            if promised or stake.has("intended"):
                 self._move(stake, "visit-newer")
+            if promised:
                 self.store(stake, "visit-newer")
         self.consequences.superseded(stake.rid)
 
+    def end_intent(self, stake: Stake, event: ClaimEvent) -> None:
+        """Give up what a batch system was asked for: nothing of it was promised."""
+        self._vacate(stake)
+        self._move(stake, event)
+        self.clear(stake)
+
     def refuse(self, stake: Stake, att: int, event: ClaimEvent) -> None:
         """Refuse attempt `att`, and those before it, durably and for ever."""
-        self.book.vacate(stake)
+        self._vacate(stake)
         self._move(stake, event)
         stake.claims = []
         stake.refused = max(stake.refused, att)
@@ -149,10 +169,13 @@ class Claims:
             self._leave(old, "replace")
         for claim in stake.claims:
             claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
+        others = [claim for claim in stake.claims if claim.state != "locked"]
         stake.claims = stake.claims_in("locked")
         if stake.claims:
             full = self.book.occupy(stake, "locked", None)
             assert not full, f"{stake.rid}: what was promised must fit on {full}"
+        self.provisions.left(stake.rid, others)
+        self.provisions.take_over(stake)
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
     def lock_again(self, stake: Stake, before: Stake | None) -> str:
@@ -166,6 +189,7 @@ class Claims:
         full = self.book.occupy(stake, "locked", None)
         if not full:
             self.store(stake, "relocked")
+            self.provisions.make_good(stake)
         elif before is None:
             del self.book.stakes[stake.rid]
         else:
@@ -187,15 +211,20 @@ class Claims:
     def drop(self, stake: Stake) -> None:
         """Forget `stake`, durably."""
         if stake.claims:
-            self.book.vacate(stake)
+            self._vacate(stake)
         del self.book.stakes[stake.rid]
         self.outbox.store(StakeDropped(stake.rid))
 
     def store(self, stake: Stake, event: str) -> None:
         self.outbox.store(stored(stake, event))
 
+    def _vacate(self, stake: Stake) -> None:
+        self.book.vacate(stake)
+        self.provisions.left(stake.rid, stake.claims)
+
     def _leave(self, stake: Stake, event: ClaimEvent) -> None:
         self.book.leave(stake)
+        self.provisions.left(stake.rid, stake.claims)
         self._move(stake, event)
         self.store(stake, event)
 

@@ -85,6 +85,8 @@ class Comparison:
         if stake is None or not stake.decided:
             if stake is not None and stake.has("held"):
                 self.claims.end_hold(stake, "expiry")
+            elif stake is not None and stake.has("intended"):
+                self.claims.end_intent(stake, "expiry")
             blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
         self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 

@@ -41,6 +41,8 @@ class Consequences:
     """The request claims nothing any more."""
     cancelled: Announcement[[str]] = field(default_factory=Announcement)
     """A Cancel has been taken, whatever there was to cancel."""
+    intended: Announcement[[Stake]] = field(default_factory=Announcement)
+    """A batch system is to be asked before the promise."""
     promised: Announcement[[Stake, Moment]] = field(default_factory=Announcement)
     attempt_over: Announcement[[str, int]] = field(default_factory=Announcement)
     """All attempts of the request up to this number."""

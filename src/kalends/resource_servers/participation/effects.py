@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kalends.agents.runs import ScriptRun
+from kalends.backends.records import Errand
 from kalends.contract.messages import Dispatch, Message
 from kalends.resource_servers.participation.claim_sets import Fact
 
@@ -37,6 +38,17 @@ class Relay(NamedTuple):
     dispatch: Dispatch
 
 
+class Provision(NamedTuple):
+    """Ask the batch system `system`, and hand its answer to `Participant.provisioned` with this `number`.
+
+    As a message, it leaves when the facts of its step, and of all before, are durable.
+    """
+
+    number: int
+    system: str
+    errand: Errand
+
+
 @dataclass(slots=True)
 class ParticipantEffects:
     """`alarms` are for the operator: something happened that the protocol forbids.
@@ -51,7 +63,10 @@ class ParticipantEffects:
     reports: list[tuple[str, str]] = field(default_factory=list)
     errands: list[RunTask] = field(default_factory=list)
     relays: list[Relay] = field(default_factory=list)
+    provisions: list[Provision] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         told = self.alarms or self.reports
-        return bool(self.facts or self.sends or told or self.errands or self.relays)
+        return bool(
+            self.facts or self.sends or told or self.errands or self.relays or self.provisions
+        )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import Fact
-from kalends.resource_servers.participation.effects import ParticipantEffects, Relay, RunTask, Send
+from kalends.resource_servers.participation.effects import (
+    ParticipantEffects,
+    Provision,
+    Relay,
+    RunTask,
+    Send,
+)
 
 
 class ParticipantOutbox:
@@ -33,6 +39,10 @@ class ParticipantOutbox:
 
     def relay(self, relay: Relay) -> None:
         self._effects.relays.append(relay)
+
+    def provision(self, provision: Provision) -> None:
+        """Ask a batch system for something, once what this step has stored is durable."""
+        self._effects.provisions.append(provision)
 
     def take(self) -> ParticipantEffects:
         """Return all effects since the last call."""

@@ -15,9 +15,11 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from kalends.agents.runs import RunOutcome
+from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
@@ -51,6 +53,15 @@ from kalends.resource_servers.participation.outcome_handler import OutcomeHandle
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.planned_room import PlannedRoom
+from kalends.resource_servers.participation.provision.errands import Errands
+from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
+from kalends.resource_servers.participation.provision.grant_table import GrantTable
+from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.provision.kept_room import KeptRoom
+from kalends.resource_servers.participation.provision.mirror import Mirror
+from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.provision.systems import Systems
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import (
@@ -80,7 +91,8 @@ class Participant:
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
     `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
-    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past` and `recovering` are what was stored.
+    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past`, `recovering` and `grants` are what was
+    stored. `backends` are the batch systems behind resources.
     The types of the parts are seams: tests put broken parts there.
     """
 
@@ -98,6 +110,8 @@ class Participant:
     agent_recalls_type: ClassVar[type[AgentRecalls]] = AgentRecalls
     agent_holds_type: ClassVar[type[AgentHolds]] = AgentHolds
     claim_handler_type: ClassVar[type[ClaimHandler]] = ClaimHandler
+    provisions_type: ClassVar[type[Provisions]] = Provisions
+    mirror_type: ClassVar[type[Mirror]] = Mirror
 
     def __init__(
         self,
@@ -115,6 +129,8 @@ class Participant:
         passed: TimePassed = NOTHING_PASSED,
         past: Past = Past(),  # noqa: B008  immutable
         recovering: bool = False,
+        backends: Mapping[str, ResourceBackend] = MappingProxyType({}),
+        grants: Iterable[NodeGrant] = (),
         now: Moment,
     ) -> None:
         self.past = past
@@ -132,8 +148,10 @@ class Participant:
         known = self.registers = Registers(registers)
 
         book = self.book = ClaimTable(calendars, numbers.new)
-        claims = self.claims = self.claims_type(book, outbox, then)
+        provisions = self.provisions = self._provisions(backends, numbers)
+        claims = self.claims = self.claims_type(book, outbox, then, provisions)
         book.restore(stakes)
+        provisions.restore(grants, now)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,
             forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
@@ -141,6 +159,7 @@ class Participant:
         self.recovery = Recovery(
             here, past, book.stakes, claims, outbox, known, recovering=recovering, now=now
         )
+        provisions.mirror.may_sweep = lambda: self.recovery.refusal() is None
         self.outcomes = self.outcomes_type(here, book.stakes, claims, outbox, then, self.recovery)
         self.in_doubt = self.in_doubt_type(
             here, book.stakes, claims, self.outcomes, self.retention, self.recovery, known, outbox, jitter
@@ -156,7 +175,7 @@ class Participant:
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
-            numbers, limits,
+            provisions, numbers, limits,
         )  # fmt: skip
         self.wound_wait = self.wound_wait_type(
             here, book, claims, room, line, self.admission, outbox, limits
@@ -181,7 +200,7 @@ class Participant:
         )  # fmt: skip
         self.claim_handler = self.claim_handler_type(
             here, book.stakes, claims, then, attempts, self.admission, visits, self.agent_recalls,
-            self.wound_wait, self.lists, outbox,
+            self.wound_wait, self.lists, provisions, outbox,
         )  # fmt: skip
         self.ownership = self.ownership_type(
             here, book.stakes, claims, known, outbox,
@@ -189,6 +208,20 @@ class Participant:
         )  # fmt: skip
         self._listen(then)
         self.in_doubt.restore(now)
+
+    def _provisions(
+        self, backends: Mapping[str, ResourceBackend], numbers: FenceNumbers
+    ) -> Provisions:
+        """Make the parts that speak to batch systems."""
+        room = KeptRoom(self.book, numbers.new)
+        foreign = ForeignRoom(self.here.name, self.book, room)
+        grants = GrantTable(
+            self.here, self.book, self.outbox, backends, numbers, room, foreign, self.past.life
+        )
+        errands = Errands(self.outbox, numbers)
+        systems = Systems(errands, self.outbox)
+        mirror = self.mirror_type(grants, errands, systems, foreign, self.outbox)
+        return self.provisions_type(grants, mirror)
 
     def _listen(self, then: Consequences) -> None:
         """Register all listeners; where the order matters, the reason stands with it."""
@@ -210,6 +243,10 @@ class Participant:
         then.superseded.listeners = (self.in_doubt.forget, self.wound_wait.forget_holder)
         then.cleared.listeners = (self.wound_wait.forget_holder, self.agent_visits.forget_answered)
         then.cancelled.listeners = (self.wound_wait.end_changes,)
+        then.intended.listeners = (
+            # What a batch system is asked for is not recalled.
+            lambda stake: self.wound_wait.forget_holder(stake.rid),
+        )
         then.promised.listeners = (
             # First: a promise is never recalled.
             lambda stake, now: self.wound_wait.forget_holder(stake.rid),
@@ -262,6 +299,7 @@ class Participant:
         self.recovery.advance(now)
         self.in_doubt.advance(now)
         self.retention.advance(now)
+        self.provisions.advance(now)
         self._settle(now)
 
     def next_deadline_ms(self) -> int:
@@ -275,6 +313,7 @@ class Participant:
             self.recovery.next_deadline_ms(),
             self.in_doubt.next_deadline_ms(),
             self.retention.next_deadline_ms(),
+            self.provisions.next_deadline_ms(),
         )
         return min(each for each in times_ms if each is not None)
 
@@ -292,6 +331,7 @@ class Participant:
         First the lists are told, for what they keep counts in line; a grant, or a place that is given up,
         may free or lock more.
         """
+        self.provisions.carry_on(now)
         line = self.wound_wait.line
         self.jobs.stand_alone(now.wall_s)
         while True:
@@ -330,6 +370,11 @@ class Participant:
     def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
         """Take the answer of a near site to a relayed visit, or None for silence."""
         self.runs.relayed(number, report)
+        self._settle(now)
+
+    def provisioned(self, number: int, answer: SystemAnswer, now: Moment) -> None:
+        """Take what a batch system has answered; an errand that is over already changes nothing."""
+        self.provisions.answered(number, answer, now)
         self._settle(now)
 
     def keep_aside(self, set_aside: SetAside) -> None:

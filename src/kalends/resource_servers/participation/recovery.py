@@ -86,6 +86,8 @@ class Recovery:
         )
         for stake in [each for each in self.stakes.awake() if each.has("held")]:
             self.claims.end_hold(stake, "expiry")
+        for stake in [each for each in self.stakes.awake() if each.has("intended")]:
+            self.claims.end_intent(stake, "expiry")
 
     def refusal(self) -> Refusal | None:
         """Return why nothing new is taken, or None when it is."""

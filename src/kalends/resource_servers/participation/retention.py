@@ -167,7 +167,9 @@ class Retention:
         return rids + self.book.stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
 
     def _is_needed(self, stake: Stake) -> bool:
-        if stake.has("held") or stake.has("prepared") or self.book.changer_of(stake.rid):
+        if any(stake.has(state) for state in ("held", "intended", "prepared")):
+            return True
+        if self.book.changer_of(stake.rid):
             return True
         return self._is_untold(stake)
 

@@ -1,10 +1,12 @@
 """Every state a claim can be in at a site, and every event that may move it: the whole table.
 
 A claim is units of one resource for one interval on behalf of one request. `held` is soft: it
-expires and can be recalled. `prepared` is a promise: nothing but the register's outcome, or proof of
-it, ends it. `locked` is the reservation. `queued` holds nothing: it has a place in the resource's line,
-by its stamp, until it is granted or not renewed any more. (A waiting list is joined by a request and
-not by a claim: see `waiting` in `kalends.broker.coordination.phases`.)
+expires and can be recalled. `intended` waits until a batch system has granted it: it has voted for
+nothing, so it ends without proof, but nobody recalls it. `prepared` is a promise: nothing but the
+register's outcome, or proof of it, ends it. `locked` is the reservation. `queued` holds nothing: it has
+a place in the resource's line, by its stamp, until it is granted or not renewed any more. (A waiting
+list is joined by a request and not by a claim: see `waiting` in
+`kalends.broker.coordination.phases`.)
 
 ======== ============= ================================================================
 state    shown as      durable
@@ -12,6 +14,7 @@ state    shown as      durable
 absent   available     -
 queued   available     no
 held     held          no: a restart loses it, the broker sees the new epoch
+intended held          no; but its grant is, and is released after a restart
 prepared held          yes, before the vote leaves
 locked   locked        yes, before Done leaves
 cancelled available    yes, kept until the slot has ended so that late repeats are answered
@@ -25,12 +28,17 @@ from typing import Final, Literal
 
 from kalends.core.errors import IllegalEvent
 
-ClaimState = Literal["absent", "queued", "held", "prepared", "locked", "cancelled", "replaced"]
+ClaimState = Literal[
+    "absent", "queued", "held", "intended", "prepared", "locked", "cancelled", "replaced"
+]
 ClaimEvent = Literal[
     "visit-hold",  # a Visit that only holds
     "visit-vote",  # a Visit that promises at once
     "visit-newer",  # a Visit or proof of a higher attempt: the lower one is dead
     "prepare",
+    "intend",  # it would be promised, and a batch system has to grant it first
+    "granted",  # the batch system was seen to have just that
+    "not-granted",  # it has refused, or has not answered
     "give",  # the holder answers a recall by giving back
     "recall-timeout",  # the holder did not answer a recall
     "expiry",
@@ -48,6 +56,7 @@ ClaimEvent = Literal[
 TRANSITIONS: Final[dict[tuple[ClaimState, ClaimEvent], ClaimState]] = {
     ("absent", "visit-hold"): "held",
     ("absent", "visit-vote"): "prepared",
+    ("absent", "intend"): "intended",
     ("absent", "queue"): "queued",
     ("queued", "grant"): "held",
     ("queued", "release"): "absent",
@@ -56,12 +65,19 @@ TRANSITIONS: Final[dict[tuple[ClaimState, ClaimEvent], ClaimState]] = {
     ("held", "visit-vote"): "prepared",
     ("held", "visit-newer"): "held",
     ("held", "prepare"): "prepared",
+    ("held", "intend"): "intended",
     ("held", "give"): "queued",
     ("held", "recall-timeout"): "queued",
     ("held", "expiry"): "absent",
     ("held", "release"): "absent",
     ("held", "commit-other"): "absent",
     ("held", "abort"): "absent",
+    ("intended", "granted"): "prepared",
+    ("intended", "not-granted"): "absent",
+    ("intended", "visit-newer"): "held",
+    ("intended", "release"): "absent",
+    ("intended", "expiry"): "absent",
+    ("intended", "abort"): "absent",
     ("prepared", "visit-newer"): "held",
     ("prepared", "prepare"): "prepared",
     ("prepared", "visit-vote"): "prepared",

@@ -15,12 +15,12 @@ from kalends.resource_servers.participation.transitions import (
 )
 
 STATES: tuple[ClaimState, ...] = (
-    "absent", "queued", "held", "prepared", "locked", "cancelled", "replaced",
+    "absent", "queued", "held", "intended", "prepared", "locked", "cancelled", "replaced",
 )  # fmt: skip
 EVENTS: tuple[ClaimEvent, ...] = (
     "visit-hold", "visit-vote", "visit-newer", "prepare", "give", "recall-timeout", "expiry",
     "release", "commit-chosen", "commit-other", "abort", "cancel", "replace", "queue", "grant",
-    "slot-end",
+    "slot-end", "intend", "granted", "not-granted",
 )  # fmt: skip
 
 
@@ -50,3 +50,14 @@ def test_a_promise_is_ended_by_nothing_but_an_outcome_or_proof_of_it() -> None:
     ends = {event for (state, event), after in TRANSITIONS.items()
             if state == "prepared" and after != "prepared"}  # fmt: skip
     assert ends == {"visit-newer", "commit-chosen", "commit-other", "abort"}
+
+
+def test_what_a_batch_system_is_asked_for_ends_without_proof_and_is_promised_only_when_granted() -> (
+    None
+):
+    ways = {event: after for (state, event), after in TRANSITIONS.items() if state == "intended"}
+    assert {event for event, after in ways.items() if after == "prepared"} == {"granted"}
+    assert {event for event, after in ways.items() if after == "absent"} == {
+        "not-granted", "release", "expiry", "abort"
+    }  # fmt: skip
+    assert not {"give", "recall-timeout"} & ways.keys()

@@ -1,0 +1,216 @@
+"""The grants of a site: which nodes each has, and the room that they take on the calendars.
+
+Nothing here speaks to a batch system, and nothing waits. A grant takes room for all that the system may have
+under its name (`NodeGrant.outer`): what its claims have not booked of that is kept beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kalends.backends.names import name_of
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.occupancy import pieces_beyond
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.extents import Extent, envelope
+from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
+from kalends.resource_servers.participation.provision.grants import GrantDropped, NodeGrant, stored
+from kalends.resource_servers.participation.provision.kept_room import KeptRoom
+from kalends.resource_servers.participation.provision.node_map import choose
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
+
+
+@dataclass(eq=False)
+class GrantTable:
+    """Grants by number, and by the claims that they serve; every change of one is stored."""
+
+    here: ThisSite
+    book: ClaimTable
+    outbox: ParticipantOutbox
+    backends: Mapping[str, ResourceBackend]
+    """By resource."""
+    numbers: FenceNumbers
+    room: KeptRoom
+    foreign: ForeignRoom
+    life: str
+    """Of the site: its part of the names that this life gives."""
+    _grants: dict[int, NodeGrant] = field(init=False, default_factory=dict)
+    _by_claim: dict[int, NodeGrant] = field(init=False, default_factory=dict)
+
+    def __iter__(self) -> Iterator[NodeGrant]:
+        """Yield all grants, as they are now."""
+        return iter(list(self._grants.values()))
+
+    def restore(self, grants: Iterable[NodeGrant]) -> None:
+        """Take over `grants` as they were stored; what no durable claim needs was never promised."""
+        for grant in grants:
+            if grant.resource not in self.backends:
+                continue
+            durable = self._durable_claims(grant)
+            grant.needs = {claim: each for claim, each in grant.needs.items() if claim in durable}
+            self._add(grant)
+        for root in {self._root(grant.rid) for grant in self}:
+            kept = self.keep_room(root)
+            assert kept, f"what was granted for {root} does not fit beside what is booked"
+
+    def _durable_claims(self, grant: NodeGrant) -> Collection[int]:
+        stakes = [
+            self.book.stakes.peek(rid) for rid in (grant.rid, self.book.changer_of(grant.rid))
+        ]
+        return {
+            claim.hold_id
+            for stake in stakes
+            if stake is not None
+            for claim in stake.claims
+            if claim.state in ("prepared", "locked")
+        }
+
+    def get(self, number: int) -> NodeGrant | None:
+        """Return the grant of this number, while there is one."""
+        return self._grants.get(number)
+
+    def serving(self, claim: Claim) -> NodeGrant | None:
+        """Return the grant that serves `claim`, if there is one."""
+        return self._by_claim.get(claim.hold_id)
+
+    def of_system(self, system: str) -> list[NodeGrant]:
+        """Return all grants of one batch system."""
+        return [grant for grant in self if self.backends[grant.resource].system == system]
+
+    def outers(self, resource: str, *, but: NodeGrant | None = None) -> list[Extent]:
+        """Return what the system may have for all grants on `resource`."""
+        return [each.outer for each in self if each.resource == resource and each is not but]
+
+    # Serving claims
+
+    def free_nodes(
+        self, resource: str, start: int, end: int, units: int, *, but: NodeGrant | None = None,
+        kept: Collection[str] = (),
+    ) -> tuple[str, ...] | None:  # fmt: skip
+        """Return nodes that neither a grant nor anybody else has then; those in `kept` first."""
+        backend = self.backends[resource]
+        taken = [*self.outers(resource, but=but), *self.foreign.extents.get(resource, ())]
+        nodes = [*backend.nodes, *(node for node in kept if node not in backend.nodes)]
+        return choose(nodes, taken, start, end, units, gap_s=backend.traits.gap_s, kept=kept)
+
+    def begin(self, stake: Stake, claim: Claim, nodes: tuple[str, ...]) -> NodeGrant | None:
+        """Serve `claim` with a grant of its own; return None where its room is not free any more."""
+        number = self.numbers.new()
+        extent = Extent(claim.start, claim.end, nodes)
+        grant = NodeGrant(
+            number=number,
+            name=name_of(self.here.name, self.life, number),
+            resource=claim.resource,
+            rid=stake.rid,
+            user=self.backends[claim.resource].users[stake.principal.user],
+            outer=extent,
+            needs={},
+        )
+        self._add(grant)
+        return grant if self.serve(grant, claim.hold_id, extent) else None
+
+    def serve(self, grant: NodeGrant, claim: int, extent: Extent) -> bool:
+        """Have `grant` serve this claim, too; return False, and change nothing, where there is no room."""
+        before = grant.outer
+        grant.needs[claim] = extent
+        grant.outer = envelope((before, extent))
+        if self.keep_room(self._root(grant.rid)):
+            self._by_claim[claim] = grant
+            self.outbox.store(stored(grant))
+            return True
+        del grant.needs[claim]
+        grant.outer = before
+        if not grant.needs:
+            del self._grants[grant.number]
+        self.keep_room(self._root(grant.rid))
+        return False
+
+    def leave(self, rid: str, claims: Iterable[Claim]) -> list[NodeGrant]:
+        """End the needs of `claims` of `rid`; return the grants that served them."""
+        left = []
+        for claim in claims:
+            grant = self._by_claim.pop(claim.hold_id, None)
+            if grant is not None:
+                del grant.needs[claim.hold_id]
+                self.outbox.store(stored(grant))
+                left.append(grant)
+        for root in {self._root(each) for each in (rid, *(grant.rid for grant in left))}:
+            self.keep_room(root)
+        return left
+
+    def take_over(self, stake: Stake) -> None:
+        """Give to the committed `stake` the grants that it has shared with what it replaces."""
+        for claim in stake.claims:
+            grant = self._by_claim.get(claim.hold_id)
+            if grant is not None and grant.rid != stake.rid:
+                grant.rid = stake.rid
+                self.outbox.store(stored(grant))
+        self.keep_room(stake.replaces)
+        self.keep_room(stake.rid)
+
+    # What the system may have
+
+    def move(self, grant: NodeGrant, nodes: tuple[str, ...], *, surely_absent: bool) -> bool:
+        """Serve the one claim of `grant` with other `nodes`; return False, and change nothing, where there is no room.
+
+        Unless the system surely has nothing of it, what it may have had takes room still.
+        """
+        ((claim, need),) = grant.needs.items()
+        before = grant.outer
+        grant.needs[claim] = need._replace(nodes=nodes)
+        grant.outer = grant.needs[claim]
+        if not surely_absent:
+            grant.outer = envelope((before, grant.outer))
+        if self.keep_room(self._root(grant.rid)):
+            self.outbox.store(stored(grant))
+            return True
+        grant.needs[claim], grant.outer = need, before
+        self.keep_room(self._root(grant.rid))
+        return False
+
+    def shrink(self, grant: NodeGrant, extent: Extent) -> None:
+        """Note that the system was seen to have no more than `extent`: what is beyond is free."""
+        if grant.outer != extent:
+            grant.outer = extent
+            self.outbox.store(stored(grant))
+            self.keep_room(self._root(grant.rid))
+
+    def drop(self, grant: NodeGrant) -> None:
+        """Note that the system has nothing of it any more, and never will."""
+        self.outbox.store(GrantDropped(grant.number))
+        root = self._root(grant.rid)
+        del self._grants[grant.number]
+        for claim in grant.needs:
+            del self._by_claim[claim]
+        self.keep_room(root)
+
+    def keep_room(self, root: str) -> bool:
+        """Keep what the grants of a reservation may have beyond what its claims have booked.
+
+        Return False, and keep nothing, where that is not free.
+        """
+        family = {root, self.book.changer_of(root)} - {""}
+        outers = [
+            Claim(
+                each.number, each.resource, each.outer.start, each.outer.end, len(each.outer.nodes)
+            )
+            for each in self
+            if each.rid in family
+        ]
+        pieces = pieces_beyond(outers, self.book.booked(family)) if outers else []
+        return self.room.keep(("grants", root), "", root, pieces)
+
+    def _root(self, rid: str) -> str:
+        """Return under whose id room is kept: while a change is under way, that of the old reservation."""
+        stake = self.book.stakes.peek(rid)
+        if stake is not None and stake.replaces and self.book.changer_of(stake.replaces) == rid:
+            return stake.replaces
+        return rid
+
+    def _add(self, grant: NodeGrant) -> None:
+        self._grants[grant.number] = grant
+        for claim in grant.needs:
+            self._by_claim[claim] = grant

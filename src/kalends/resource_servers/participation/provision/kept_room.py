@@ -1,0 +1,60 @@
+"""Room on calendars that no claim has booked, and nobody can have: foreign, and not given up yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kalends.calendars import Booking
+from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.occupancy import Piece
+
+
+@dataclass(eq=False)
+class KeptRoom:
+    """Bookings that are of no stake, by what they are kept for; the only writer of them."""
+
+    book: ClaimTable
+    new_id: Callable[[], int]
+    _placed: dict[Hashable, list[tuple[str, int]]] = field(default_factory=dict)
+
+    def keep(self, key: Hashable, holder: str, about: str, pieces: Iterable[Piece]) -> bool:
+        """Keep `pieces`, and nothing else, for `key`; return False, and keep none, where one has no room."""
+        self.give_up(key)
+        placed = self._placed.setdefault(key, [])
+        for resource, start, end, units in pieces:
+            if self.book.calendars[resource].free(start, end) < units:
+                self.give_up(key)
+                return False
+            booking = Booking(
+                id=self.new_id(), start=start, end=end, units=units, state="locked",
+                holder=holder, reservation=about, expires_ms=None,
+            )  # fmt: skip
+            self.book.calendars[resource].book(booking)
+            self.book.others[resource] += 1
+            placed.append((resource, booking.id))
+        return True
+
+    def give_up(self, key: Hashable) -> None:
+        """Keep nothing for `key` any more."""
+        freed: list[Piece] = []
+        for resource, number in self._placed.pop(key, ()):
+            booking = self.book.calendars[resource].release(number)
+            self.book.others[resource] -= 1
+            freed.append((resource, booking.start, booking.end, booking.units))
+        self.book.note_freed(freed)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether room is kept for `key`."""
+        return key in self._placed
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """Yield what room is kept for, as it is now."""
+        return iter(list(self._placed))
+
+    def units(self, key: Hashable) -> int:
+        """Return the units that are kept for `key`, over all its pieces."""
+        return sum(
+            self.book.calendars[resource].calendar.get(number).units
+            for resource, number in self._placed.get(key, ())
+        )

@@ -1,0 +1,240 @@
+"""Batch systems made to agree with the grants: the journal is the truth, and they are its mirror.
+
+For each grant there is at most one errand under way. When it has ended, what is wanted is compared with
+what the system was seen to have, and the next is sent, until nothing differs. So it does not matter what was
+wanted in between, how often an answer was lost, or which life of the site has asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kalends.backends.names import is_ours
+from kalends.backends.records import (
+    ChangeReservation,
+    CreateReservation,
+    DeleteReservation,
+    Errand,
+    SystemAnswer,
+    SystemReservation,
+    SystemState,
+)
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.errands import Errands
+from kalends.resource_servers.participation.provision.extents import Extent
+from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
+from kalends.resource_servers.participation.provision.grant_table import GrantTable
+from kalends.resource_servers.participation.provision.grants import NodeGrant, Sight
+from kalends.resource_servers.participation.provision.systems import Systems
+
+RETRY_MS: Final = 1_000
+RETRY_MS_MAX: Final = 30_000
+"""What the system refuses, or does not answer, is asked again after 1, 2, 4 seconds, and so on."""
+
+TOLD_MAX: Final = 3
+"""Foreign claims on nodes of ours that a report names."""
+
+
+@dataclass(eq=False)
+class Mirror:
+    """Sends what is missing, and hears what there is."""
+
+    grants: GrantTable
+    errands: Errands
+    systems: Systems
+    foreign: ForeignRoom
+    outbox: ParticipantOutbox
+    refused: Callable[[NodeGrant, SystemAnswer, Moment], bool] = field(init=False)
+    """Told what is not granted; returns whether a vote has waited for it, which is no then."""
+    may_sweep: Callable[[], bool] = field(init=False, default=lambda: False)
+    """Whether nothing can be forgotten here: else what seems to be left over may be a promise."""
+    _sights: dict[int, Sight] = field(init=False, default_factory=dict)
+    _unseen_changes: dict[int, None] = field(init=False, default_factory=dict)
+    """Grants to compare before the step ends."""
+    _swept: set[str] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.systems.heard = self._hear
+        self.systems.lost = self._lose
+
+    def restore(self) -> None:
+        """Begin with grants of earlier lives: what these have asked for may still be carried out."""
+        for grant in self.grants:
+            self._sights[grant.number] = Sight(doubtful=True)
+
+    def begin(self, grant: NodeGrant) -> None:
+        """Begin with a grant of which the system cannot know anything."""
+        self._sights[grant.number] = Sight(seen=True)
+        self.compare(grant)
+
+    def compare(self, grant: NodeGrant) -> None:
+        """Have `grant` compared before the step ends."""
+        self._unseen_changes[grant.number] = None
+
+    def carry_on(self, now: Moment) -> None:
+        """Send what this step has made necessary."""
+        while self._unseen_changes:
+            number = next(iter(self._unseen_changes))
+            del self._unseen_changes[number]
+            grant = self.grants.get(number)
+            if grant is not None:
+                self._drive(grant, self._sights[number], now)
+
+    def advance(self, now: Moment) -> None:
+        """Let time pass: look at systems, and ask again."""
+        self.errands.advance(now)
+        self.systems.advance(now)
+        for number, sight in self._sights.items():
+            if sight.retry_at_ms and sight.retry_at_ms <= now.monotonic_ms:
+                sight.retry_at_ms = 0
+                self._unseen_changes[number] = None
+
+    def next_deadline_ms(self) -> int | None:
+        times_ms = [each.retry_at_ms or None for each in self._sights.values()]
+        times_ms += [self.errands.next_deadline_ms(), self.systems.next_deadline_ms()]
+        return min((each for each in times_ms if each is not None), default=None)
+
+    def is_settled(self, grant: NodeGrant, now: Moment) -> bool:
+        """Whether the system was seen to have just what is wanted, and nothing is under way."""
+        target, sight = self._target(grant, now), self._sights[grant.number]
+        return target is not None and not sight.errand and self._shows(grant, target, now)
+
+    # One grant
+
+    def _target(self, grant: NodeGrant, now: Moment) -> Extent | None:
+        """Return what the system is to have now: nothing any more once it is over by both clocks."""
+        wanted = grant.wanted
+        return None if wanted is None or wanted.end <= self._clock_s(grant, now) else wanted
+
+    def _clock_s(self, grant: NodeGrant, now: Moment) -> int:
+        return self.systems.clock_s(self.grants.backends[grant.resource].system, now)
+
+    def _shows(self, grant: NodeGrant, target: Extent, now: Moment) -> bool:
+        return self._sights[grant.number].shows(grant.user, target, self._clock_s(grant, now))
+
+    def _drive(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
+        """Compare, and send the next errand, if there is one to send."""
+        if sight.errand or sight.retry_at_ms:
+            return
+        target = self._target(grant, now)
+        if target is None:
+            self._release(grant, sight, now)
+        elif self._shows(grant, target, now):
+            self.grants.shrink(grant, target)
+        elif sight.seen:  # Else the next look shows what there is.
+            wish = SystemReservation(grant.name, *target, users=(grant.user,))
+            self._send(
+                grant, ChangeReservation(wish) if sight.found else CreateReservation(wish), now
+            )
+
+    def _release(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
+        if not sight.seen or sight.found is not None:
+            self._send(grant, DeleteReservation(grant.name), now)
+        elif not sight.doubtful:
+            self._report(grant, "")
+            self.grants.drop(grant)
+            del self._sights[grant.number]
+
+    def _send(self, grant: NodeGrant, errand: Errand, now: Moment) -> None:
+        backend, sight = self.grants.backends[grant.resource], self._sights[grant.number]
+
+        def then(answer: SystemAnswer, now: Moment) -> None:
+            sight.errand, sight.errand_ended = 0, self.errands.ended
+            self._end(grant, sight, answer, now)
+
+        until_ms = now.monotonic_ms + backend.answer_ms_max
+        sight.errand = self.errands.send(backend.system, errand, until_ms, then)
+
+    def _end(self, grant: NodeGrant, sight: Sight, answer: SystemAnswer, now: Moment) -> None:
+        """Take what the system says of one grant: granted, refused, or nothing."""
+        self.compare(grant)
+        sight.seen, sight.found = answer.outcome != "unknown", answer.found
+        if not sight.seen:
+            sight.doubtful, sight.reachable_since_ms = True, None
+            self.systems.look_soon(self.grants.backends[grant.resource].system, now)
+        target = self._target(grant, now)
+        if sight.found is None if target is None else self._shows(grant, target, now):
+            sight.failures = 0
+            self._report(grant, "")
+        elif target is None or not self.refused(grant, answer, now):
+            self._retry_later(sight, now)
+            if target is not None:
+                self._endanger(grant, sight, answer.detail, now)
+
+    def _retry_later(self, sight: Sight, now: Moment) -> None:
+        sight.retry_at_ms = now.monotonic_ms + min(RETRY_MS << min(sight.failures, 8), RETRY_MS_MAX)
+        sight.failures += 1
+
+    def _endanger(self, grant: NodeGrant, sight: Sight, why: str, now: Moment) -> None:
+        """Find other nodes for a promise that the system does not keep; where there are none, say so."""
+        wanted = grant.wanted
+        if (
+            wanted is not None
+            and sight.seen
+            and len(grant.needs) == 1
+            and now.wall_s < wanted.start
+        ):
+            nodes = self.grants.free_nodes(
+                grant.resource, wanted.start, wanted.end, len(wanted.nodes), but=grant
+            )
+            absent = sight.found is None and not sight.doubtful
+            if nodes and self.grants.move(grant, nodes, surely_absent=absent):
+                sight.retry_at_ms = 0
+                return
+        self._report(grant, f"a promise is not kept by the batch system: {why}")
+
+    def _report(self, grant: NodeGrant, text: str) -> None:
+        self.outbox.report(f"reservation {grant.rid} on {grant.resource}", text)
+
+    # Everything that a system has
+
+    def _hear(self, system: str, state: SystemState, ended: int, now: Moment) -> None:
+        """Compare everything with what a system has, but for errands that have ended since it was asked."""
+        has = {each.name: each for each in state.reservations}
+        ours = self.grants.of_system(system)
+        for grant in ours:
+            sight = self._sights[grant.number]
+            if not sight.errand and sight.errand_ended <= ended:
+                sight.seen, sight.found = True, has.get(grant.name)
+                self._end_doubt(grant, sight, now)
+                self.compare(grant)
+        known = {grant.name for grant in ours} | self._swept
+        for name in has:
+            if name not in known and is_ours(self.grants.here.name, name) and self.may_sweep():
+                self._sweep(system, name, now)
+        if self.systems.has_settled(system, state):
+            self._see_foreign(system, state)
+
+    def _end_doubt(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
+        if sight.doubtful:
+            if sight.reachable_since_ms is None:
+                sight.reachable_since_ms = now.monotonic_ms
+            late_ms = self.grants.backends[grant.resource].traits.late_write_s * 1000
+            sight.doubtful = now.monotonic_ms - sight.reachable_since_ms < late_ms
+
+    def _lose(self, system: str) -> None:
+        for grant in self.grants.of_system(system):
+            self._sights[grant.number].reachable_since_ms = None
+
+    def _sweep(self, system: str, name: str, now: Moment) -> None:
+        """Delete what has no grant: it was made by a life that could not store so, or not any more."""
+        self._swept.add(name)
+
+        def then(answer: SystemAnswer, now: Moment) -> None:
+            self._swept.discard(name)
+
+        until_ms = now.monotonic_ms + self.systems.answer_ms_max(system)
+        self.errands.send(system, DeleteReservation(name), until_ms, then)
+
+    def _see_foreign(self, system: str, state: SystemState) -> None:
+        for resource, backend in self.grants.backends.items():
+            if backend.system == system:
+                ours = self.grants.outers(resource)
+                over = self.foreign.see(resource, backend, state, ours)
+                nodes = sorted({node for each in over for node in each.nodes})
+                told = ", ".join(nodes[:TOLD_MAX]) + (", ..." if len(nodes) > TOLD_MAX else "")
+                text = f"others are, or will be, on nodes that are promised: {told}"
+                self.outbox.report(f"foreign claims on {resource}", text if over else "")

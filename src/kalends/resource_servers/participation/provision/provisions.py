@@ -1,0 +1,191 @@
+"""What batch systems have to grant before a site promises it, and give back after the outcome.
+
+A vote waits for its grants: the claim is `intended` until the system has said yes, and was seen to have just
+that. What it refuses, or does not answer, is no vote; what it may have kept nevertheless takes room until it
+is surely gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kalends.backends.records import SystemAnswer
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.provision.extents import Extent, envelope
+from kalends.resource_servers.participation.provision.grant_table import GrantTable
+from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.provision.mirror import Mirror
+
+Decided = Callable[[tuple[Refusal, ...], Moment], None]
+"""Hears once that everything is granted, or why something is not."""
+
+
+class _Intent(NamedTuple):
+    """A request whose vote waits for these grants."""
+
+    grants: tuple[NodeGrant, ...]
+    then: Decided
+
+
+@dataclass(eq=False)
+class Provisions:
+    """The grants that claims of this site need."""
+
+    grants: GrantTable
+    mirror: Mirror
+    _intents: dict[str, _Intent] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.mirror.refused = self._refused
+
+    def restore(self, grants: Iterable[NodeGrant], now: Moment) -> None:
+        """Take over `grants` as they were stored; raises `AssertionError` where they do not fit."""
+        self.mirror.systems.begin(self.grants.backends.values(), now)
+        self.grants.restore(grants)
+        self.mirror.restore()
+
+    def backs(self, stake: Stake) -> bool:
+        """Whether a batch system has to grant any of what `stake` claims."""
+        return any(claim.resource in self.grants.backends for claim in stake.claims)
+
+    def is_asked_for(self, rid: str) -> bool:
+        """Whether a vote of this request waits for grants."""
+        return rid in self._intents
+
+    def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
+        """Return why this user can have nothing of one of `resources`, whatever is free; or None."""
+        for resource in resources:
+            backend = self.grants.backends.get(resource)
+            if backend is not None and principal.user not in backend.users:
+                detail = f"{principal.user} has no account on {backend.system}"
+                return self.grants.here.refusal(RefusalCode.NO_ACCOUNT, detail)
+        return None
+
+    # Before the promise
+
+    def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
+        """Ask for everything that `stake` claims, and has booked; `then` hears how that ends.
+
+        Returns why it cannot be asked for: then nothing is asked for, and `then` hears nothing.
+        """
+        served: list[NodeGrant] = []
+        for claim in stake.claims:
+            if claim.resource in self.grants.backends:
+                found = self._serve(stake, claim, now)
+                if isinstance(found, Refusal):
+                    self.left(stake.rid, stake.claims)
+                    return found
+                served.append(found)
+        self._intents[stake.rid] = _Intent(tuple(served), then)
+        return None
+
+    def _serve(self, stake: Stake, claim: Claim, now: Moment) -> NodeGrant | Refusal:
+        """Have a grant serve `claim`: that of what it replaces, where it can grow, or one of its own."""
+        here, backend = self.grants.here, self.grants.backends[claim.resource]
+        closed = self.mirror.systems.why_not(backend.system, now)
+        if closed:
+            return here.refusal(RefusalCode.DRAINED, closed)
+        grant = self._replaced(stake, claim)
+        if grant is not None and self._grow(grant, claim):
+            self.mirror.compare(grant)
+            return grant
+        nodes = self.grants.free_nodes(claim.resource, claim.start, claim.end, claim.units)
+        if nodes is None:
+            detail = f"no {claim.units} nodes of {backend.system} are free for the whole time"
+            return here.refusal(RefusalCode.BUSY, detail)
+        grant = self.grants.begin(stake, claim, nodes)
+        if grant is None:
+            return here.refusal(RefusalCode.HELD, "its nodes are just being given back")
+        self.mirror.begin(grant)
+        return grant
+
+    def _replaced(self, stake: Stake, claim: Claim) -> NodeGrant | None:
+        """Return the grant of a slot that `claim` is to take the place of, at least in part."""
+        old = self.grants.book.stakes.peek(stake.replaces) if stake.replaces else None
+        if old is None or not old.has("locked"):
+            return None
+        for each in old.claims:
+            grant = self.grants.serving(each)
+            if grant is None or each.resource != claim.resource or len(grant.needs) > 1:
+                continue
+            if grant.needs[each.hold_id].meets(claim.start, claim.end):
+                return grant
+        return None
+
+    def _grow(self, grant: NodeGrant, claim: Claim) -> bool:
+        """Have `grant` serve `claim`, too, on the nodes that it has and more if need be."""
+        (old,) = grant.needs.values()
+        window = envelope((old, Extent(claim.start, claim.end, ())))
+        units = max(claim.units, len(old.nodes))
+        nodes = self.grants.free_nodes(
+            claim.resource, window.start, window.end, units, but=grant, kept=old.nodes
+        )
+        if nodes is None or not set(old.nodes) <= set(nodes):
+            return False
+        mine = (*old.nodes, *(node for node in nodes if node not in old.nodes))[: claim.units]
+        extent = Extent(claim.start, claim.end, tuple(sorted(mine)))
+        return self.grants.serve(grant, claim.hold_id, extent)
+
+    def _refused(self, grant: NodeGrant, answer: SystemAnswer, now: Moment) -> bool:
+        for rid, intent in list(self._intents.items()):
+            if grant in intent.grants:
+                del self._intents[rid]
+                unknown = answer.outcome == "unknown"
+                system = self.grants.backends[grant.resource].system
+                detail = f"{system}: {answer.detail or 'it does not keep these nodes'}"
+                code = RefusalCode.DRAINED if unknown else RefusalCode.BUSY
+                intent.then((self.grants.here.refusal(code, detail),), now)
+                return True
+        return False
+
+    # After it
+
+    def left(self, rid: str, claims: Iterable[Claim]) -> None:
+        """Note that `claims` of `rid` are given up: what was granted for them is to be released."""
+        self._intents.pop(rid, None)
+        for grant in self.grants.leave(rid, claims):
+            self.mirror.compare(grant)
+
+    def take_over(self, stake: Stake) -> None:
+        """Note that `stake` is committed: grants that it shared with what it replaces are its own now."""
+        self.grants.take_over(stake)
+
+    def make_good(self, stake: Stake) -> None:
+        """Have the system keep what `stake` has locked, and nothing was ever granted for in this store."""
+        for claim in stake.claims:
+            if claim.resource not in self.grants.backends or self.grants.serving(claim):
+                continue
+            nodes = self.grants.free_nodes(claim.resource, claim.start, claim.end, claim.units)
+            known = self.why_not(stake.principal, [claim.resource]) is None
+            grant = self.grants.begin(stake, claim, nodes) if nodes and known else None
+            if grant is not None:
+                self.mirror.begin(grant)
+            else:
+                about = f"reservation {stake.rid} on {claim.resource}"
+                told = "it is locked here, and the batch system cannot keep it"
+                self.mirror.outbox.report(about, told)
+
+    # Steps
+
+    def answered(self, number: int, answer: SystemAnswer, now: Moment) -> None:
+        """Take the end of an errand; one that nobody waits for any more changes nothing."""
+        self.mirror.errands.answered(number, answer, now)
+
+    def advance(self, now: Moment) -> None:
+        self.mirror.advance(now)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.mirror.next_deadline_ms()
+
+    def carry_on(self, now: Moment) -> None:
+        """Send what this step has made necessary, and tell those whose grants are all there."""
+        self.mirror.carry_on(now)
+        for rid, intent in list(self._intents.items()):
+            if all(self.mirror.is_settled(grant, now) for grant in intent.grants):
+                del self._intents[rid]
+                intent.then((), now)

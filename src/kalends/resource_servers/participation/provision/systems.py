@@ -1,0 +1,133 @@
+"""Batch systems as they are looked at: what each has, whether it answers, and whether its clock is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kalends.backends.records import ListSystem, SystemAnswer, SystemState
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.errands import Errands
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+
+LOOK_EVERY_MS: Final = 10_000
+
+LOOK_AGAIN_MS: Final = 1_000
+LOOK_AGAIN_MS_MAX: Final = 30_000
+"""A system that does not answer is looked at again after 1, 2, 4 seconds, and at last every half minute."""
+
+SKEW_TOLD_S: Final = 2
+"""A clock that is wrong by more is told to the operator."""
+
+STALE_MS: Final = 60_000
+"""With an older look nothing is promised."""
+
+Heard = Callable[[str, SystemState, int, Moment], None]
+
+
+@dataclass(eq=False, slots=True)
+class _System:
+    backend: ResourceBackend
+    due_ms: int
+    looking: bool = False
+    failures: int = 0
+    seen_ms: int | None = None
+    """When the last look was asked for that has been answered (monotonic)."""
+    ahead_ms: int = 0
+    """What its clock is ahead of our monotonic one."""
+    boot_s: int = 0
+    skew_s: int = 0
+
+
+@dataclass(eq=False)
+class Systems:
+    """Looks at every batch system again and again; `heard` is told what it has.
+
+    `heard` gets the system, what it has, how many errands had ended when it was asked, and the time.
+    """
+
+    errands: Errands
+    outbox: ParticipantOutbox
+    heard: Heard = field(init=False)
+    lost: Callable[[str], None] = field(init=False)
+    """Told of a system that has not answered."""
+    _systems: dict[str, _System] = field(default_factory=dict)
+
+    def begin(self, backends: Iterable[ResourceBackend], now: Moment) -> None:
+        """Look at the systems of `backends` from now on."""
+        for backend in backends:
+            self._systems.setdefault(backend.system, _System(backend, now.monotonic_ms))
+
+    def look_soon(self, system: str, now: Moment) -> None:
+        """Look at `system` at once: something has had no answer."""
+        self._systems[system].due_ms = now.monotonic_ms
+
+    def why_not(self, system: str, now: Moment) -> str:
+        """Return why nothing can be promised on `system`, or ""."""
+        known = self._systems[system]
+        if known.seen_ms is None:
+            return "the site has just started, and has not seen yet what the batch system has"
+        if now.monotonic_ms - known.seen_ms > STALE_MS:
+            return "the batch system does not answer"
+        if abs(known.skew_s) > known.backend.skew_s_max:
+            return f"the batch system's clock differs by {known.skew_s:+d} s"
+        return ""
+
+    def clock_s(self, system: str, now: Moment) -> int:
+        """Return the time that has come by the system's clock and by ours (seconds UTC)."""
+        known = self._systems[system]
+        if known.seen_ms is None:
+            return 0
+        return min(now.wall_s, (now.monotonic_ms + known.ahead_ms) // 1000)
+
+    def advance(self, now: Moment) -> None:
+        for name, system in self._systems.items():
+            if not system.looking and system.due_ms <= now.monotonic_ms:
+                self._look(name, system, now)
+
+    def next_deadline_ms(self) -> int | None:
+        return min(
+            (each.due_ms for each in self._systems.values() if not each.looking), default=None
+        )
+
+    def _look(self, name: str, system: _System, now: Moment) -> None:
+        system.looking = True
+        asked_ms, ended = now.monotonic_ms, self.errands.ended
+
+        def then(answer: SystemAnswer, now: Moment) -> None:
+            system.looking = False
+            if answer.outcome != "done" or answer.state is None:
+                self._lose(name, system, answer, now)
+                return
+            system.failures = 0
+            system.seen_ms = asked_ms
+            system.due_ms = now.monotonic_ms + LOOK_EVERY_MS
+            self.outbox.report(f"batch system {name}", "")
+            self._compare_clocks(name, system, answer.state, now)
+            self.heard(name, answer.state, ended, now)
+
+        self.errands.send(name, ListSystem(), now.monotonic_ms + system.backend.answer_ms_max, then)
+
+    def _lose(self, name: str, system: _System, answer: SystemAnswer, now: Moment) -> None:
+        wait_ms = min(LOOK_AGAIN_MS << min(system.failures, 8), LOOK_AGAIN_MS_MAX)
+        system.failures += 1
+        system.due_ms = now.monotonic_ms + wait_ms
+        self.outbox.report(f"batch system {name}", f"it cannot be looked at: {answer.detail}")
+        self.lost(name)
+
+    def _compare_clocks(self, name: str, system: _System, state: SystemState, now: Moment) -> None:
+        system.ahead_ms = state.clock_s * 1000 - now.monotonic_ms
+        system.skew_s = state.clock_s - now.wall_s
+        wrong = abs(system.skew_s) > SKEW_TOLD_S
+        told = f"it differs from ours by {system.skew_s:+d} s" if wrong else ""
+        self.outbox.report(f"clock of batch system {name}", told)
+
+    def answer_ms_max(self, system: str) -> int:
+        """Return for how long an errand to `system` may have no answer."""
+        return self._systems[system].backend.answer_ms_max
+
+    def has_settled(self, system: str, state: SystemState) -> bool:
+        """Whether it has run for long enough to know its nodes."""
+        return state.clock_s - state.boot_s >= self._systems[system].backend.traits.settle_s
