@@ -32,6 +32,7 @@ from tests.simulation.kernel import Kernel, Violation
 from tests.support.register_rows import COMMITTED, Row
 
 if TYPE_CHECKING:
+    from tests.simulation.batch_systems import BatchSystem
     from tests.simulation.nodes import BrokerNode, Call, Node, SiteNode
 
 NEXT_STATES = {
@@ -73,6 +74,8 @@ class Auditor:
         """So far may a site take back what it has closed when its clock is right again: more than
         nothing only where records are kept for less than clocks are wrong."""
         self.expected_alarms: tuple[str, ...] = ()
+        self.systems: dict[str, BatchSystem] = {}
+        """Of sites that stand before one."""
         """Parts of alarms that are right, for something goes wrong on purpose."""
         self.hostile: frozenset[str] = frozenset()
         """Sites that are not judged: they belong to somebody who may do anything."""
@@ -385,6 +388,8 @@ class Auditor:
         self, site: str, rid: str, att: int, held: frozenset[int] | set[int] = frozenset()
     ) -> None:
         stake = self.stored[site].get(rid)
+        if stake is not None and site in self.systems:
+            self._is_granted(site, stake)
         promised = stake is not None and stake["att"] == att and (
             stake["chosen"] is not None or any(c["state"] == "prepared" for c in stake["claims"])
         ) and held <= _ids(stake)  # fmt: skip
@@ -393,6 +398,17 @@ class Auditor:
         decided = self._dead(rid, att) or (row is not None and row.committed(att))
         if not promised and not decided:
             self._wrong(f"{site} says yes to attempt {att} of {rid}, which is not stored")
+
+    def _is_granted(self, site: str, stake: Mapping[str, Any]) -> None:
+        """At the vote the batch system keeps what it is about, or did until somebody took it away."""
+        system = self.systems[site]
+        for claim in stake["claims"]:
+            if claim["resource"] == f"{site}/n" and claim["end"] > system.clock_s():
+                what = (claim["start"], claim["end"], claim["units"], stake["principal"]["user"])
+                if not system.keeps(*what):
+                    self._wrong(
+                        f"{site} says yes to {stake['rid']}, but its system keeps not {what}"
+                    )
 
     def _is_done(self, site: str, done: m.Done) -> None:
         stake = self.stored[site].get(done.rid)
@@ -514,7 +530,7 @@ class Auditor:
         taken: dict[str, list[tuple[Piece, list[Mapping[str, Any]]]]] = defaultdict(list)
         for rid, stake in stakes.items():
             for claim in stake["claims"]:
-                if claim["state"] not in ("held", "prepared", "locked"):
+                if claim["state"] not in ("held", "intended", "prepared", "locked"):
                     continue
                 old = stakes.get(stake["replaces"]) if stake["chosen"] is None else None
                 credit = [c for c in old["claims"] if c["state"] == "locked"] if old else []
@@ -542,7 +558,7 @@ class Auditor:
                 if stake.register in self.hostile_registers:
                     continue
                 states = {claim.state for claim in stake.claims}
-                if states & {"held", "prepared", "queued"}:
+                if states & {"held", "intended", "prepared", "queued"}:
                     self._wrong(f"{site.name}: {rid} is still {states} when all is quiet")
             waiting = site.participant.waiting_here()
             if waiting and not self.hostile_registers:

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.retention import Retention
+from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.workload import Size
-from tests.simulation.world import World
+from tests.simulation.world import USERS, World
 
 
 class Climate(NamedTuple):
@@ -273,6 +274,21 @@ def fair(world: World) -> None:
     world.auditor.nobody_dies = True
 
 
+def batch_systems(world: World) -> None:
+    """Batch systems stand behind the nodes of every site; they fail, and so does everything else."""
+    random = world.kernel.random
+    world.batch = True
+    if random.random() < 0.4:
+        calm(world)
+    for site in world.sites:
+        capacity = world.auditor.capacities[f"{site.name}/n"]
+        nodes = tuple(f"{site.name}-{number}" for number in range(1, capacity + 1))
+        users = {user: f"unix-{user}" for user in USERS}
+        site.system = BatchSystem(world.kernel, site.name, nodes, users)
+        site.system.strike_until(FAULTS_MS)
+        world.auditor.systems[site.name] = site.system
+
+
 def _pause(broker: BrokerNode, length_ms: int) -> None:
     broker.paused_until_ms = broker.kernel.now_ms + length_ms
 
@@ -304,6 +320,8 @@ HOSTILE_SITE: Final = Climate("hostile-site", None, hostile_site, hard=0.0, cost
 HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0, costs=6)
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
 
+BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
+
 CLIMATES: Final = {
     each.name: each
     for each in (
@@ -323,6 +341,7 @@ CLIMATES: Final = {
         HOSTILE_SITE,
         HOSTILE_BROKER,
         HOSTILE_NEAR,
+        BATCH_SYSTEMS,
     )
 }
 

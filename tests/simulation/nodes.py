@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from kalends.agents.runs import RunOutcome
+from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
@@ -39,6 +41,7 @@ from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.serving.clock_watch import ClockWatch
 from kalends.stores.sqlite import register
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
+from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import NodeClock
 from tests.simulation.disks import DiskFailed, SiteDisk
 from tests.simulation.network import Session
@@ -189,6 +192,8 @@ class SiteNode(Node):
         """Steps, each with the position of the site when all its facts are durable."""
         self._storing = False
         self._relays: dict[tuple[str, str, int], int] = {}
+        self.system: BatchSystem | None = None
+        """The batch system behind ``SITE/n``, in worlds that have some."""
 
     def boot(self) -> None:
         loaded, epoch = self.disk.open()
@@ -208,6 +213,8 @@ class SiteNode(Node):
             passed=loaded.passed,
             past=loaded.past,
             recovering=loaded.recovering,
+            backends={f"{self.name}/n": self.system.backend()} if self.system else {},
+            grants=loaded.grants,
             now=now,
         )
         self.position = self.participant.position
@@ -319,13 +326,13 @@ class SiteNode(Node):
     def _pump(self) -> None:
         while not self._storing and self._queue:
             if not self._queue[0][0].facts:
-                self._send_all(self._queue.pop(0)[0].sends)
+                self._let_go(self._queue.pop(0)[0])
                 continue
             batch, self._queue = self._queue, []
             self._storing = True
             if not self.persist_first:
                 for effects, _ in batch:
-                    self._send_all(effects.sends)
+                    self._let_go(effects)
             delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
             self.later(delay_ms, self._store, batch)
 
@@ -344,8 +351,24 @@ class SiteNode(Node):
         self.position = batch[-1][1]
         if self.persist_first:
             for effects, _ in batch:
-                self._send_all(effects.sends)
+                self._let_go(effects)
         self._pump()
+
+    def _let_go(self, effects: SiteEffects) -> None:
+        self._send_all(effects.sends)
+        for provision in effects.provisions:
+            self.point("before a site asks its batch system")
+            assert self.system is not None
+            answered = partial(self.enter_life, self.life, self._provisioned, provision.number)
+            self.system.ask(self, provision.errand, answered)
+
+    def enter_life(self, life: int, action: Callable[..., None], *arguments: Any) -> None:
+        """As `enter`, of one life only."""
+        self._enter(life, action, arguments)
+
+    def _provisioned(self, number: int, answer: SystemAnswer) -> None:
+        self.participant.provisioned(number, answer, self.now())
+        self._carry_out()
 
     def _send_all(self, sends: Sequence[Send]) -> None:
         """Neighbours to the same end share a frame, now and then."""

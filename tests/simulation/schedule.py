@@ -75,7 +75,7 @@ def run(
         faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
-        if not world.hostile:
+        if not world.hostile and not world.batch:
             # They judge what every site says, and by what all of them say.
             recorder.attach(world)
             oracle.attach(world)

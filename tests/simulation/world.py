@@ -54,6 +54,8 @@ class World:
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
         self.hostile: list[Node] = []
+        self.batch = False
+        """Whether batch systems stand behind sites: lines and slots are then theirs to refuse."""
         self.involved: set[str] = set()
         """Clients who may deal with a hostile site; the others do not name it."""
         self.clients = [
@@ -168,7 +170,22 @@ class World:
             return False
         if any(not site.idle or self._pending(site) for site in self.honest_sites):
             return False
+        if any(self._unmirrored(site) for site in self.sites):
+            return False
         return not any(self._unfinished(rid) for rid in self.auditor.rows)
+
+    def _unmirrored(self, site: SiteNode) -> list[str]:
+        """How the batch system of `site` differs from what is locked there."""
+        if site.system is None:
+            return []
+        stakes = self.auditor.stored[site.name].values()
+        claims = [
+            (claim["start"], claim["end"], claim["units"], stake["principal"]["user"])
+            for stake in stakes
+            for claim in stake["claims"]
+            if claim["state"] == "locked" and claim["resource"] == f"{site.name}/n"
+        ]
+        return site.system.differences(claims)
 
     def _is_kept_waiting(self, client: Client) -> bool:
         """Whether it waits for a hostile site to say that it has freed what was cancelled."""
@@ -190,7 +207,7 @@ class World:
         found = [
             f"{site.name} has {stake.rid} {stake.claims[0].state}"
             for stake in stakes
-            if stake.claims and stake.claims[0].state in ("held", "prepared", "queued")
+            if stake.claims and stake.claims[0].state in ("held", "intended", "prepared", "queued")
             if stake.register not in self.auditor.hostile_registers
         ]
         waiting = site.participant.waiting_here()
@@ -236,6 +253,7 @@ class World:
         for site in self.honest_sites:
             if site.up:
                 found += self._pending(site)
+            found += self._unmirrored(site)
         rows = self.auditor.rows
         found += [
             f"the register has {rid} {rows[rid].state}, not done, of {rows[rid].owner}"
@@ -294,6 +312,9 @@ class Faults:
             node.paused_until_ms = 0
             node.clock.heal()
             node.start()
+        for site in world.sites:
+            if site.system is not None:
+                site.system.heal()
 
     @property
     def _random(self) -> Random:

@@ -175,10 +175,10 @@ class ClaimTable:
         """Return what is booked for these requests, piece by piece."""
         found = []
         for rid in rids:
-            stake = self.stakes.peek(rid)
-            placed = self._placed.get(rid) or (
-                _places_of(stake) if stake is not None and stake.has("locked") else []
-            )
+            placed: Sequence[Placed] = self._placed.get(rid, ())
+            if self.stakes.is_resting(rid):
+                stake = self.stakes.peek(rid)
+                placed = _places_of(stake) if stake is not None and stake.has("locked") else ()
             for resource, number in placed:
                 each = self.calendars[resource].calendar.get(number)
                 found.append(Claim(each.id, resource, each.start, each.end, each.units))

@@ -165,8 +165,11 @@ class Claims:
             return
         self.book.vacate(stake)
         old = self.book.stakes.get(stake.replaces)
-        if old is not None and old.has("locked"):
-            self._leave(old, "replace")
+        replaced = old.claims if old is not None and old.has("locked") else []
+        if old is not None and replaced:
+            self.book.leave(old)
+            self._move(old, "replace")
+            self.store(old, "replace")
         for claim in stake.claims:
             claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
         others = [claim for claim in stake.claims if claim.state != "locked"]
@@ -174,8 +177,9 @@ class Claims:
         if stake.claims:
             full = self.book.occupy(stake, "locked", None)
             assert not full, f"{stake.rid}: what was promised must fit on {full}"
-        self.provisions.left(stake.rid, others)
         self.provisions.take_over(stake)
+        self.provisions.left(stake.rid, others)
+        self.provisions.left(stake.replaces, replaced)
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
     def lock_again(self, stake: Stake, before: Stake | None) -> str:

@@ -1,6 +1,5 @@
 """A site's store: the journal of facts, and for each request the fact that stands.
 
-======== ===================================================================================
 table    rows
 ======== ===================================================================================
 journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
@@ -10,6 +9,18 @@ meta     name and value: owner, secret, epoch, horizon_s, draining, recovering, 
 life     each opening: its random name, and the journal's position then
 letter   notices that wait to be sent
 ======== ===================================================================================
+=======
+========== =================================================================================
+table      rows
+========== =================================================================================
+journal    every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
+stake      for each request that is needed: the journal row that is true now; whether all have locked it
+reclaim    each time that the owner has taken back, by its key
+node_grant each reservation that a batch system has been asked for
+meta       name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
+life       each opening: its random name, and the journal's position then
+letter     notices that wait to be sent
+========== =================================================================================
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
 tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
@@ -41,6 +52,12 @@ from kalends.resource_servers.participation.claim_sets import (
 )
 from kalends.resource_servers.participation.claims_at_rest import Restored
 from kalends.resource_servers.participation.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.provision.grants import (
+    GrantDropped,
+    GrantStored,
+    NodeGrant,
+    decode_grant,
+)
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
@@ -76,6 +93,8 @@ insert into meta values ('secret', lower(hex(randomblob(32))));
 """
 RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
 
+GRANTS: Final = "create table node_grant (number integer primary key, body blob not null);"
+
 FORGETTING: Final = """
 alter table stake add column forgotten integer not null default 0;
 delete from meta where name = 'horizon_s';
@@ -87,7 +106,7 @@ REGISTERS: Final = "create table register (id text primary key, body blob not nu
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=6,
+    version=7,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -109,7 +128,8 @@ create table meta (name text primary key, value not null) without rowid;
     + LIVES
     + job_journal.SCHEMA
     + job_journal.CHARGES
-    + letter_table.LETTERS,
+    + letter_table.LETTERS
+    + GRANTS,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
@@ -117,6 +137,7 @@ create table meta (name text primary key, value not null) without rowid;
         3: job_journal.SCHEMA,  # To version 4: machines run jobs.
         4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
         5: letter_table.LETTERS,  # To version 6: users are told by notices.
+        6: GRANTS,  # To version 7: batch systems stand behind resources.
     },
 )
 
@@ -160,6 +181,7 @@ class Loaded(NamedTuple):
     registers: list[KnownRegister]
     past: Past = Past()
     recovering: bool = False
+    grants: Sequence[NodeGrant] = ()
 
 
 class Setting(NamedTuple):
@@ -252,6 +274,14 @@ class SiteStore:
                 with contextlib.suppress(*UNREADABLE):
                     # One that cannot be read is as one that never came: its broker binds it again.
                     registers.append(decode_register(body))
+            grants = []
+            found = self.file.connection.execute(
+                "select cast(body as blob) from node_grant order by number"
+            )
+            for (body,) in found:
+                with contextlib.suppress(*UNREADABLE):
+                    # One that cannot be read is made anew for its claims, and swept by its name.
+                    grants.append(decode_grant(body))
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a claim set or a reclaim in it cannot be read: {error}",
@@ -268,6 +298,7 @@ class SiteStore:
             registers=registers,
             past=self.past,
             recovering=bool(self.setting(RECOVERING)),
+            grants=grants,
             passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
         )
 
@@ -315,6 +346,12 @@ class SiteStore:
             elif isinstance(fact, RegisterStored):
                 row = (fact.register, fact.body)
                 connection.execute("insert or replace into register values (?, ?)", row)
+            elif isinstance(fact, GrantStored):
+                connection.execute(
+                    "insert or replace into node_grant values (?, ?)", (fact.number, fact.body)
+                )
+            elif isinstance(fact, GrantDropped):
+                connection.execute("delete from node_grant where number = ?", (fact.number,))
             elif isinstance(fact, ReclaimDropped):
                 connection.execute("delete from reclaim where key = ?", (fact.key,))
             elif isinstance(fact, TimeClosed):

@@ -6,10 +6,11 @@ under its name (`NodeGrant.outer`): what its claims have not booked of that is k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kalends.backends.names import name_of
+from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.occupancy import pieces_beyond
@@ -75,6 +76,16 @@ class GrantTable:
     def serving(self, claim: Claim) -> NodeGrant | None:
         """Return the grant that serves `claim`, if there is one."""
         return self._by_claim.get(claim.hold_id)
+
+    def unserved(self) -> Sequence[str]:
+        """Return requests that have, it seems, claims without a grant: it was never asked for, or is lost."""
+        found = {
+            booking.reservation: None
+            for resource in self.backends
+            for booking in self.book.calendars[resource].calendar.listing(0, TIME_S_MAX)
+            if booking.state != "held" and booking.id not in self._by_claim
+        }
+        return [rid for rid in found if self.book.stakes.peek(rid) is not None]
 
     def of_system(self, system: str) -> list[NodeGrant]:
         """Return all grants of one batch system."""
@@ -154,7 +165,7 @@ class GrantTable:
     # What the system may have
 
     def move(self, grant: NodeGrant, nodes: tuple[str, ...], *, surely_absent: bool) -> bool:
-        """Serve the one claim of `grant` with other `nodes`; return False, and change nothing, where there is no room.
+        """Serve the claim of `grant` with other `nodes`; return False, and change nothing, without room.
 
         Unless the system surely has nothing of it, what it may have had takes room still.
         """

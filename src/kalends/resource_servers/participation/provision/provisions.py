@@ -48,6 +48,10 @@ class Provisions:
         self.mirror.systems.begin(self.grants.backends.values(), now)
         self.grants.restore(grants)
         self.mirror.restore()
+        for rid in self.grants.unserved():
+            stake = self.grants.book.stakes.peek(rid)
+            if stake is not None:
+                self.make_good(stake)
 
     def backs(self, stake: Stake) -> bool:
         """Whether a batch system has to grant any of what `stake` claims."""
@@ -158,7 +162,9 @@ class Provisions:
     def make_good(self, stake: Stake) -> None:
         """Have the system keep what `stake` has locked, and nothing was ever granted for in this store."""
         for claim in stake.claims:
-            if claim.resource not in self.grants.backends or self.grants.serving(claim):
+            firm = claim.state in ("prepared", "locked")
+            backed = firm and claim.resource in self.grants.backends
+            if not backed or self.grants.serving(claim) is not None:
                 continue
             nodes = self.grants.free_nodes(claim.resource, claim.start, claim.end, claim.units)
             known = self.why_not(stake.principal, [claim.resource]) is None
