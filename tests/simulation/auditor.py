@@ -490,6 +490,10 @@ class Auditor:
             expected = foreign or any(part in alarm for part in self.expected_alarms)
             if (node.name, alarm.partition(":")[0]) not in self.dropped and not expected:
                 self._wrong(f"{node.name} raises the alarm: {alarm}")
+        if node.system is not None:
+            offered = node.system.uncounted(node.participant.book.calendars[f"{node.name}/n"].free)
+            if offered:
+                self._wrong(offered[0])
         stakes = node.participant.book.stakes
         seen = [
             (rid, s.att, len(s.claims), s.claims and s.claims[0].state) for rid, s in stakes.items()

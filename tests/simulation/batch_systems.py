@@ -54,6 +54,8 @@ class BatchSystem:
     unwell: set[str] = field(default_factory=set)
     touched: list[SystemReservation] = field(default_factory=list)
     """Those of the site's that a crash or an operator has changed: for them no vote can vouch."""
+    cut: float = 0.0
+    """How likely it grants a node less than it was asked for."""
     loss: float = 0.0
     """How likely an answer is lost."""
     frozen_until_ms: int = 0
@@ -68,6 +70,7 @@ class BatchSystem:
             unique_names=random.random() < 0.7,
         )
         self.loss = random.choice((0.0, 0.1, 0.3))
+        self.cut = random.choice((0.0, 0.2))
         self.delay_ms = random.choice(ANSWER_MS)
 
     def backend(self) -> ResourceBackend:
@@ -121,6 +124,9 @@ class BatchSystem:
         why = self._why_not(wanted)
         if why:
             return SystemAnswer("refused", why, found=there)
+        if len(wanted.nodes) > 1 and self.kernel.chance(self.cut):
+            self.kernel.fault("reservation cut", self.site)
+            wanted = structs.replace(wanted, nodes=wanted.nodes[1:])
         self.has[wanted.name] = wanted
         self._write_later()
         return SystemAnswer("done", found=wanted)
@@ -181,7 +187,7 @@ class BatchSystem:
 
     def heal(self) -> None:
         """All nodes are well, and what others have is over."""
-        self.loss, self.frozen_until_ms = 0.0, 0
+        self.loss, self.cut, self.frozen_until_ms = 0.0, 0.0, 0
         self.unwell.clear()
         self.has = {each.name: each for each in self._mine()}
 
@@ -194,6 +200,16 @@ class BatchSystem:
             and each.users == (self.users[user],) and not each.broken
             for each in (*self._mine(), *self.touched)
         )  # fmt: skip
+
+    def uncounted(self, free: Callable[[int, int], int]) -> list[str]:
+        """Return what it keeps for the site, and the site's calendar (`free`) takes for free."""
+        now_s = self.clock_s()
+        return [
+            f"{self.site}'s calendar offers nodes of {each}"
+            for each in self._mine()
+            if each not in self.touched and each.end > now_s
+            and free(each.start, each.end) > len(self.nodes) - len(each.nodes)
+        ]  # fmt: skip
 
     def differences(self, claims: Sequence[tuple[int, int, int, str]]) -> list[str]:
         """Return how it differs from `claims` (start, end, units, user), as far as these are not over."""
@@ -215,10 +231,9 @@ class BatchSystem:
 
     def _crash(self) -> None:
         self.kernel.fault("batch system crashes", self.site)
-        self.touched += [
-            each for each in self._mine() if self.written.get(each.name) != each
-        ]  # fmt: skip
-        self.has = dict(self.written)
+        self.touched += [each for each in self._mine() if self.written.get(each.name) != each]
+        before, self.has = self.has, dict(self.written)
+        self.touched += [each for each in self._mine() if before.get(each.name) != each]
         self.boot_ms = self.kernel.now_ms
 
     def _mine(self) -> list[SystemReservation]:
@@ -244,6 +259,7 @@ class BatchSystem:
                     structs.replace(one, end=one.end - (one.end - one.start) // 2),
                 )
             )
+            self.touched.append(changed)
             self.has[one.name] = changed
             self._write_later()
 

@@ -289,6 +289,12 @@ def batch_systems(world: World) -> None:
         world.auditor.systems[site.name] = site.system
 
 
+def batch_slots_end(world: World) -> None:
+    """The same, with slots that end, and records that are dropped."""
+    slots_end(world)
+    batch_systems(world)
+
+
 def _pause(broker: BrokerNode, length_ms: int) -> None:
     broker.paused_until_ms = broker.kernel.now_ms + length_ms
 
@@ -321,6 +327,9 @@ HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
+BATCH_SLOTS_END: Final = Climate(
+    "batch-slots-end", SOON, batch_slots_end, participant=DroppedSoon, forgets=True
+)
 
 CLIMATES: Final = {
     each.name: each
@@ -342,6 +351,7 @@ CLIMATES: Final = {
         HOSTILE_BROKER,
         HOSTILE_NEAR,
         BATCH_SYSTEMS,
+        BATCH_SLOTS_END,
     )
 }
 

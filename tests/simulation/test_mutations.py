@@ -9,12 +9,14 @@ from tests.simulation import (
     mutations,
     mutations_of_belief,
     mutations_of_forgetting,
+    mutations_of_provision,
     mutations_of_waiting,
 )
 from tests.simulation.climates import CLIMATES, EVERY_FAULT, Climate
 from tests.simulation.mutations import MUTATIONS, Mutation, seeds_to_catch
 from tests.simulation.mutations_of_belief import MUTATIONS_OF_BELIEF
 from tests.simulation.mutations_of_forgetting import MUTATIONS_OF_FORGETTING
+from tests.simulation.mutations_of_provision import MUTATIONS_OF_PROVISION
 from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
 from tests.simulation.overriding import idle, mutated
 from tests.simulation.schedule import complaint
@@ -23,12 +25,24 @@ SEEDS = 2_000
 SHIPPED_SEEDS = effort.examples(60)
 """In each climate: more than any mutation needs to be caught there."""
 
-ALL = (*MUTATIONS, *MUTATIONS_OF_FORGETTING, *MUTATIONS_OF_WAITING, *MUTATIONS_OF_BELIEF)
+ALL = (
+    *MUTATIONS,
+    *MUTATIONS_OF_FORGETTING,
+    *MUTATIONS_OF_WAITING,
+    *MUTATIONS_OF_BELIEF,
+    *MUTATIONS_OF_PROVISION,
+)
 
 
 BROKEN = [
     each
-    for module in (mutations, mutations_of_belief, mutations_of_forgetting, mutations_of_waiting)
+    for module in (
+        mutations,
+        mutations_of_belief,
+        mutations_of_forgetting,
+        mutations_of_provision,
+        mutations_of_waiting,
+    )
     for each in mutated(module)
     if each is not Mutation
 ]

@@ -112,6 +112,7 @@ class Participant:
     claim_handler_type: ClassVar[type[ClaimHandler]] = ClaimHandler
     provisions_type: ClassVar[type[Provisions]] = Provisions
     mirror_type: ClassVar[type[Mirror]] = Mirror
+    grants_type: ClassVar[type[GrantTable]] = GrantTable
 
     def __init__(
         self,
@@ -215,7 +216,7 @@ class Participant:
         """Make the parts that speak to batch systems."""
         room = KeptRoom(self.book, numbers.new)
         foreign = ForeignRoom(self.here.name, self.book, room)
-        grants = GrantTable(
+        grants = self.grants_type(
             self.here, self.book, self.outbox, backends, numbers, room, foreign, self.past.life
         )
         errands = Errands(self.outbox, numbers)

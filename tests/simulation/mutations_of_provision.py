@@ -1,0 +1,112 @@
+"""Ways to get promises of batch systems wrong, put into the shipped code at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kalends.resource_servers.participation.claim_handler import ClaimHandler
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.provision.grant_table import GrantTable
+from kalends.resource_servers.participation.provision.mirror import Mirror
+from kalends.resource_servers.participation.provision.provisions import Provisions
+from tests.simulation.climates import BATCH_SYSTEMS
+from tests.simulation.mutations import Mutation, world_with
+
+
+class EagerVotes(ClaimHandler):
+    def _await_grants(self, stake: Any, now: Any, answer: Any) -> None:
+        if self.provisions.intend(stake, now, lambda refusals, now: None) is None:
+            self.claims.promise(stake, "granted", now)
+            answer(())
+        else:
+            super()._await_grants(stake, now, answer)
+
+
+class VotesBeforeGranted(Participant):
+    """The vote leaves when the system has been asked, and not when it has granted."""
+
+    claim_handler_type = EagerVotes
+
+
+class BelievesDone(Mirror):
+    def _end(self, grant: Any, sight: Any, answer: Any, now: Any) -> None:
+        target = self._target(grant, now)
+        if answer.outcome == "done" and answer.found is not None and target is not None:
+            answer = replace(answer, found=replace(answer.found, nodes=target.nodes))
+        super()._end(grant, sight, answer, now)
+
+
+class GrantsNotRead(Participant):
+    """Done is believed, whatever the system has under the name then."""
+
+    mirror_type = BelievesDone
+
+
+class SilenceBelieved(Mirror):
+    def _end(self, grant: Any, sight: Any, answer: Any, now: Any) -> None:
+        if answer.outcome == "unknown":
+            answer = replace(answer, outcome="refused")
+        super()._end(grant, sight, answer, now)
+
+    def _sweep(self, system: str, name: str, now: Any) -> None:
+        pass
+
+
+class SilenceIsNo(Participant):
+    """What has had no answer was not carried out, it is thought."""
+
+    mirror_type = SilenceBelieved
+
+
+class NothingReleased(Provisions):
+    def left(self, rid: str, claims: Any) -> None:
+        self._intents.pop(rid, None)
+
+
+class NeverReleased(Participant):
+    """Grants stay when their claims are gone."""
+
+    provisions_type = NothingReleased
+
+
+class BlindMirror(Mirror):
+    def _hear(self, system: Any, state: Any, ended: Any, now: Any) -> None:
+        for grant in self.grants.of_system(system):
+            sight = self._sights[grant.number]
+            if not sight.errand and not sight.seen:
+                sight.seen, sight.found = True, None
+                self.compare(grant)
+
+
+class DriftUnseen(Participant):
+    """What an operator, or a crash, has changed is never looked for."""
+
+    mirror_type = BlindMirror
+
+
+@dataclass(eq=False)
+class RoomOfClaims(GrantTable):
+    def keep_room(self, root: str) -> bool:
+        return True
+
+
+class FreedWhenTold(Participant):
+    """Room is free when the system is told to give it up, and not when it has."""
+
+    grants_type = RoomOfClaims
+
+
+MUTATIONS_OF_PROVISION: Final = tuple(
+    Mutation(name, world_with(participant=broken), BATCH_SYSTEMS)
+    for name, broken in (
+        ("a vote before its grant", VotesBeforeGranted),
+        ("grants that nobody reads back", GrantsNotRead),
+        ("silence taken for a no", SilenceIsNo),
+        ("grants that are never released", NeverReleased),
+        ("drift that nobody looks for", DriftUnseen),
+        ("room freed before it is given back", FreedWhenTold),
+    )
+)
