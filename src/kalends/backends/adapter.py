@@ -1,0 +1,90 @@
+"""What every adapter of a batch system can do: five calls, none of which remembers anything."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kalends.backends.records import (
+    ChangeReservation,
+    CreateReservation,
+    DeleteReservation,
+    Errand,
+    SystemAnswer,
+    SystemReservation,
+    SystemState,
+    Traits,
+)
+
+
+class SystemRefused(Exception):
+    """The system has answered: it will not."""
+
+
+class SystemSilent(Exception):
+    """No answer, or none that can be read: what was asked for may have been carried out, or may yet be."""
+
+
+class Adapter(Protocol):
+    """One batch system, by its own means. All calls raise `SystemRefused` and `SystemSilent`."""
+
+    @property
+    def traits(self) -> Traits:
+        """In what this system differs from others."""
+        ...
+
+    async def state(self) -> SystemState:
+        """Return everything that the system has."""
+        ...
+
+    async def find(self, name: str) -> SystemReservation | None:
+        """Return the reservation of this name, or None."""
+        ...
+
+    async def create(self, reservation: SystemReservation) -> None:
+        """Make a reservation."""
+        ...
+
+    async def change(self, reservation: SystemReservation) -> None:
+        """Make the reservation of this name as it is here, in one update."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """End the reservation of this name, and the jobs in it; one that is not there is no error."""
+        ...
+
+
+async def carry_out(adapter: Adapter, errand: Errand) -> SystemAnswer:
+    """Do what `errand` says, and look what there is then; raises nothing.
+
+    Whatever is refused is looked at, too: Slurm calls the repeat of a creation that has succeeded an overlap.
+    """
+    try:
+        if isinstance(errand, CreateReservation | ChangeReservation | DeleteReservation):
+            return await _do_and_look(adapter, errand)
+        return SystemAnswer("done", state=await adapter.state())
+    except SystemSilent as error:
+        return SystemAnswer("unknown", str(error))
+    except SystemRefused as error:
+        return SystemAnswer("unknown", f"it does not tell what it has: {error}")
+
+
+async def _do_and_look(
+    adapter: Adapter, errand: CreateReservation | ChangeReservation | DeleteReservation
+) -> SystemAnswer:
+    refused = ""
+    name = errand.name if isinstance(errand, DeleteReservation) else errand.reservation.name
+    if not adapter.traits.unique_names and isinstance(errand, CreateReservation):
+        found = await adapter.find(name)
+        if found is not None:
+            return SystemAnswer("refused", "there is a reservation of this name", found)
+    try:
+        if isinstance(errand, CreateReservation):
+            await adapter.create(errand.reservation)
+        elif isinstance(errand, ChangeReservation):
+            await adapter.change(errand.reservation)
+        else:
+            await adapter.delete(errand.name)
+    except SystemRefused as error:
+        refused = str(error)
+    found = await adapter.find(name)
+    return SystemAnswer("refused" if refused else "done", refused, found)
