@@ -1,4 +1,4 @@
-"""Commands of a batch system: run with a time limit, what they print bounded, nothing of a shell in between."""
+"""Commands of a batch system: run within a time limit, with bounded output, and no shell in between."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from aiohttp import WSCloseCode, web
 
 from kalends.batch.job_notices import JobNotices
+from kalends.backends.records import SystemAnswer
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
@@ -25,6 +26,8 @@ from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
+from kalends.resource_servers.backing import adapters_of, backends_of
+from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
 from kalends.resource_servers.machines import SiteMachines
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
@@ -68,6 +71,7 @@ def build_site(
     `SiteStore.open` raises, and `StoreDamaged` when the calendars cannot carry what was promised.
     """
     calendars_of(configuration)
+    backends_of(configuration)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
     authenticator = authenticator_of(configuration.name, configuration.keys)
@@ -140,6 +144,7 @@ class SiteServer:
         self._scripts = ScriptRunner(
             configuration, moment, RunMeasures(metrics), logger, self.alarms.tell
         )
+        self._desk = BatchDesk(adapters_of(configuration), self._provisioned)
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
@@ -184,6 +189,7 @@ class SiteServer:
         """Store everything and close the store; nothing that was promised is lost without it."""
         self._stopping = True
         await self._close_calls()
+        await self._desk.close()
         await self.machines.close()
         await self._notices.close()
         if self._engine is not None:
@@ -229,6 +235,7 @@ class SiteServer:
             moment=self._moment,
             deliver=self._deliver,
             set_out=self._set_out,
+            provision=self._desk.carry,
             alarmed=self.alarms.tell,
             reported=self.alarms.report,
             failed=self._failed,
@@ -260,6 +267,8 @@ class SiteServer:
                 passed=loaded.passed,
                 past=loaded.past,
                 recovering=loaded.recovering,
+                backends=backends_of(self._configuration),
+                grants=loaded.grants,
                 now=self._moment(),
             )
         except AssertionError as error:
@@ -330,6 +339,10 @@ class SiteServer:
             else:
                 self._state, self._detail = "ok", ""
                 return
+
+    def _provisioned(self, number: int, answer: SystemAnswer) -> None:
+        if self._engine is not None:
+            self._engine.provisioned(number, answer)
 
     # Messages out
 

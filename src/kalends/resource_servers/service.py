@@ -13,12 +13,19 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kalends.agents.runs import RunOutcome
+from kalends.backends.records import SystemAnswer
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.letter import Letter
 from kalends.resource_servers.participation.claim_sets import Fact
-from kalends.resource_servers.participation.effects import Relay, RunTask, Send
+from kalends.resource_servers.participation.effects import (
+    ParticipantEffects,
+    Provision,
+    Relay,
+    RunTask,
+    Send,
+)
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
@@ -41,9 +48,10 @@ class SiteEngine:
     """One life of a site, from the opening of its store to its failure or the stop of the server.
 
     `deliver` sends messages that may leave now; `set_out` begins runs of agents, and visits to near
-    sites, whose ends come back by `errand_done` and `relayed`; `alarmed` hears what the protocol forbids,
-    `reported` what state is wrong, and how, or that it is over (""); `failed` is called once, when the
-    store has failed: then nothing leaves any more, and the engine is to be closed. All on the event loop.
+    sites, whose ends come back by `errand_done` and `relayed`; `provision` asks batch systems, whose
+    answers come back by `provisioned`; `alarmed` hears what the protocol forbids, `reported` what state is
+    wrong, and how, or that it is over (""); `failed` is called once, when the store has failed: then nothing
+    leaves any more, and the engine is to be closed. All on the event loop.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class SiteEngine:
         moment: Callable[[], Moment],
         deliver: Callable[[Sequence[Send]], None],
         set_out: Callable[[Sequence[RunTask], Sequence[Relay]], None],
+        provision: Callable[[Sequence[Provision]], None],
         alarmed: Callable[[str], None],
         reported: Callable[[str, str], None],
         failed: Callable[[StoreFailed], None],
@@ -66,6 +75,7 @@ class SiteEngine:
         """The time of the last step: the clock belongs to the event loop, not to the writer's thread."""
         self._deliver = deliver
         self._set_out = set_out
+        self._provision = provision
         self._alarmed = alarmed
         self._reported = reported
         self._on_failed = failed
@@ -155,6 +165,10 @@ class SiteEngine:
         """Take what a near site has answered; None for nothing."""
         self._step(partial(self.participant.relayed, number, report))
 
+    def provisioned(self, number: int, answer: SystemAnswer) -> None:
+        """Take what a batch system has answered; of an earlier life of the site it changes nothing."""
+        self._step(partial(self.participant.provisioned, number, answer))
+
     async def called(self, step: Callable[[Participant, Moment], T]) -> T:
         """The result of an operator's call, once all it has changed is durable.
 
@@ -221,11 +235,12 @@ class SiteEngine:
             self._alarmed(alarm)
         for about, text in effects.reports:
             self._reported(about, text)
-        if effects.facts or (effects.sends and not self._committer.idle):
-            durable = partial(self._durable, effects.sends, self.participant.position)
+        leaving = effects.sends or effects.provisions
+        if effects.facts or (leaving and not self._committer.idle):
+            durable = partial(self._durable, effects, self.participant.position)
             self._committer.submit(effects.facts, durable, self._fail)
-        elif effects.sends:
-            self._deliver(effects.sends)
+        elif leaving:
+            self._let_go(effects)
         if effects.errands or effects.relays:
             self._set_out(effects.errands, effects.relays)
         if moved := self.participant.book.take_moved():
@@ -234,10 +249,17 @@ class SiteEngine:
         self._keep_time()
         return effects.sends
 
-    def _durable(self, sends: Sequence[Send], position: int, results: Sequence[int | None]) -> None:
+    def _durable(
+        self, effects: ParticipantEffects, position: int, results: Sequence[int | None]
+    ) -> None:
         self.position = position
-        if sends:
-            self._deliver(sends)
+        self._let_go(effects)
+
+    def _let_go(self, effects: ParticipantEffects) -> None:
+        if effects.sends:
+            self._deliver(effects.sends)
+        if effects.provisions:
+            self._provision(effects.provisions)
 
     def _fail(self, failure: StoreFailed) -> None:
         """The participant knows things that are not stored: its life ends here."""

@@ -149,6 +149,26 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
     ] = {}
     hours: tuple[HoursConfiguration, ...] = ()
     access: tuple[AccessConfiguration, ...] = ()
+    nodes: Annotated[str, Meta(max_length=10_000)] = ""
+    """The nodes of a batch system that its units are, as ``n[1-64]``; "": none stands behind it."""
+    batch_system: str = ""
+    """Which, where the site has several."""
+
+
+class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
+    """A batch system behind resources of the site; `users` says what each of our users is called there.
+
+    `configuration` is its own configuration file; without one the system's commands find it themselves.
+    """
+
+    name: Name
+    kind: Literal["slurm"] = "slurm"
+    configuration: Path | None = None
+    users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
+    answer_s_max: Annotated[float, Meta(gt=0, le=300)] = 8.0
+    """What has not been answered by then is taken to have no answer."""
+    repair_s: DurationS = field(name="repair", default=DurationS(86_400))
+    """A node that is down counts as taken for so long."""
 
 
 class KeyConfiguration(_Section, frozen=True, kw_only=True):
@@ -380,6 +400,7 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     agents: AgentsConfiguration = AgentsConfiguration()
     machines: Annotated[tuple[MachineConfiguration, ...], Meta(max_length=64)] = ()
     notices: NoticesConfiguration | None = None
+    batch_systems: Annotated[tuple[BatchSystemConfiguration, ...], Meta(max_length=16)] = ()
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
 

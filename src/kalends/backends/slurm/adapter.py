@@ -1,8 +1,8 @@
 """Slurm by its commands: reservations of named nodes for the users that the owner's table names.
 
 Learned from Slurm 22.05: an overlap is found before a name that is taken, a crash undoes the last five
-seconds, and what was sent to a frozen controller is carried out when it goes on, for as long as munge believes
-the message (five minutes). See `docs/batch-systems.md`.
+seconds, and what was sent to a frozen controller is carried out when it goes on, for as long as munge
+believes the message (five minutes).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Slurm:
         )
 
     async def find(self, name: str) -> SystemReservation | None:
-        """Return the reservation of this name; all are listed, for one that is absent is an error of scontrol's."""
+        """Return the reservation of this name. All are listed: scontrol calls an absent one an error."""
         held = await self._ask("scontrol", "show", "reservation", "-o")
         return next((each for each in printed.reservations(held) if each.name == name), None)
 

@@ -1,7 +1,7 @@
 """What Slurm's commands print, as records; raises `SystemSilent` for what cannot be read.
 
-A listing that is cut off, or that is another's, must not be taken for one in which something is missing: every
-line has to be whole. Times are asked for as seconds (``SLURM_TIME_FORMAT=%s``).
+A listing that is cut off, or that is another's, must not be taken for one in which something is missing:
+every line has to be whole. Times are asked for as seconds (``SLURM_TIME_FORMAT=%s``).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def running_jobs(text: str) -> Iterator[SystemJob]:
 def nodes(text: str) -> tuple[tuple[str, ...], tuple[UnwellNode, ...]]:
     """Return all nodes of ``sinfo -N`` in `NODES_FORMAT`, and those that cannot be counted on.
 
-    A node of several partitions is unwell if it is so in any, and so is each node of a partition that is down.
+    A node of several partitions is unwell if it is so in any; so is each node of a partition that is down.
     """
     names: set[str] = set()
     unwell: dict[str, UnwellNode] = {}
