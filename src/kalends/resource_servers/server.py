@@ -26,9 +26,9 @@ from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
-from kalends.resource_servers.backing import adapters_of, backends_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
+from kalends.resource_servers.configured_backends import adapters_of, backends_of
 from kalends.resource_servers.machines import SiteMachines
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
 from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE

@@ -56,7 +56,8 @@ async def queues_of_a_site(
     )
     engine = SiteEngine(
         store, participant, moment=clock.moment,
-        deliver=lambda sends: None, set_out=lambda errands, relays: None, provision=lambda provisions: None, alarmed=lambda text: None,
+        deliver=lambda sends: None, set_out=lambda errands, relays: None,
+        provision=lambda provisions: None, alarmed=lambda text: None,
         reported=lambda about, text: None, failed=lambda failure: None,
         observe=lambda committed: None,
     )  # fmt: skip

@@ -46,7 +46,8 @@ class Site:
         )  # fmt: skip
         self.engine = SiteEngine(
             self.store, participant,
-            moment=self.moment, deliver=self.sent.extend, set_out=self.set_out, provision=lambda provisions: None, alarmed=self.alarms.append,
+            moment=self.moment, deliver=self.sent.extend, set_out=self.set_out,
+            provision=lambda provisions: None, alarmed=self.alarms.append,
             reported=lambda about, text: None,
             failed=self.failures.append, observe=self.committed.append,
         )  # fmt: skip
