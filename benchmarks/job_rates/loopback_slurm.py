@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -59,9 +60,11 @@ MaxArraySize=10001
 MaxJobCount=50000
 MinJobAge=60
 KillWait=1
-NodeName=n[1-{nodes}] NodeHostName={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=1 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60 State=UP
 """
+
+PARTITION: Final = (
+    "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60 State=UP\n"
+)
 
 
 def why_not() -> str:
@@ -109,6 +112,37 @@ class LoopbackSlurm:
         """Return how many jobs wait or run; each of an array counts."""
         return len(self.said("squeue", "-h", "-r", "-o", "%i").split())
 
+    # The controller, as its operator or an accident treats it
+
+    def freeze_controller(self) -> None:
+        """Let the controller do nothing until `thaw_controller`."""
+        self._controller.send_signal(signal.SIGSTOP)
+
+    def thaw_controller(self) -> None:
+        self._controller.send_signal(signal.SIGCONT)
+
+    def kill_controller(self) -> None:
+        self._controller.kill()
+        self._controller.wait()
+
+    def stop_controller(self) -> None:
+        self._controller.terminate()
+        self._controller.wait(DOWN_S_MAX)
+
+    def start_controller(self, nodes: Sequence[str] = ()) -> None:
+        """Start it again, unless it runs; with `nodes` alone, or with all."""
+        text = self._configuration(nodes)
+        path = self._top / "slurm.conf"
+        changed = text != path.read_text()
+        if changed:
+            if self._controller.poll() is None:
+                self.stop_controller()
+            path.write_text(text)
+        if self._controller.poll() is not None:
+            self._processes.remove(self._controller)
+            self._controller = self._spawn("slurmctld", "-D", "-f", f"{self._top}/slurm.conf")
+            _wait(lambda: self._idle(), UP_S_MAX)
+
     def step_daemons(self) -> list[int]:
         """Return the processes that look after running jobs."""
         found = []
@@ -128,6 +162,7 @@ class LoopbackSlurm:
             subprocess.run(["scancel", "-u", "root"], env=self._environment, check=False)
             _wait(lambda: not self.step_daemons(), DOWN_S_MAX)
         for process in reversed(self._processes):
+            process.send_signal(signal.SIGCONT)
             process.terminate()
         for process in reversed(self._processes):
             try:
@@ -144,10 +179,8 @@ class LoopbackSlurm:
         key = top / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        host, port = socket.gethostname().partition(".")[0], _free_ports(self._nodes + 1)
-        ports = {"port": port, "first": port + 1, "last": port + self._nodes}
-        text = CONFIGURATION.format(host=host, top=top, nodes=self._nodes, **ports)
-        (top / "slurm.conf").write_text(text)
+        self._port = _free_ports(self._nodes + 1)
+        (top / "slurm.conf").write_text(self._configuration())
         # No job gets a control group, yet slurmd loads a plugin; this one asks nothing of the host.
         (top / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self._spawn(
@@ -156,14 +189,27 @@ class LoopbackSlurm:
             f"--seed-file={top}/run/munge.seed",
         )  # fmt: skip
         _wait((top / "munge.sock").exists, UP_S_MAX)
-        self._spawn("slurmctld", "-D", "-c", "-f", f"{top}/slurm.conf")
+        self._controller = self._spawn("slurmctld", "-D", "-c", "-f", f"{top}/slurm.conf")
         steps = shutil.which("slurmstepd", path=SYSTEM_PATH)
         assert steps is not None
         for number in range(1, self._nodes + 1):
             self._spawn("slurmd", "-D", "-f", f"{top}/slurm.conf", "-d", steps, "-N", f"n{number}")
         _wait(lambda: self._idle() == self._nodes, UP_S_MAX)
 
-    def _spawn(self, program: str, *arguments: str) -> None:
+    def _configuration(self, nodes: Sequence[str] = ()) -> str:
+        """Return the cluster's configuration; of all nodes, or of some."""
+        host = socket.gethostname().partition(".")[0]
+        text = CONFIGURATION.format(host=host, top=self._top, port=self._port)
+        every = [f"n{number}" for number in range(1, self._nodes + 1)]
+        lines = [
+            f"NodeName={name} NodeHostName={host} NodeAddr=127.0.0.1"
+            f" Port={self._port + number} CPUs=1 State=UNKNOWN\n"
+            for number, name in enumerate(every, 1)
+            if name in (nodes or every)
+        ]
+        return text + "".join(lines) + PARTITION
+
+    def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         found = shutil.which(program, path=SYSTEM_PATH)
         assert found is not None
         folder = self._top / "log"
@@ -173,6 +219,7 @@ class LoopbackSlurm:
                 stdout=log, stderr=log,
             )  # fmt: skip
         self._processes.append(process)
+        return process
 
     def _idle(self) -> int:
         try:

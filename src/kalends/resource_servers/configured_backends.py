@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kalends.backends.adapter import Adapter
 from kalends.backends.slurm.adapter import Slurm
 from kalends.backends.slurm.hostlists import expanded
@@ -15,7 +17,9 @@ def adapters_of(configuration: SiteConfiguration) -> dict[str, Adapter]:
     return {each.name: _adapter_of(each) for each in configuration.batch_systems}
 
 
-def backends_of(configuration: SiteConfiguration) -> dict[str, ResourceBackend]:
+def backends_of(
+    configuration: SiteConfiguration, adapters: Mapping[str, Adapter]
+) -> dict[str, ResourceBackend]:
     """Return what stands behind resources, by their full names; raises `InvalidInput` with the path."""
     systems = {each.name: each for each in configuration.batch_systems}
     found = {}
@@ -34,8 +38,9 @@ def backends_of(configuration: SiteConfiguration) -> dict[str, ResourceBackend]:
             system=system.name,
             nodes=_nodes_of(resource.nodes, resource.capacity, where),
             users=system.users,
-            traits=_adapter_of(system).traits,
+            traits=adapters[system.name].traits,
             answer_ms_max=int(system.answer_s_max * 1000),
+            look_ms=int(system.look_every_s) * 1000,
             repair_s=int(system.repair_s),
         )
     return found

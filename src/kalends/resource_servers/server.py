@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, Literal
 
 from aiohttp import WSCloseCode, web
 
 from kalends.batch.job_notices import JobNotices
+from kalends.backends.adapter import Adapter
 from kalends.backends.records import SystemAnswer
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
@@ -63,19 +64,26 @@ STUCK_S: Final = 1.0
 
 
 def build_site(
-    configuration: SiteConfiguration, *, version: str, moment: Callable[[], Moment] = moment
+    configuration: SiteConfiguration,
+    *,
+    version: str,
+    moment: Callable[[], Moment] = moment,
+    adapters: Mapping[str, Adapter] | None = None,
 ) -> web.Application:
     """The complete application of a site; it opens its store when it starts to serve.
+
+    `adapters` stand for the batch systems of the same names, in place of those that are configured.
 
     Raises `InvalidInput` for a configuration that cannot be. Starting raises what
     `SiteStore.open` raises, and `StoreDamaged` when the calendars cannot carry what was promised.
     """
     calendars_of(configuration)
-    backends_of(configuration)
+    systems = adapters if adapters is not None else adapters_of(configuration)
+    backends_of(configuration, systems)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
     authenticator = authenticator_of(configuration.name, configuration.keys)
-    site = SiteServer(configuration, version, moment, metrics, logger)
+    site = SiteServer(configuration, version, moment, metrics, logger, systems)
     application = build_application(
         role="site",
         name=configuration.name,
@@ -112,6 +120,7 @@ class SiteServer:
         moment: Callable[[], Moment],
         metrics: Metrics,
         logger: Logger,
+        adapters: Mapping[str, Adapter],
     ) -> None:
         self.limits = ServingLimits(
             calls_per_s=configuration.limits.calls_per_s,
@@ -144,7 +153,8 @@ class SiteServer:
         self._scripts = ScriptRunner(
             configuration, moment, RunMeasures(metrics), logger, self.alarms.tell
         )
-        self._desk = BatchDesk(adapters_of(configuration), self._provisioned)
+        self._desk = BatchDesk(adapters, self._provisioned)
+        self._backends = backends_of(configuration, adapters)
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
@@ -267,7 +277,7 @@ class SiteServer:
                 passed=loaded.passed,
                 past=loaded.past,
                 recovering=loaded.recovering,
-                backends=backends_of(self._configuration),
+                backends=self._backends,
                 grants=loaded.grants,
                 now=self._moment(),
             )

@@ -167,6 +167,8 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     answer_s_max: Annotated[float, Meta(gt=0, le=300)] = 8.0
     """What has not been answered by then is taken to have no answer."""
+    look_every_s: DurationS = field(name="look_every", default=DurationS(10))
+    """What it has is compared so often with what was promised."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """A node that is down counts as taken for so long."""
 

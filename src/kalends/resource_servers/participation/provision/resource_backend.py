@@ -21,6 +21,8 @@ class ResourceBackend:
     traits: Traits = field(default_factory=Traits)
     answer_ms_max: int = 8_000
     """An errand without an answer for so long is taken to have none."""
+    look_ms: int = 10_000
+    """What it has is looked at so often."""
     repair_s: int = 86_400
     """A node that is down counts as taken for so long."""
     skew_s_max: int = 30

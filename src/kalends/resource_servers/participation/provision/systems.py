@@ -12,8 +12,6 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.errands import Errands
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 
-LOOK_EVERY_MS: Final = 10_000
-
 LOOK_AGAIN_MS: Final = 1_000
 LOOK_AGAIN_MS_MAX: Final = 30_000
 """A system that does not answer is looked at again after 1, 2, 4 seconds, and at last every half minute."""
@@ -103,7 +101,7 @@ class Systems:
                 return
             system.failures = 0
             system.seen_ms = asked_ms
-            system.due_ms = now.monotonic_ms + LOOK_EVERY_MS
+            system.due_ms = now.monotonic_ms + system.backend.look_ms
             self.outbox.report(f"batch system {name}", "")
             self._compare_clocks(name, system, answer.state, now)
             self.heard(name, answer.state, ended, now)
