@@ -1,4 +1,4 @@
-"""A batch system that a test has in its hands: as an adapter sees it, and as its operator and its users do."""
+"""A batch system in the hands of a test: as an adapter sees it, and as its operator and its users do."""
 
 from __future__ import annotations
 
