@@ -123,8 +123,6 @@ class Traits(msgspec.Struct, frozen=True):
     """A running job counts as there for so long after its limit."""
     weak_s: int = 0
     """A grant may be forgotten if the system fails within this time of it."""
-    settle_s: int = 0
-    """For so long after its start the system does not know its nodes."""
     unique_names: bool = True
     """A second reservation of the same name is refused."""
     names_nodes: bool = True

@@ -51,10 +51,17 @@ class Alarms:
         return partial(self.report, about)
 
     def report(self, about: str, text: str) -> None:
-        if text:
-            self.tell(text, about)
-        else:
+        """Take the state of a problem about something; what is known of it already is not told again."""
+        known = next(
+            (each for each in self._kept if each.about == about and not each.is_over), None
+        )
+        if not text:
             self.settle(about)
+        elif known is None:
+            self.tell(text, about)
+        elif known.text != text:
+            known.text = text
+            self._logger.error("alarm", detail=text)
 
     @property
     def problems(self) -> tuple[str, ...]:

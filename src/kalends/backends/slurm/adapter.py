@@ -18,9 +18,7 @@ from kalends.backends.records import SystemReservation, SystemState, Traits
 from kalends.backends.slurm import printed
 from kalends.backends.slurm.hostlists import written
 
-TRAITS: Final = Traits(
-    late_write_s=330, weak_s=5, settle_s=60, unique_names=True, deletes_in_use=False
-)
+TRAITS: Final = Traits(late_write_s=330, weak_s=5, unique_names=True, deletes_in_use=False)
 
 COMMAND_S_MAX: Final = 6.0
 

@@ -33,6 +33,13 @@ class ForeignRoom:
     book: ClaimTable
     room: KeptRoom
     extents: dict[str, list[Extent]] = field(default_factory=dict)
+    unwell: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Nodes that cannot be counted on now, whenever they are wanted."""
+
+    def well(self, resource: str, nodes: Iterable[str]) -> list[str]:
+        """Return those of `nodes` that can be counted on now, as far as is known."""
+        unwell = self.unwell.get(resource, ())
+        return [node for node in nodes if node not in unwell]
 
     def see(
         self, resource: str, backend: ResourceBackend, state: SystemState, ours: Sequence[Extent]
@@ -43,6 +50,7 @@ class ForeignRoom:
             for each in foreign_extents(self.site, backend, state)
             if (own := tuple(node for node in each.nodes if node in backend.nodes))
         ]
+        self.unwell[resource] = frozenset(unwell_nodes(backend, state))
         beyond = without(found, ours)
         self.extents[resource] = beyond
         wanted = {(HOLDER, resource, *each) for each in beyond}
@@ -80,8 +88,11 @@ def foreign_extents(site: str, backend: ResourceBackend, state: SystemState) -> 
             yield Extent(min(job.start, now_s), max(end, now_s + 1), job.nodes)
     hour_s = now_s // RENEW_S * RENEW_S
     repaired_s = hour_s + RENEW_S + backend.repair_s
-    gone = tuple(sorted(set(backend.nodes) - set(state.nodes)))
-    unwell = tuple(sorted(each.name for each in state.unwell if each.state != "unknown"))
-    for nodes in (gone, unwell):
-        if nodes:
-            yield Extent(hour_s, repaired_s, nodes)
+    if nodes := unwell_nodes(backend, state):
+        yield Extent(hour_s, repaired_s, nodes)
+
+
+def unwell_nodes(backend: ResourceBackend, state: SystemState) -> tuple[str, ...]:
+    """Return the nodes that have gone, and those that cannot be counted on, sorted."""
+    gone = set(backend.nodes) - set(state.nodes)
+    return tuple(sorted(gone | {each.name for each in state.unwell if each.state != "unknown"}))

@@ -101,11 +101,14 @@ class GrantTable:
         self, resource: str, start: int, end: int, units: int, *, but: NodeGrant | None = None,
         kept: Collection[str] = (),
     ) -> tuple[str, ...] | None:  # fmt: skip
-        """Return nodes that neither a grant nor anybody else has then; those in `kept` first."""
+        """Return nodes that neither a grant nor anybody else has then; in `kept` first, unwell ones last."""
         backend = self.backends[resource]
         taken = [*self.outers(resource, but=but), *self.foreign.extents.get(resource, ())]
         nodes = [*backend.nodes, *(node for node in kept if node not in backend.nodes)]
-        return choose(nodes, taken, start, end, units, gap_s=backend.traits.gap_s, kept=kept)
+        unwell = self.foreign.unwell.get(resource, ())
+        return choose(
+            nodes, taken, start, end, units, gap_s=backend.traits.gap_s, kept=kept, avoided=unwell
+        )
 
     def begin(self, stake: Stake, claim: Claim, nodes: tuple[str, ...]) -> NodeGrant | None:
         """Serve `claim` with a grant of its own; return None where its room is not free any more."""

@@ -178,10 +178,12 @@ class Mirror:
             and now.wall_s < wanted.start
         ):
             nodes = self.grants.free_nodes(
-                grant.resource, wanted.start, wanted.end, len(wanted.nodes), but=grant
-            )
+                grant.resource, wanted.start, wanted.end, len(wanted.nodes),
+                but=grant, kept=self.foreign.well(grant.resource, wanted.nodes),
+            )  # fmt: skip
             absent = sight.found is None and not sight.doubtful
-            if nodes and self.grants.move(grant, nodes, surely_absent=absent):
+            moves = nodes is not None and nodes != wanted.nodes
+            if nodes and moves and self.grants.move(grant, nodes, surely_absent=absent):
                 sight.retry_at_ms = 0
                 return
         self._report(grant, f"a promise is not kept by the batch system: {why}")
@@ -205,8 +207,7 @@ class Mirror:
         for name in has:
             if name not in known and is_ours(self.grants.here.name, name) and self.may_sweep():
                 self._sweep(system, name, now)
-        if self.systems.has_settled(system, state):
-            self._see_foreign(system, state)
+        self._see_foreign(system, state)
 
     def _end_doubt(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
         if sight.doubtful:

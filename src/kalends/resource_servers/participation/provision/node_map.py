@@ -14,11 +14,12 @@ from kalends.resource_servers.participation.provision.extents import Extent
 
 def choose(
     nodes: Sequence[str], taken: Iterable[Extent], start: int, end: int, units: int,
-    *, gap_s: int = 0, kept: Collection[str] = (),
+    *, gap_s: int = 0, kept: Collection[str] = (), avoided: Collection[str] = (),
 ) -> tuple[str, ...] | None:  # fmt: skip
     """Return `units` of `nodes`, sorted, that are free during ``[start, end)``; None where there are fewer.
 
-    Nodes in `kept` come first, then those whose last holder ends latest: so long stretches stay whole.
+    Nodes in `kept` come first, then those whose last holder ends latest: so long stretches stay whole. Those
+    in `avoided` come last.
     """
     blocked: set[str] = set()
     free_since: dict[str, int] = {}
@@ -31,7 +32,7 @@ def choose(
     free = [node for node in nodes if node not in blocked]
     if len(free) < units:
         return None
-    free.sort(key=lambda node: (node not in kept, -free_since.get(node, 0), node))
+    free.sort(key=lambda node: (node not in kept, node in avoided, -free_since.get(node, 0), node))
     return tuple(sorted(free[:units]))
 
 

@@ -125,7 +125,3 @@ class Systems:
     def answer_ms_max(self, system: str) -> int:
         """Return for how long an errand to `system` may have no answer."""
         return self._systems[system].backend.answer_ms_max
-
-    def has_settled(self, system: str, state: SystemState) -> bool:
-        """Whether it has run for long enough to know its nodes."""
-        return state.clock_s - state.boot_s >= self._systems[system].backend.traits.settle_s

@@ -1,0 +1,325 @@
+"""What a site promises with a batch system behind it, and keeps, whatever happens to that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kalends.core.errors import KalendsError, NoCommonTime, Unavailable
+from tests.backends.owners import BOTH, Owners, owners
+from tests.backends.system_at_hand import HOUR_S, Slots, SystemAtHand, cleared, until
+
+pytestmark = pytest.mark.xdist_group("batch-systems")
+
+LOOKS_S = 2.5
+"""Within this time a site that has nothing to do has looked twice."""
+
+
+@pytest.fixture
+async def facility(system: SystemAtHand, tmp_path: Path) -> AsyncIterator[Owners]:
+    async with cleared(system), owners(tmp_path, system) as found:
+        yield found
+
+
+async def refused(facility: Owners, text: str, user: str = "ann", **when: object) -> KalendsError:
+    async with facility.client(user) as client:
+        with pytest.raises(KalendsError) as caught:
+            await client.book(text, duration="1h", wait_s=20, **when)  # type: ignore[arg-type]  # times
+    return caught.value
+
+
+# Booked and given up
+
+
+async def test_what_is_booked_is_reserved_for_its_user_and_goes_with_it(
+    facility: Owners, all_slots: Slots
+) -> None:
+    start = all_slots.new()
+    async with facility.client("bob") as bob:
+        booked = await bob.book(BOTH, at=start, duration="1h")
+        (ours,) = await facility.ours()
+        assert (ours.start, ours.end) == (start, start + HOUR_S)
+        assert len(ours.nodes) == 2
+        assert ours.users == (facility.system.other_user,)
+        await bob.cancel(booked.id)
+    await until(lambda: _none(facility), "it is still reserved")
+    assert await facility.problems() == ""
+
+
+async def test_a_user_without_an_account_there_is_refused(
+    facility: Owners, all_slots: Slots
+) -> None:
+    error = await refused(facility, BOTH, "eve", at=all_slots.new())
+    assert "no-account" in str(error.refusals)
+    assert facility.adapter.writes == []
+
+
+async def test_where_another_owner_refuses_nothing_is_left(
+    facility: Owners, all_slots: Slots
+) -> None:
+    start = all_slots.new()
+    async with facility.client() as ann:
+        await ann.book("lab/beam", at=start, duration="1h")
+        await refused(facility, BOTH, at=start)
+    await until(lambda: _none(facility), "it is reserved, and nobody has it")
+
+
+async def test_a_hold_reserves_nothing_until_it_is_locked(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        held = await ann.hold(BOTH, at=all_slots.new(), duration="1h")
+        assert await facility.ours() == []
+        await ann.lock(held.id)
+        assert len(await facility.ours()) == 1
+
+
+async def test_four_who_book_at_once_share_the_nodes_and_the_fifth_is_refused(
+    facility: Owners, all_slots: Slots
+) -> None:
+    start = all_slots.new()
+    async with facility.client() as ann:
+        await asyncio.gather(
+            *(ann.book("centre/cluster:1", at=start, duration="1h") for _ in range(4))
+        )
+        await refused(facility, "centre/cluster:1", at=start)
+    assert sorted(node for each in await facility.ours() for node in each.nodes) == list(
+        facility.system.nodes
+    )
+
+
+async def test_a_change_is_an_update_of_the_same_reservation(
+    facility: Owners, all_slots: Slots
+) -> None:
+    start = all_slots.new()
+    async with facility.client() as ann:
+        booked = await ann.book(BOTH, at=start, duration="1h")
+        (before,) = await facility.ours()
+        facility.adapter.writes.clear()
+        await ann.extend(booked.id, by="30m")
+        (after,) = await facility.ours()
+    assert (after.name, after.nodes, after.end) == (before.name, before.nodes, before.end + 1_800)
+    assert facility.adapter.writes == [f"change {before.name}"]
+
+
+async def test_what_is_moved_is_reserved_at_the_new_time_alone(
+    facility: Owners, all_slots: Slots
+) -> None:
+    first, second = all_slots.new(), all_slots.new()
+    async with facility.client() as ann:
+        booked = await ann.book(BOTH, at=first, duration="1h")
+        await ann.move(booked.id, second)
+
+    async def moved() -> bool:
+        return [each.start for each in await facility.ours()] == [second]
+
+    await until(moved, "it is not where it was moved to")
+
+
+# Kept
+
+
+async def test_what_an_operator_deletes_is_reserved_again(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    await facility.system.delete(ours.name)
+
+    async def again() -> bool:
+        return await facility.ours() == [ours]
+
+    await until(again, "it is not reserved again")
+
+
+@pytest.mark.parametrize("what", ["end", "start", "nodes", "users", "open"])
+async def test_what_an_operator_changes_is_set_back(
+    facility: Owners, all_slots: Slots, what: str
+) -> None:
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    to = {
+        "end": ours.end - 600, "start": ours.start + 600, "nodes": ours.nodes[0],
+        "users": facility.system.other_user, "open": True,
+    }  # fmt: skip
+    await facility.system.change(ours.name, **{what: to[what]})
+    assert await facility.ours() != [ours]
+
+    async def as_before() -> bool:
+        return await facility.ours() == [ours]
+
+    await until(as_before, f"{what} is not set back")
+
+
+async def test_what_is_put_over_a_promise_is_told_to_the_operator(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    await facility.system.reserve("theirs", ours.nodes, ours.start, ours.end, force=True)
+
+    async def told() -> bool:
+        return "promised" in await facility.problems()
+
+    await until(told, "the operator is not told")
+    await facility.system.delete("theirs")
+
+    async def over() -> bool:
+        return await facility.problems() == ""
+
+    await until(over, "the operator is told still")
+
+
+async def test_a_crash_that_loses_a_promise_is_mended(facility: Owners, all_slots: Slots) -> None:
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    await facility.system.crash()
+    await facility.system.start()
+
+    async def again() -> bool:
+        try:
+            return await facility.ours() == [ours]
+        except Exception:  # It has just come up, and is asked again.
+            return False
+
+    await until(again, "it is not reserved again")
+
+
+async def test_a_promise_on_a_node_that_fails_moves_to_another(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        await ann.book("centre/cluster:2", at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    await facility.system.take_down(ours.nodes[0])
+    await facility.system.delete(ours.name)
+
+    async def elsewhere() -> bool:
+        found = await facility.ours()
+        return len(found) == 1 and not {ours.nodes[0]} & set(found[0].nodes)
+
+    await until(elsewhere, "the promise stays on the node that has failed")
+
+
+async def test_what_stands_in_order_is_looked_at_and_left_alone(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=all_slots.new(), duration="1h")
+    (ours,) = await facility.ours()
+    await facility.system.reserve("theirs", facility.system.nodes, ours.end + 600, ours.end + 1_200)
+    facility.adapter.writes.clear()
+    await asyncio.sleep(LOOKS_S)
+    assert facility.adapter.writes == []
+    state = await facility.system.adapter.state()
+    assert sorted(each.name for each in state.reservations) == sorted([ours.name, "theirs"])
+
+
+async def test_a_site_that_starts_again_keeps_its_promises_and_writes_nothing(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        booked = await ann.book(BOTH, at=all_slots.new(), duration="1h")
+        ours = await facility.ours()
+        await facility.stop_server("centre")
+        facility.adapter.writes.clear()
+        await facility.start_server("centre")
+        await asyncio.sleep(LOOKS_S)
+        assert (await facility.ours(), facility.adapter.writes) == (ours, [])
+        await ann.cancel(booked.id)
+    await until(lambda: _none(facility), "it is not given up")
+
+
+async def test_what_was_cancelled_while_the_system_was_away_goes_when_it_is_back(
+    facility: Owners, all_slots: Slots
+) -> None:
+    async with facility.client() as ann:
+        booked = await ann.book(BOTH, at=all_slots.new(), duration="1h")
+        await facility.system.stop()
+        await ann.cancel(booked.id)
+    await facility.system.start()
+    await until(lambda: _none(facility), "it is still reserved")
+
+
+# What others have
+
+
+async def test_find_and_votes_see_what_others_have(facility: Owners, all_slots: Slots) -> None:
+    start = all_slots.new()
+    await facility.system.reserve("theirs", facility.system.nodes[:3], start, start + HOUR_S)
+    await facility.system.run(facility.system.nodes[3:], 1_800)
+    async with facility.client() as ann:
+
+        async def seen() -> bool:
+            found = await ann.find("centre/cluster:2", at=start, duration="1h")
+            now = await ann.find("centre/cluster:4", window=("now", "now+20m"), duration="10m")
+            return not found.candidates and not now.candidates
+
+        await until(seen, "what others have is offered")
+        await refused(facility, "centre/cluster:2", at=start)
+        await ann.book("centre/cluster:1", at=start, duration="1h")
+        await ann.book("centre/cluster:4", at=start + HOUR_S + 120, duration="1h")
+
+
+async def test_nodes_that_are_down_are_not_offered(facility: Owners, all_slots: Slots) -> None:
+    for node in facility.system.nodes[:2]:
+        await facility.system.drain(node)
+    async with facility.client() as ann:
+
+        async def seen() -> bool:
+            return not (
+                await ann.find("centre/cluster:3", window=("now+2h", "now+4h"), duration="1h")
+            ).candidates
+
+        await until(seen, "drained nodes are offered")
+        for node in facility.system.nodes[:2]:
+            await facility.system.mend(node)
+
+        async def back() -> bool:
+            return bool(
+                (
+                    await ann.find("centre/cluster:3", window=("now+2h", "now+4h"), duration="1h")
+                ).candidates
+            )
+
+        await until(back, "nodes that are well again are not offered")
+
+
+async def test_a_system_that_is_away_or_frozen_costs_a_refusal_and_nothing_else(
+    facility: Owners, all_slots: Slots
+) -> None:
+    start = all_slots.new()
+    for hurt, mend in (
+        (facility.system.stop, facility.system.start),
+        (facility.system.freeze, facility.system.thaw),
+    ):
+        await hurt()
+        error = await refused(facility, BOTH, at=start)
+        assert isinstance(error, NoCommonTime | Unavailable), error
+        async with facility.client() as ann:
+            # Its other sites go on, and at the centre nothing is lost.
+            await ann.book("lab/beam", at=all_slots.new(), duration="1h")
+        await mend()
+        await facility.system.start()
+
+        async def offered() -> bool:
+            async with facility.client() as ann:
+                found = await ann.find(BOTH, at=all_slots.new(), duration="1h")
+                return bool(found.candidates)
+
+        await until(offered, "it is back, and nothing is offered")
+    later = all_slots.new()
+    async with facility.client() as ann:
+        await ann.book(BOTH, at=later, duration="1h")
+    assert later in [each.start for each in await facility.ours()]
+
+
+async def _none(facility: Owners) -> bool:
+    return await facility.ours() == []
