@@ -32,10 +32,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -86,6 +86,8 @@ from kalends.stores.sqlite.sqlite_file import (
     read_meta,
     write_meta,
 )
+
+T = TypeVar("T")
 
 LIVES: Final = """
 create table life (number integer primary key, life text not null, seq integer not null);
@@ -266,22 +268,10 @@ class SiteStore:
                     reclaims.append(decode_reclaim(body))
                 except UNREADABLE as error:
                     lost.append(UnreadableReclaim(key, str(error)))
-            registers = []
-            found = self.file.connection.execute(
-                "select id, cast(body as blob) from register order by id"
-            )
-            for _, body in found:
-                with contextlib.suppress(*UNREADABLE):
-                    # One that cannot be read is as one that never came: its broker binds it again.
-                    registers.append(decode_register(body))
-            grants = []
-            found = self.file.connection.execute(
-                "select cast(body as blob) from node_grant order by number"
-            )
-            for (body,) in found:
-                with contextlib.suppress(*UNREADABLE):
-                    # One that cannot be read is made anew for its claims, and swept by its name.
-                    grants.append(decode_grant(body))
+            # One that cannot be read is as one that never came: its broker binds it again.
+            registers = self._readable("register", "id", decode_register)
+            # One that cannot be read is made anew for its claims, and swept by its name.
+            grants = self._readable("node_grant", "number", decode_grant)
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a claim set or a reclaim in it cannot be read: {error}",
@@ -301,6 +291,16 @@ class SiteStore:
             grants=grants,
             passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
         )
+
+    def _readable(self, table: str, key: str, decode: Callable[[bytes], T]) -> list[T]:
+        """Return what can be read in a table of bodies, in the order of its key."""
+        read = []
+        for (body,) in self.file.connection.execute(
+            f"select cast(body as blob) from {table} order by {key}"
+        ):
+            with contextlib.suppress(*UNREADABLE):
+                read.append(decode(body))
+        return read
 
     def setting(self, name: str) -> int:
         """A number in ``meta``; 0 when it was never set."""
