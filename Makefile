@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ARGS :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
+.PHONY: help setup setup-server setup-test demo test test-backends lint types layers unit simulation processes attacks \
 	soak soak-faults soak-shells soak-calendars soak-jobs bench bench-calendar bench-agents \
 	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-jobs published papers clean
 
@@ -70,7 +70,11 @@ attacks: setup-test ## Hostile scripts, each followed by an honest one that must
 
 # Those that kill, starve and cut off whole facilities are a group, and run one at a time.
 processes: setup-test ## Real processes and the examples
-	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not needs_slurm" tests/processes tests/examples tests/backends $(ARGS)
+
+test-backends: setup-test ## Sites before a real Slurm, which is installed for root
+	@tools/setup-slurm
+	$(PYTEST) -n 0 -m needs_slurm tests/backends $(ARGS)
 
 soak: soak-faults soak-shells soak-calendars soak-jobs ## All soaks: more than an hour
 

@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis's settings, and what happens to tests that need root.
+"""What all tests share: Hypothesis's settings, and what happens to tests that need root, or Slurm.
 
 Servers under test listen on port 0 and say which port they got, so there is no fixture for ports.
 """
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from benchmarks.job_rates import loopback_slurm
 from hypothesis import HealthCheck, Phase, settings
 
 from tests import effort
@@ -33,8 +34,8 @@ settings.load_profile("kalends")
 for name in ("BROKER", "TOKEN", "TOKEN_FILE", "USER", "CA", "ZONE", "FACILITY"):
     os.environ.pop(f"KALENDS_{name}", None)
 
-NOT_RUN = pytest.StashKey[list[str]]()
-WHY_NOT = pytest.StashKey[str]()
+NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
+"""By the reason."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,18 +43,20 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "needs_root: makes network namespaces or mounts; left out, and listed, where that cannot be",
     )
-    config.stash[NOT_RUN] = []
-    config.stash[WHY_NOT] = ""
+    config.addinivalue_line(
+        "markers", "needs_slurm: runs a real Slurm; left out, and listed, where there is none"
+    )
+    config.stash[NOT_RUN] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    privileged = [item for item in items if item.get_closest_marker("needs_root")]
-    reason = why_no_namespaces() if privileged else ""
-    if reason:
-        items[:] = [item for item in items if item not in privileged]
-        config.hook.pytest_deselected(items=privileged)
-        config.stash[NOT_RUN] = [item.nodeid for item in privileged]
-        config.stash[WHY_NOT] = reason
+    for marker, why_not in (("needs_root", why_no_namespaces), ("needs_slurm", why_no_slurm)):
+        needy = [item for item in items if item.get_closest_marker(marker)]
+        reason = why_not() if needy else ""
+        if reason:
+            items[:] = [item for item in items if item not in needy]
+            config.hook.pytest_deselected(items=needy)
+            config.stash[NOT_RUN].setdefault(reason, []).extend(item.nodeid for item in needy)
 
 
 def pytest_collection_finish() -> None:
@@ -66,7 +69,7 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["not_run"] = (session.config.stash[NOT_RUN], session.config.stash[WHY_NOT])
+        output["not_run"] = session.config.stash[NOT_RUN]
         output["steps"] = dict(effort.steps)
         output["operations"] = dict(effort.operations)
 
@@ -76,7 +79,7 @@ def pytest_testnodedown(node: object) -> None:
     """Each xdist worker collects everything: the last one's list stands for all. Steps add up."""
     config = node.config  # type: ignore[attr-defined]  # xdist exports no type for a node
     output = getattr(node, "workeroutput", {})
-    config.stash[NOT_RUN], config.stash[WHY_NOT] = output.get("not_run", ([], ""))
+    config.stash[NOT_RUN] = output.get("not_run", {})
     effort.steps.update(output.get("steps", {}))
     effort.operations.update(output.get("operations", {}))
 
@@ -88,9 +91,8 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{count:,} steps compared with a slow twin: {compared}")
     for object_, count in sorted(effort.operations.items()):
         terminalreporter.write_line(f"{count:,} operations checked for linearizability: {object_}")
-    names = config.stash[NOT_RUN]
-    if names:
-        terminalreporter.section(f"{len(names)} tests NOT RUN: {config.stash[WHY_NOT]}", red=True)
+    for reason, names in config.stash[NOT_RUN].items():
+        terminalreporter.section(f"{len(names)} tests NOT RUN: {reason}", red=True)
         for name in names:
             terminalreporter.write_line(f"NOT RUN {name}")
 
@@ -113,3 +115,9 @@ def why_no_namespaces() -> str:
     if entered.returncode != 0:
         return f"this machine enters no network namespace ({entered.stderr.strip()})"
     return ""
+
+
+def why_no_slurm() -> str:
+    """Why no Slurm can be run here, or "" when it can."""
+    why = loopback_slurm.why_not()
+    return f"{why} (make test-backends does it for root)" if why else ""

@@ -20,8 +20,6 @@ NODES = 4
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[SlurmAtHand]:
-    if why := loopback_slurm.why_not():
-        pytest.skip(why)
     top = Path(tempfile.mkdtemp(prefix="kalends-slurm-"))
     # Its daemons are let in whoever they run as.
     top.chmod(0o755)
@@ -37,7 +35,9 @@ def all_slots() -> Slots:
     return Slots(int(time.time()))
 
 
-@pytest.fixture(params=["simulated", "careless", "slurm"])
+@pytest.fixture(
+    params=["simulated", "careless", pytest.param("slurm", marks=pytest.mark.needs_slurm)]
+)
 def system(request: pytest.FixtureRequest) -> SystemAtHand:
     if request.param == "slurm":
         real: SlurmAtHand = request.getfixturevalue("slurm")
