@@ -66,6 +66,8 @@ class SystemState(msgspec.Struct, frozen=True):
     reservations: tuple[SystemReservation, ...] = ()
     jobs: tuple[SystemJob, ...] = ()
     unwell: tuple[UnwellNode, ...] = ()
+    version: str = ""
+    """As the system calls it."""
 
 
 class CreateReservation(msgspec.Struct, frozen=True):

@@ -56,6 +56,7 @@ class Slurm:
             reservations=tuple(printed.reservations(held)),
             jobs=tuple(printed.running_jobs(running)),
             unwell=unwell,
+            version=printed.version(config),
         )
 
     async def find(self, name: str) -> SystemReservation | None:

@@ -20,6 +20,7 @@ LICENCES_MAX: Final = 1_000
 
 _CLOCK: Final = re.compile(r"^Configuration data as of ([0-9]+)$", re.MULTILINE)
 _BOOT: Final = re.compile(r"^BOOT_TIME\s*=\s*([0-9]+)$", re.MULTILINE)
+_VERSION: Final = re.compile(r"^SLURM_VERSION\s*=\s*([0-9.]{1,32})$", re.MULTILINE)
 _LETTING_OTHERS_IN: Final = frozenset({"OVERLAP", "MAINT", "IGNORE_JOBS", "ANY_NODES"})
 _UNKNOWN: Final = re.compile(r"unk|\*")
 _DOWN: Final = re.compile(r"down|fail|power|boot|inval|perfctrs|future")
@@ -32,6 +33,12 @@ def clock_and_boot(config: str) -> tuple[int, int]:
     if clock is None or boot is None:
         raise SystemSilent("scontrol show config tells no clock")
     return int(clock.group(1)), int(boot.group(1))
+
+
+def version(config: str) -> str:
+    """Return the version of the controller; "" if it is not told."""
+    found = _VERSION.search(config)
+    return f"Slurm {found.group(1)}" if found is not None else ""
 
 
 def reservations(text: str) -> Iterator[SystemReservation]:

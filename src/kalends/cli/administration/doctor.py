@@ -1,14 +1,24 @@
-"""``kalends admin doctor``: check a store file."""
+"""``kalends admin doctor``: check a store file, or the batch systems of a site."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kalends.cli import _output
 from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kalends.backends.check_up import CheckUp
+    from kalends.serving.configuration import SiteConfiguration
+
+CONFIGURATION: Final = ".toml"
 
 
 @click.command(
@@ -16,19 +26,71 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
     cls=LocalCommand,
     examples=(
         "kalends admin doctor site.sqlite",
-        "kalends admin doctor broker.sqlite --json",
+        "kalends admin doctor site.toml",
     ),
 )
-@click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings
-def command(settings: Settings, store: Path) -> int:
-    """Check a store file.
+def command(settings: Settings, file: Path) -> int:
+    """Check a store file, or the batch systems that a site's configuration names.
+
+    Of a batch system it looks at the version, the clock, the nodes and the users, and makes a reservation
+    of a minute, 300 days ahead, for each user, which it deletes at once.
 
     Prints one line for each problem. The exit code is 1 if there are any.
     """
+    if file.suffix == CONFIGURATION:
+        return _check_systems(settings, file)
     with server_parts():
         from kalends.stores.sqlite.maintenance import doctor
-    findings = doctor(store)
-    report = {"store": str(store), "problems": findings}
-    _output.answer(settings, "doctor", report, lambda: findings or [f"{store} is sound"])
+    findings = doctor(file)
+    report = {"store": str(file), "problems": findings}
+    _output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
     return 1 if findings else 0
+
+
+def _check_systems(settings: Settings, file: Path) -> int:
+    with server_parts():
+        from kalends.cli._server import read_configuration
+    site = read_configuration(file).site
+    if site is None or not site.batch_systems:
+        raise InvalidInput(
+            "it names no batch systems",
+            where=str(file),
+            remedy="describe one under [[site.batch_systems]]; docs/batch-systems.md says how",
+        )
+    found = asyncio.run(_checked(site))
+    report = {
+        "site": site.name,
+        "batch_systems": [
+            {"name": name, "facts": each.facts, "problems": each.problems}
+            for name, each in found.items()
+        ],
+    }
+    _output.answer(settings, "doctor", report, lambda: _lines(found))
+    return 1 if any(each.problems for each in found.values()) else 0
+
+
+async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
+    with server_parts():
+        from kalends.backends.check_up import check_up
+        from kalends.resource_servers.configured_backends import adapters_of, backends_of
+    adapters = adapters_of(site)
+    backends = backends_of(site, adapters).values()
+    found = {}
+    for system in site.batch_systems:
+        nodes = [node for each in backends if each.system == system.name for node in each.nodes]
+        found[system.name] = await check_up(
+            adapters[system.name], site.name, nodes, system.users, int(time.time())
+        )
+    return found
+
+
+def _lines(found: dict[str, CheckUp]) -> list[str]:
+    lines = []
+    for name, each in found.items():
+        lines += [f"{name}: {fact}" for fact in each.facts]
+        lines += [f"{name}: PROBLEM: {problem}" for problem in each.problems]
+        if not each.problems:
+            lines.append(f"{name}: the site can rely on it")
+    return lines
