@@ -1,4 +1,4 @@
-"""A batch system looked at before a site relies on it: what is there, what is missing, what users will notice."""
+"""A batch system looked at before a site relies on it: what is there, what is missing, what users notice."""
 
 from __future__ import annotations
 
