@@ -227,8 +227,9 @@ class Claims:
         self.provisions.left(stake.rid, stake.claims)
 
     def _leave(self, stake: Stake, event: ClaimEvent) -> None:
+        changer = self.book.changer_of(stake.rid)
         self.book.leave(stake)
-        self.provisions.left(stake.rid, stake.claims)
+        self.provisions.left(stake.rid, stake.claims, heir=changer)
         self._move(stake, event)
         self.store(stake, event)
 

@@ -13,7 +13,7 @@ from kalends.backends.names import name_of
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.occupancy import pieces_beyond
+from kalends.resource_servers.participation.occupancy import Piece, pieces_beyond
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.extents import Extent, envelope
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
@@ -40,6 +40,8 @@ class GrantTable:
     """Of the site: its part of the names that this life gives."""
     _grants: dict[int, NodeGrant] = field(init=False, default_factory=dict)
     _by_claim: dict[int, NodeGrant] = field(init=False, default_factory=dict)
+    _short: dict[str, None] = field(init=False, default_factory=dict)
+    """Reservations for whose grants not all room is kept."""
 
     def __iter__(self) -> Iterator[NodeGrant]:
         """Yield all grants, as they are now."""
@@ -53,9 +55,8 @@ class GrantTable:
             durable = self._durable_claims(grant)
             grant.needs = {claim: each for claim, each in grant.needs.items() if claim in durable}
             self._add(grant)
-        for root in {self._root(grant.rid) for grant in self}:
-            kept = self.keep_room(root)
-            assert kept, f"what was granted for {root} does not fit beside what is booked"
+        for root in dict.fromkeys(self._root(grant.rid) for grant in self):
+            self._keep_most(root)
 
     def _durable_claims(self, grant: NodeGrant) -> Collection[int]:
         stakes = [
@@ -142,17 +143,23 @@ class GrantTable:
         self.keep_room(self._root(grant.rid))
         return False
 
-    def leave(self, rid: str, claims: Iterable[Claim]) -> list[NodeGrant]:
-        """End the needs of `claims` of `rid`; return the grants that served them."""
+    def leave(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> list[NodeGrant]:
+        """End the needs of `claims` of `rid`; return the grants that served them.
+
+        Those that serve others still are of the request `heir` from now on, if there is one.
+        """
         left = []
         for claim in claims:
             grant = self._by_claim.pop(claim.hold_id, None)
             if grant is not None:
                 del grant.needs[claim.hold_id]
+                if heir and grant.needs:
+                    grant.rid = heir
                 self.outbox.store(stored(grant))
                 left.append(grant)
-        for root in {self._root(each) for each in (rid, *(grant.rid for grant in left))}:
-            self.keep_room(root)
+        # What was kept for the old is given up first.
+        for root in dict.fromkeys(self._root(each) for each in (rid, *(each.rid for each in left))):
+            self._keep_most(root)
         return left
 
     def take_over(self, stake: Stake) -> None:
@@ -162,8 +169,8 @@ class GrantTable:
             if grant is not None and grant.rid != stake.rid:
                 grant.rid = stake.rid
                 self.outbox.store(stored(grant))
-        self.keep_room(stake.replaces)
-        self.keep_room(stake.rid)
+        self._keep_most(stake.replaces)
+        self._keep_most(stake.rid)
 
     # What the system may have
 
@@ -190,7 +197,7 @@ class GrantTable:
         if grant.outer != extent:
             grant.outer = extent
             self.outbox.store(stored(grant))
-            self.keep_room(self._root(grant.rid))
+            self._keep_most(self._root(grant.rid))
 
     def drop(self, grant: NodeGrant) -> None:
         """Note that the system has nothing of it any more, and never will."""
@@ -199,13 +206,32 @@ class GrantTable:
         del self._grants[grant.number]
         for claim in grant.needs:
             del self._by_claim[claim]
-        self.keep_room(root)
+        self._keep_most(root)
 
     def keep_room(self, root: str) -> bool:
         """Keep what the grants of a reservation may have beyond what its claims have booked.
 
         Return False, and keep nothing, where that is not free.
         """
+        self._short.pop(root, None)
+        return self.room.keep(("grants", root), "", root, self._beyond(root))
+
+    def catch_up(self) -> None:
+        """Keep what there was no room for before."""
+        for root in list(self._short):
+            self._keep_most(root)
+
+    def _keep_most(self, root: str) -> None:
+        """Keep room as far as nobody holds it, who will be refused there.
+
+        A change that only holds has counted on the room of the old, which has gone, while the system has
+        not given it up yet.
+        """
+        if not self.keep_room(root):
+            self.room.keep_most(("grants", root), "", root, self._beyond(root))
+            self._short[root] = None
+
+    def _beyond(self, root: str) -> Sequence[Piece]:
         family = {root, self.book.changer_of(root)} - {""}
         outers = [
             Claim(
@@ -214,8 +240,7 @@ class GrantTable:
             for each in self
             if each.rid in family
         ]
-        pieces = pieces_beyond(outers, self.book.booked(family)) if outers else []
-        return self.room.keep(("grants", root), "", root, pieces)
+        return pieces_beyond(outers, self.book.booked(family)) if outers else ()
 
     def _root(self, rid: str) -> str:
         """Return under whose id room is kept: while a change is under way, that of the old reservation."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kalends.calendars import Booking
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.occupancy import Piece, Placed
 
 
 @dataclass(eq=False)
@@ -16,7 +16,7 @@ class KeptRoom:
 
     book: ClaimTable
     new_id: Callable[[], int]
-    _placed: dict[Hashable, list[tuple[str, int]]] = field(default_factory=dict)
+    _placed: dict[Hashable, list[Placed]] = field(default_factory=dict)
 
     def keep(self, key: Hashable, holder: str, about: str, pieces: Iterable[Piece]) -> bool:
         """Keep `pieces`, and nothing else, for `key`; return False, and keep none, where one has no room."""
@@ -26,14 +26,28 @@ class KeptRoom:
             if self.book.calendars[resource].free(start, end) < units:
                 self.give_up(key)
                 return False
-            booking = Booking(
-                id=self.new_id(), start=start, end=end, units=units, state="locked",
-                holder=holder, reservation=about, expires_ms=None,
-            )  # fmt: skip
-            self.book.calendars[resource].book(booking)
-            self.book.others[resource] += 1
-            placed.append((resource, booking.id))
+            placed.append(self._place(holder, about, (resource, start, end, units)))
         return True
+
+    def keep_most(self, key: Hashable, holder: str, about: str, pieces: Iterable[Piece]) -> None:
+        """Keep of `pieces`, and of nothing else, as much as there is room for at each time."""
+        self.give_up(key)
+        placed = self._placed.setdefault(key, [])
+        for resource, start, end, units in pieces:
+            steps = list(self.book.calendars[resource].calendar.walk(start, end))
+            for begin, finish, free in steps:
+                if most := min(units, free):
+                    placed.append(self._place(holder, about, (resource, begin, finish, most)))
+
+    def _place(self, holder: str, about: str, piece: Piece) -> Placed:
+        resource, start, end, units = piece
+        booking = Booking(
+            id=self.new_id(), start=start, end=end, units=units, state="locked",
+            holder=holder, reservation=about, expires_ms=None,
+        )  # fmt: skip
+        self.book.calendars[resource].book(booking)
+        self.book.others[resource] += 1
+        return resource, booking.id
 
     def give_up(self, key: Hashable) -> None:
         """Keep nothing for `key` any more."""

@@ -76,6 +76,7 @@ class Mirror:
 
     def carry_on(self, now: Moment) -> None:
         """Send what this step has made necessary."""
+        self.grants.catch_up()
         while self._unseen_changes:
             number = next(iter(self._unseen_changes))
             del self._unseen_changes[number]

@@ -44,7 +44,7 @@ class Provisions:
         self.mirror.refused = self._refused
 
     def restore(self, grants: Iterable[NodeGrant], now: Moment) -> None:
-        """Take over `grants` as they were stored; raises `AssertionError` where they do not fit."""
+        """Take over `grants` as they were stored."""
         self.mirror.systems.begin(self.grants.backends.values(), now)
         self.grants.restore(grants)
         self.mirror.restore()
@@ -149,10 +149,13 @@ class Provisions:
 
     # After it
 
-    def left(self, rid: str, claims: Iterable[Claim]) -> None:
-        """Note that `claims` of `rid` are given up: what was granted for them is to be released."""
+    def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None:
+        """Note that `claims` of `rid` are given up: what was granted for them is to be released.
+
+        What it shared with a change of it that is under way is the own of that, the `heir`.
+        """
         self._intents.pop(rid, None)
-        for grant in self.grants.leave(rid, claims):
+        for grant in self.grants.leave(rid, claims, heir=heir):
             self.mirror.compare(grant)
 
     def take_over(self, stake: Stake) -> None:
