@@ -176,6 +176,23 @@ pause = "30s"             # before the second try; then ever longer, up to an ho
 give_up = "1d"
 
 # Limits, blackouts and head starts for all resources, after what each says itself.
+# A Slurm behind a resource: each slot is a reservation there, of nodes that are named.
+[[site.resources]]
+name = "cluster"
+capacity = 64
+nodes = "n[1-64]"         # names in Slurm, one for each unit
+batch_system = "slurm"
+
+[[site.batch_systems]]
+name = "slurm"
+kind = "slurm"
+configuration = "/etc/slurm/slurm.conf"   # leave it out where Slurm's commands find it themselves
+users = { ann = "ann", bob = "rmiller" }  # Unix users; who is not listed cannot book
+answer_s_max = 8.0        # what has no answer by then may have been done, or may yet be
+look_every = "10s"        # how often it is compared with what was promised
+repair = "1d"             # a node that is down counts as taken for so long
+
+# The same three for all resources, after what each says itself.
 [[site.defaults.blackouts]]
 name = "new year"
 begins = "2027-01-01"
