@@ -91,6 +91,10 @@ soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 time
 soak-jobs: setup-test ## A site that runs jobs, its zygotes and shepherds, killed KILLS=1000 times and audited
 	$(IN_VENV)/python -m tests.processes.job_soak --kills $(KILLS) $(ARGS)
 
+soak-backends: setup-test ## A Slurm controller and the site before it killed KILLS=1000 times under load
+	@tools/setup-slurm
+	$(IN_VENV)/python -m tests.backends.death_soak --kills $(KILLS) $(ARGS)
+
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
 

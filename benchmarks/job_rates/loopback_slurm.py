@@ -82,6 +82,7 @@ class LoopbackSlurm:
         self._top = top
         self._nodes = nodes
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._controller: subprocess.Popen[bytes]
         self._environment = {**os.environ, "PATH": SYSTEM_PATH, "SLURM_CONF": f"{top}/slurm.conf"}
 
     def __enter__(self) -> Self:

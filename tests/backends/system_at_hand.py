@@ -21,11 +21,20 @@ OURS: Final = "kal.conformance.00000000-"
 class SystemAtHand(Protocol):
     """Four nodes, and two Unix users who may use them."""
 
-    name: str
-    adapter: Adapter
-    nodes: tuple[str, ...]
-    user: str
-    other_user: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def adapter(self) -> Adapter: ...
+
+    @property
+    def nodes(self) -> tuple[str, ...]: ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def other_user(self) -> str: ...
 
     # Its controller
 
@@ -122,9 +131,9 @@ class Bench:
             users=(user or self.system.user,),
         )
 
-    async def made(self, *nodes: str, **asked: int) -> SystemReservation:
+    async def made(self, *nodes: str, start: int = 0) -> SystemReservation:
         """Return a reservation that the system has."""
-        wish = self.wish(nodes, **asked)
+        wish = self.wish(nodes, start)
         await self.adapter.create(wish)
         assert await self.adapter.find(wish.name) == wish
         return wish
