@@ -18,8 +18,8 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends lint types layers unit simulation processes attacks \
-	soak soak-faults soak-shells soak-calendars soak-jobs bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-jobs published papers clean
+	soak soak-faults soak-shells soak-calendars soak-jobs soak-backends bench bench-calendar bench-agents \
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-jobs bench-backends published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -134,6 +134,9 @@ bench-shepherds: setup-test ## Running jobs: starts a second, memory of a shephe
 
 bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, restarts, long queues
 	@$(IN_VENV)/python -m benchmarks.jobs $(ARGS)
+
+bench-backends: setup-test ## What a slot costs where a Slurm stands behind it, beside scontrol used by hand
+	@$(IN_VENV)/python -m benchmarks.backends $(ARGS)
 
 papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py

@@ -66,8 +66,10 @@ class Slurm:
 
     async def create(self, reservation: SystemReservation) -> None:
         """Make a reservation; one that should have begun begins now."""
-        clock_s, _ = printed.clock_and_boot(await self._ask("scontrol", "show", "config"))
-        await self._refuse_unwell(reservation)
+        config, _ = await asyncio.gather(
+            self._ask("scontrol", "show", "config"), self._refuse_unwell(reservation)
+        )
+        clock_s, _ = printed.clock_and_boot(config)
         begins = f"uts{reservation.start}" if reservation.start > clock_s else "now"
         await self._ask(
             "scontrol", "create", "reservation", f"ReservationName={reservation.name}",
@@ -76,10 +78,12 @@ class Slurm:
 
     async def change(self, reservation: SystemReservation) -> None:
         """Change times, nodes and users, and take away what lets others in; Slurm keeps what it refuses."""
-        found = await self.find(reservation.name)
+        found, config = await asyncio.gather(
+            self.find(reservation.name), self._ask("scontrol", "show", "config")
+        )
         if found is None:
             raise SystemRefused("there is no such reservation")
-        clock_s, _ = printed.clock_and_boot(await self._ask("scontrol", "show", "config"))
+        clock_s, _ = printed.clock_and_boot(config)
         start = [] if found.start <= clock_s else [f"StartTime=uts{reservation.start}"]
         flags = [f"Flags-={found.broken}"] if found.broken else []
         await self._ask(
