@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 from aiohttp import WSCloseCode, web
 
-from kalends.batch.job_notices import JobNotices
 from kalends.backends.adapter import Adapter
 from kalends.backends.records import SystemAnswer
+from kalends.batch.job_notices import JobNotices
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
