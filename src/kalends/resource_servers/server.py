@@ -23,10 +23,10 @@ from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.contract.terminal_frames import TERMINALS_PATH
-from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
+from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
+from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of
@@ -41,6 +41,7 @@ from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.relays import RelayCalls
+from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.alarms import Alarms
@@ -48,13 +49,12 @@ from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
-from kalends.serving.garbage_collection import not_collecting
 from kalends.serving.http.application import build_application
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore
+from kalends.stores.sqlite.journal import SiteStore
 from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
 from kalends.stores.sqlite.runs import RunsStore
 
@@ -140,13 +140,9 @@ class SiteServer:
         """Requests that have broken a step since the start of the server."""
         self._peers: PeerCalls | None = None
         self.sessions = BrokerSessions(
-            configuration.name,
-            self.engine,
-            self._watch,
-            self.limits,
-            lambda count: self._measures.messages(count),
-            logger,
-        )
+            configuration.name, self.engine, self._watch, self.limits,
+            lambda count: self._measures.messages(count), logger,
+        )  # fmt: skip
         self.questions = PeerQuestions(self.engine, moment, self.limits)
         near = [each.name for each in configuration.near]
         self.visits = NearVisits(self.engine, moment, self.limits, near)
@@ -161,12 +157,9 @@ class SiteServer:
         )
         self._notices = PostOffice(
             configuration.notices,
-            now_s=lambda: moment().wall_s,
-            chance=random.random,
-            reported=self.alarms.report,
-            logger=logger,
-            metrics=metrics,
-        )
+            now_s=lambda: moment().wall_s, chance=random.random,
+            reported=self.alarms.report, logger=logger, metrics=metrics,
+        )  # fmt: skip
         self.machines = SiteMachines(
             configuration, self.engine, moment, logger, self.alarms.tell, self.alarms.report,
             JobNotices(self._notices),
@@ -258,38 +251,8 @@ class SiteServer:
         return engine
 
     def _restore(self, store: SiteStore) -> Participant:
-        with not_collecting():
-            return self._participant_of(store.load(), store)
-
-    def _participant_of(self, loaded: Loaded, store: SiteStore) -> Participant:
-        try:
-            participant = Participant(
-                self._configuration.name,
-                calendars_of(self._configuration),
-                epoch=loaded.epoch,
-                jitter=random.random,
-                limits=limits_of(self._configuration),
-                agents=agent_limits_of(self._configuration),
-                stakes=loaded.stakes,
-                forgotten=loaded.forgotten,
-                registers=loaded.registers,
-                horizon_s=loaded.horizon_s,
-                passed=loaded.passed,
-                past=loaded.past,
-                recovering=loaded.recovering,
-                backends=self._backends,
-                grants=loaded.grants,
-                now=self._moment(),
-            )
-        except AssertionError as error:
-            raise StoreDamaged(
-                f"the configured resources cannot hold existing promises: {error}",
-                where=str(self._configuration.store),
-                remedy="configure every resource that has bookings, with room for all of them",
-            ) from error
-        participant.admission.draining = bool(store.setting(DRAINING))
-        participant.reminders.restore(loaded.reclaims, self._moment())
-        participant.keep_aside(loaded.set_aside)
+        now = self._moment()
+        participant = restored_participant(self._configuration, self._backends, store, now)
         participant.leave_alone(self._left_alone)
         return participant
 

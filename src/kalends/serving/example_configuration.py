@@ -175,7 +175,6 @@ wait = "20s"              # a relay or receiver that takes longer is away
 pause = "30s"             # before the second try; then ever longer, up to an hour
 give_up = "1d"
 
-# Limits, blackouts and head starts for all resources, after what each says itself.
 # A Slurm behind a resource: each slot is a reservation there, of nodes that are named.
 [[site.resources]]
 name = "cluster"
@@ -192,7 +191,7 @@ answer_s_max = 8.0        # what has no answer by then may have been done, or ma
 look_every = "10s"        # how often it is compared with what was promised
 repair = "1d"             # a node that is down counts as taken for so long
 
-# The same three for all resources, after what each says itself.
+# Limits, blackouts and head starts for all resources, after what each says itself.
 [[site.defaults.blackouts]]
 name = "new year"
 begins = "2027-01-01"

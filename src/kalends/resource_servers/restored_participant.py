@@ -1,0 +1,64 @@
+"""A site's participant, made again from what is stored and what its owner says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from kalends.core.errors import StoreDamaged
+from kalends.core.intervals import Moment
+from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.garbage_collection import not_collecting
+from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore
+
+
+def restored_participant(
+    configuration: SiteConfiguration,
+    backends: Mapping[str, ResourceBackend],
+    store: SiteStore,
+    now: Moment,
+) -> Participant:
+    """Return the participant; raises `StoreDamaged` when the calendars cannot carry what was promised."""
+    with not_collecting():
+        loaded = store.load()
+        participant = _participant_of(configuration, backends, loaded, now)
+    participant.admission.draining = bool(store.setting(DRAINING))
+    participant.reminders.restore(loaded.reclaims, now)
+    participant.keep_aside(loaded.set_aside)
+    return participant
+
+
+def _participant_of(
+    configuration: SiteConfiguration,
+    backends: Mapping[str, ResourceBackend],
+    loaded: Loaded,
+    now: Moment,
+) -> Participant:
+    try:
+        return Participant(
+            configuration.name,
+            calendars_of(configuration),
+            epoch=loaded.epoch,
+            jitter=random.random,
+            limits=limits_of(configuration),
+            agents=agent_limits_of(configuration),
+            stakes=loaded.stakes,
+            forgotten=loaded.forgotten,
+            registers=loaded.registers,
+            horizon_s=loaded.horizon_s,
+            passed=loaded.passed,
+            past=loaded.past,
+            recovering=loaded.recovering,
+            backends=backends,
+            grants=loaded.grants,
+            now=now,
+        )
+    except AssertionError as error:
+        raise StoreDamaged(
+            f"the configured resources cannot hold existing promises: {error}",
+            where=str(configuration.store),
+            remedy="configure every resource that has bookings, with room for all of them",
+        ) from error
