@@ -25,7 +25,7 @@ COMMANDS = {
     },
     "Stores": {
         "backup": "Copy a store while its server runs.",
-        "doctor": "Check a store file.",
+        "doctor": "Check a store file, or the batch systems of a site.",
     },
 }
 

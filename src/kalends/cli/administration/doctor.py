@@ -32,10 +32,11 @@ CONFIGURATION: Final = ".toml"
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings
 def command(settings: Settings, file: Path) -> int:
-    """Check a store file, or the batch systems that a site's configuration names.
+    """Check a store file, or the batch systems of a site.
 
-    Of a batch system it looks at the version, the clock, the nodes and the users, and makes a reservation
-    of a minute, 300 days ahead, for each user, which it deletes at once.
+    FILE is a store, or a site's configuration (.toml). Of a batch system that is named there, the version,
+    the clock, the nodes and the users are looked at; and for each user a reservation of a minute, 300 days
+    ahead, is made and deleted at once.
 
     Prints one line for each problem. The exit code is 1 if there are any.
     """
