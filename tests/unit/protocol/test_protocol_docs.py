@@ -21,7 +21,7 @@ from kalends.resource_servers.participation.transitions import DURABLE, TRANSITI
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
 
-SHOWN_AS = {"held": "held", "prepared": "held", "locked": "locked"}
+SHOWN_AS = {"held": "held", "intended": "held", "prepared": "held", "locked": "locked"}
 
 
 def rst_rows(text: str | None) -> list[list[str]]:
