@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ class WatchedAdapter:
 
     adapter: Adapter
     writes: list[str] = field(default_factory=list)
+    ends: list[tuple[bool, int]] = field(default_factory=list)
+    """Whether jobs were killed or asked to end, and when (seconds UTC)."""
 
     @property
     def traits(self) -> Traits:
@@ -49,6 +52,10 @@ class WatchedAdapter:
     async def delete(self, name: str) -> None:
         self.writes.append(f"delete {name}")
         await self.adapter.delete(name)
+
+    async def end_jobs(self, name: str, *, at_once: bool) -> None:
+        self.ends.append((at_once, int(time.time())))
+        await self.adapter.end_jobs(name, at_once=at_once)
 
 
 class Owners:
@@ -79,8 +86,12 @@ class Owners:
         answer_s = 8.0 if self.system.name == "slurm" else 1.0
         machine = {
             "name": "machine", "users": users, "look_every": "1s", "answer_s_max": answer_s,
+            "warn": "15s", "kill": "10s",
         }  # fmt: skip
-        cluster = {"name": "cluster", "capacity": 4, "nodes": "n[1-4]", "batch_system": "machine"}
+        cluster = {
+            "name": "cluster", "capacity": 4, "nodes": "n[1-4]", "batch_system": "machine",
+            "grain": "1s",
+        }  # fmt: skip
         self._configure("centre", "site", resources=[cluster], batch_systems=[machine])
         self._configure("lab", "site", resources=[{"name": "beam", "capacity": 1}])
         await self.start_server("centre")

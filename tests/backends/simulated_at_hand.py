@@ -36,6 +36,7 @@ class _Controller:
     has: dict[str, SystemReservation] = field(default_factory=dict)
     written: dict[str, SystemReservation] = field(default_factory=dict)
     jobs: dict[str, SystemJob] = field(default_factory=dict)
+    stubborn: set[str] = field(default_factory=set)
     unwell: dict[str, UnwellNode] = field(default_factory=dict)
     boot_s: int = field(default_factory=lambda: int(time.time()) - 600)
     away: bool = False
@@ -88,6 +89,13 @@ class SimulatedAdapter:
             raise SystemRefused("the reservation is in use")
         one.has.pop(name, None)
         self.write_later()
+
+    async def end_jobs(self, name: str, *, at_once: bool) -> None:
+        await self._reach()
+        jobs = self._controller.jobs
+        for each in [job for job in jobs.values() if job.reservation == name]:
+            if at_once or each.id not in self._controller.stubborn:
+                del jobs[each.id]
 
     async def _reach(self) -> None:
         await asyncio.sleep(0)
@@ -143,6 +151,7 @@ class SimulatedAtHand:
     user = "daemon"
     other_user = "nobody"
     nodes = NODES
+    job_s_min = 1
 
     def __init__(self, *, careless: bool) -> None:
         self.name = "careless" if careless else "simulated"
@@ -223,6 +232,8 @@ class SimulatedAtHand:
         now_s, job = int(time.time()), str(next(self._numbers))
         end = None if limit_s is None else now_s + limit_s
         user = self.user if reservation else self.other_user
+        if stubborn:
+            self._controller.stubborn.add(job)
         self._controller.jobs[job] = SystemJob(job, user, tuple(nodes), now_s, end, reservation)
         return job
 

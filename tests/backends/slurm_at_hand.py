@@ -29,6 +29,7 @@ class SlurmAtHand:
     name = "slurm"
     user = "daemon"
     other_user = "nobody"
+    job_s_min = 60
 
     def __init__(self, cluster: LoopbackSlurm, top: Path) -> None:
         self._cluster = cluster

@@ -36,6 +36,10 @@ class SystemAtHand(Protocol):
     @property
     def other_user(self) -> str: ...
 
+    @property
+    def job_s_min(self) -> int:
+        """The shortest limit that a job can have."""
+
     # Its controller
 
     async def freeze(self) -> None:

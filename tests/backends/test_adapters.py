@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 from msgspec import structs
@@ -13,6 +13,7 @@ from kalends.backends.records import (
     ChangeReservation,
     CreateReservation,
     DeleteReservation,
+    EndJobs,
     SystemReservation,
 )
 from tests.backends.system_at_hand import Bench, SystemAtHand, cleared, until
@@ -160,6 +161,33 @@ async def test_one_with_a_job_in_it_goes_with_the_job(bench: Bench, stubborn: bo
         return (await carry_out(bench.adapter, DeleteReservation(wish.name))).found is None
 
     await until(gone, "it is not deleted")
+
+
+async def test_jobs_in_it_end_when_they_are_asked_and_stubborn_ones_when_they_are_killed(
+    bench: Bench,
+) -> None:
+    now_s = (await bench.adapter.state()).clock_s
+    wish = bench.wish(start=now_s - 1)
+    await carry_out(bench.adapter, CreateReservation(wish))
+    willing, stubborn = [
+        await bench.system.run([node], 3_000, reservation=wish.name, stubborn=stubborn)
+        for node, stubborn in zip(wish.nodes, (False, True), strict=True)
+    ]
+
+    async def running() -> list[str]:
+        return [each.id for each in (await bench.adapter.state()).jobs]
+
+    assert await running() == [willing, stubborn]
+    await carry_out(bench.adapter, EndJobs(wish.name))
+    await until(lambda: _is(running(), [stubborn]), "who is asked does not end")
+    await carry_out(bench.adapter, EndJobs(wish.name, at_once=True))
+    await until(lambda: _is(running(), []), "who is killed does not end")
+    assert await bench.adapter.find(wish.name) is not None
+    assert (await carry_out(bench.adapter, EndJobs(wish.name))).outcome == "done"
+
+
+async def _is(found: Awaitable[list[str]], wanted: list[str]) -> bool:
+    return await found == wanted
 
 
 async def test_a_running_job_is_told_with_its_nodes_and_its_end(bench: Bench) -> None:

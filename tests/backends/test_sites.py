@@ -119,6 +119,30 @@ async def test_what_is_moved_is_reserved_at_the_new_time_alone(
     await until(moved, "it is not where it was moved to")
 
 
+async def test_a_slot_begins_on_time_after_one_whose_job_does_not_want_to_end(
+    facility: Owners,
+) -> None:
+    system = facility.system
+    async with facility.client() as ann, facility.client("bob") as bob:
+        start = ann.time_s("now") + 3
+        end = start + system.job_s_min + 20
+        await ann.book("centre/cluster:4", at=start, duration=end - start)
+        (ours,) = await facility.ours()
+        next_s = end + system.adapter.traits.gap_s
+        await bob.book("centre/cluster:4", at=next_s, duration="1h")
+        job = await system.run(ours.nodes, system.job_s_min, reservation=ours.name, stubborn=True)
+        # Else it would not have been started, or its own time would end it.
+        await system.lengthen(job, HOUR_S)
+
+        async def gone() -> bool:
+            return not (await system.adapter.state()).jobs
+
+        await until(gone, "it is still there", within_s=120)
+        (asked, asked_s), (killed, killed_s) = facility.adapter.ends
+        assert (asked, killed) == (False, True)
+        assert asked_s < killed_s < end
+
+
 # Kept
 
 

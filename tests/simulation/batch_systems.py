@@ -19,6 +19,7 @@ from kalends.backends.records import (
     ChangeReservation,
     CreateReservation,
     DeleteReservation,
+    EndJobs,
     Errand,
     SystemAnswer,
     SystemReservation,
@@ -111,6 +112,8 @@ class BatchSystem:
             if known is None:
                 return SystemAnswer("refused", "there is no such reservation")
             return self._put(errand.reservation, known)
+        if isinstance(errand, EndJobs):
+            return SystemAnswer("done")
         if isinstance(errand, DeleteReservation):
             self.has.pop(errand.name, None)
             self._write_later()

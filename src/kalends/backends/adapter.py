@@ -1,4 +1,4 @@
-"""What every adapter of a batch system can do: five calls, none of which remembers anything."""
+"""What every adapter of a batch system can do: six calls, none of which remembers anything."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kalends.backends.records import (
     ChangeReservation,
     CreateReservation,
     DeleteReservation,
+    EndJobs,
     Errand,
     SystemAnswer,
     SystemReservation,
@@ -52,6 +53,10 @@ class Adapter(Protocol):
         """End the reservation of this name, and the jobs in it; one that is not there is no error."""
         ...
 
+    async def end_jobs(self, name: str, *, at_once: bool) -> None:
+        """Ask the jobs in the reservation of this name to end, or kill them; none are no error."""
+        ...
+
 
 async def carry_out(adapter: Adapter, errand: Errand) -> SystemAnswer:
     """Do what `errand` says, and look what there is then; raises nothing.
@@ -61,11 +66,14 @@ async def carry_out(adapter: Adapter, errand: Errand) -> SystemAnswer:
     try:
         if isinstance(errand, CreateReservation | ChangeReservation | DeleteReservation):
             return await _do_and_look(adapter, errand)
+        if isinstance(errand, EndJobs):
+            await adapter.end_jobs(errand.name, at_once=errand.at_once)
+            return SystemAnswer("done")
         return SystemAnswer("done", state=await adapter.state())
     except SystemSilent as error:
         return SystemAnswer("unknown", str(error))
     except SystemRefused as error:
-        return SystemAnswer("unknown", f"it does not tell what it has: {error}")
+        return SystemAnswer("unknown", f"it does not do what it always does: {error}")
 
 
 async def _do_and_look(

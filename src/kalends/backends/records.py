@@ -88,11 +88,21 @@ class DeleteReservation(msgspec.Struct, frozen=True):
     name: str
 
 
+class EndJobs(msgspec.Struct, frozen=True):
+    """Ask all jobs in the reservation of this name to end (SIGTERM), or with `at_once` kill them.
+
+    The reservation stays; without jobs in it nothing happens.
+    """
+
+    name: str
+    at_once: bool = False
+
+
 class ListSystem(msgspec.Struct, frozen=True):
     """Tell all that is there."""
 
 
-Errand = CreateReservation | ChangeReservation | DeleteReservation | ListSystem
+Errand = CreateReservation | ChangeReservation | DeleteReservation | EndJobs | ListSystem
 
 
 class SystemAnswer(msgspec.Struct, frozen=True):

@@ -41,6 +41,8 @@ def backends_of(
             traits=adapters[system.name].traits,
             answer_ms_max=int(system.answer_s_max * 1000),
             look_ms=int(system.look_every_s) * 1000,
+            warn_ms=int(system.warn_s) * 1000,
+            kill_ms=int(system.kill_s) * 1000,
             repair_s=int(system.repair_s),
         )
     return found

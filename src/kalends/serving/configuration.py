@@ -169,6 +169,10 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     """What has not been answered by then is taken to have no answer."""
     look_every_s: DurationS = field(name="look_every", default=DurationS(10))
     """What it has is compared so often with what was promised."""
+    warn_s: DurationS = field(name="warn", default=DurationS(60))
+    """Jobs in a slot are asked to end (SIGTERM) so long before its end; 0s: they are not."""
+    kill_s: DurationS = field(name="kill", default=DurationS(10))
+    """Jobs in a slot are killed so long before its end; 0s: that is left to the batch system."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """A node that is down counts as taken for so long."""
 

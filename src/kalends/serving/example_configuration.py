@@ -189,6 +189,8 @@ configuration = "/etc/slurm/slurm.conf"   # leave it out where Slurm's commands 
 users = { ann = "ann", bob = "rmiller" }  # Unix users; who is not listed cannot book
 answer_s_max = 8.0        # what has no answer by then may have been done, or may yet be
 look_every = "10s"        # how often it is compared with what was promised
+warn = "60s"              # jobs in a slot are asked to end so long before its end,
+kill = "10s"              # and killed so long before it; 0s: that is left to Slurm
 repair = "1d"             # a node that is down counts as taken for so long
 
 # Limits, blackouts and head starts for all resources, after what each says itself.

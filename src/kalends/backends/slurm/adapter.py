@@ -102,11 +102,18 @@ class Slurm:
                 await self._cancel_jobs(name)
             raise
 
+    async def end_jobs(self, name: str, *, at_once: bool) -> None:
+        """Send SIGTERM, or SIGKILL, to all steps of all jobs in a reservation."""
+        if jobs := await self._jobs_in(name, "R,CG,S"):
+            await self._ask("scancel", f"--signal={'KILL' if at_once else 'TERM'}", "--full", *jobs)
+
     async def _cancel_jobs(self, name: str) -> None:
-        queued = await self._ask("squeue", "-h", "-a", "-t", "R,CG,S,PD", "-o", printed.JOBS_FORMAT)
-        jobs = [each.id for each in printed.running_jobs(queued) if each.reservation == name]
-        if jobs:
+        if jobs := await self._jobs_in(name, "R,CG,S,PD"):
             await self._ask("scancel", *jobs)
+
+    async def _jobs_in(self, name: str, states: str) -> list[str]:
+        queued = await self._ask("squeue", "-h", "-a", "-t", states, "-o", printed.JOBS_FORMAT)
+        return [each.id for each in printed.running_jobs(queued) if each.reservation == name]
 
     async def _refuse_unwell(self, reservation: SystemReservation) -> None:
         """Slurm takes nodes of a partition that is down."""

@@ -28,6 +28,7 @@ from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant, Sight
+from kalends.resource_servers.participation.provision.slot_ends import SlotEnds
 from kalends.resource_servers.participation.provision.systems import Systems
 
 RETRY_MS: Final = 1_000
@@ -47,6 +48,7 @@ class Mirror:
     systems: Systems
     foreign: ForeignRoom
     outbox: ParticipantOutbox
+    ends: SlotEnds = field(init=False)
     refused: Callable[[NodeGrant, SystemAnswer, Moment], bool] = field(init=False)
     """Told what is not granted; returns whether a vote has waited for it, which is no then."""
     may_sweep: Callable[[], bool] = field(init=False, default=lambda: False)
@@ -57,6 +59,7 @@ class Mirror:
     _swept: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
+        self.ends = SlotEnds(self.grants, self.errands, self.systems)
         self.systems.heard = self._hear
         self.systems.lost = self._lose
 
@@ -88,6 +91,7 @@ class Mirror:
         """Let time pass: look at systems, and ask again."""
         self.errands.advance(now)
         self.systems.advance(now)
+        self.ends.advance(now)
         for number, sight in self._sights.items():
             if sight.retry_at_ms and sight.retry_at_ms <= now.monotonic_ms:
                 sight.retry_at_ms = 0
@@ -95,7 +99,7 @@ class Mirror:
 
     def next_deadline_ms(self) -> int | None:
         times_ms = [each.retry_at_ms or None for each in self._sights.values()]
-        times_ms += [self.errands.next_deadline_ms(), self.systems.next_deadline_ms()]
+        times_ms += [each.next_deadline_ms() for each in (self.errands, self.systems, self.ends)]
         return min((each for each in times_ms if each is not None), default=None)
 
     def is_settled(self, grant: NodeGrant, now: Moment) -> bool:
@@ -118,6 +122,7 @@ class Mirror:
 
     def _drive(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
         """Compare, and send the next errand, if there is one to send."""
+        self.ends.note(grant, now)
         if sight.errand or sight.retry_at_ms:
             return
         target = self._target(grant, now)

@@ -23,6 +23,10 @@ class ResourceBackend:
     """An errand without an answer for so long is taken to have none."""
     look_ms: int = 10_000
     """What it has is looked at so often."""
+    warn_ms: int = 60_000
+    """Jobs in a slot are asked to end so long before it ends; 0: they are not."""
+    kill_ms: int = 10_000
+    """Jobs in a slot are killed so long before it ends; 0: they are not."""
     repair_s: int = 86_400
     """A node that is down counts as taken for so long."""
     skew_s_max: int = 30
