@@ -62,7 +62,7 @@ class SilenceIsNo(Participant):
 
 
 class NothingReleased(Provisions):
-    def left(self, rid: str, claims: Any) -> None:
+    def left(self, rid: str, claims: Any, *, heir: str = "") -> None:
         self._intents.pop(rid, None)
 
 
