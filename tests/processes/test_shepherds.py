@@ -179,7 +179,9 @@ async def test_a_file_of_the_users_is_a_command_only_by_its_path_and_its_first_l
 
 
 async def test_a_user_with_too_many_processes_is_told_so(room: JobRoom) -> None:
-    """The kernel counts them where the user changes, so where the service is root."""
+    """The kernel counts the others where the user changes, so where the service is root."""
+    await room.launch(room.order("2.1", "sleep", "1000"))
+    await room.fact("2.1", Main)
     ended = await room.run(room.order("1.1", "true", resources={"NPROC": 0}))
     told = "cannot run true: its user has as many processes on this machine as are allowed"
     assert (ended.kind, ended.detail) == (("not-started", told) if AS_ROOT else ("exit", ""))
