@@ -69,8 +69,8 @@ attacks: setup-test ## Hostile scripts, each followed by an honest one that must
 	$(PYTEST) $(IN_PARALLEL) tests/attacks $(ARGS)
 
 # Those that kill, starve and cut off whole facilities are a group, and run one at a time.
-processes: setup-test ## Real processes and the examples
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not needs_slurm" tests/processes tests/examples tests/backends $(ARGS)
+processes: setup-test ## Real processes and the examples, and sites before a real Slurm where there is one
+	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples tests/backends $(ARGS)
 
 test-backends: setup-test ## Sites before a real Slurm, which is installed for root
 	@tools/setup-slurm
