@@ -235,7 +235,9 @@ class LevelPlan:
         return max(ends[-1][0], now) if ends else now
 
     def _joins(self, booking: PlannedJob, level: Level, now: int) -> bool:
-        """Return whether the nodes suffice at the beginning of a level that is not verified."""
+        """Return whether the nodes suffice at the beginning of a level that is not verified, nor due yet."""
+        if level.start_s < now:
+            return False
         inside = [each for each in self.bookings if each.level is level]
         if any(each.partition is not None for each in inside):
             return False

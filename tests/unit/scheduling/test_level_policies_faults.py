@@ -213,6 +213,26 @@ def test_a_job_killed_at_its_limit_may_end_some_seconds_late(name: str, machine:
     assert cluster.free == 16
 
 
+def test_a_queue_that_wakes_later_than_a_level_should_begin_goes_on() -> None:
+    """Who is refused then must not be put into that level, whose beginning has passed."""
+    scheduler = Scheduler(policy_maker("ffih")(Cluster(8, live=True)))
+    first, second, third, fourth = job(0, 4, 5), job(1, 6, 5), job(2, 7, 5), job(3, 7, 20)
+    for each, now in ((first, 0), (second, 2), (third, 75), (fourth, 400)):
+        scheduler.submit(each, now)
+    assert scheduler.end(first, 420) == [second]
+    scheduler.reserve(Reservation(525, 581, 4, "c"), 472)
+    now, begun = 543, scheduler.end(second, 543)
+    for each in (third, fourth):
+        while each not in begun:
+            wake_s = scheduler.wake_at(now)
+            assert wake_s is not None
+            now = wake_s
+            begun += scheduler.wake(now)
+        now = max(now, each.until_s)
+        begun += scheduler.end(each, now)
+    assert scheduler.waiting == 0
+
+
 def test_a_job_that_the_machine_refused_goes_first_at_the_next_scheduling_point() -> None:
     """Last in its level it would be refused again, by those of its level, and starve in the long run."""
     cluster = cluster_of("mesh2d:4x4")
