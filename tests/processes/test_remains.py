@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from kalends.batch.shepherds import linux
 from kalends.batch.shepherds.control_group import ControlGroup
+from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.record import take
 from kalends.batch.shepherds.remains import end_remains
+from tests.processes.job_room import job_room
 
 HOPPERS = 4
 LOOKS = 100
@@ -60,3 +64,28 @@ def test_a_process_that_hops_from_one_to_the_next_is_caught(tmp_path: Path, mark
         )  # fmt: skip
     assert end_remains(str(tmp_path), None, group) >= 1
     assert bearers(marked) == set()
+
+
+@pytest.fixture
+def innocent() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_after_the_host_began_anew_nobody_is_taken_for_what_an_attempt_has_left(
+    innocent: subprocess.Popen[bytes],
+) -> None:
+    """Numbers of processes and ticks begin anew with the host: they may be those of another's."""
+    async with job_room() as room:
+        ticks = linux.start_ticks(innocent.pid)
+        assert ticks is not None
+        await room.launcher.prepare(["1.1"])
+        record = take(room.launcher.folders.record("1.1"))
+        assert record is not None
+        record.append(Begun(1.0, innocent.pid, ticks, "the-life-before"))
+        record.append(Main(innocent.pid, 0, os.getuid()))
+        record.close()
+        await room.launcher.adopt(["1.1"])
+        assert (await room.ended("1.1")).kind == "lost"
+        assert innocent.poll() is None

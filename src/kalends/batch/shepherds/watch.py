@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kalends.batch.shepherds import conclusion
+from kalends.batch.shepherds import conclusion, linux
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Begun, Fact
@@ -206,11 +206,19 @@ class AttemptWatch:
         try:
             found = Conclusion(State.LOST, record.content.facts)
             if found.ended is None:
-                group = ControlGroup(self._groups, name)
-                strays = end_remains(self._folders.own(name), found.main, group)
+                strays = self._end_remains(name, found)
                 conclusion.close_lost(record, time.time(), strays)
         finally:
             record.close()
+
+    def _end_remains(self, name: str, found: Conclusion) -> int:
+        """End what is left of an attempt, if its host has not been started anew since; return how many."""
+        begun = found.begun
+        if begun is not None and begun.boot != linux.boot_id():
+            return 0
+        # Without the boot a number of a process says nothing: another may have it by now.
+        main = found.main if begun is not None else None
+        return end_remains(self._folders.own(name), main, ControlGroup(self._groups, name))
 
     async def _poll(self) -> None:
         """Look at whatever may have changed without a hint."""
