@@ -288,6 +288,7 @@ async def test_what_a_program_gives_back_none_of_its_processes_keeps(room: JobRo
         "say(line, sizes=['a'])", "say(line, want=-1)", "say(line, want=10**30)", "say(line, want=True)",
         "say(line, changed=1, ranks=2, took_s=float('nan'))", "say(line, changed=1)",
         "say(line, changed=1, ranks=2, took_s='x')", "say(line, sizes=7)",
+        "say(line, changed=True, ranks=2)", "say(line, refused=True)", "say(line, refused=1.0)",
     ],
 )  # fmt: skip
 async def test_nonsense_of_a_lead_ends_its_line_and_nothing_else(

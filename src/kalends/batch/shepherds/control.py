@@ -128,6 +128,8 @@ class Control:
             self._let_go()
 
     def _take(self, said: dict[str, Any]) -> None:
+        if type(said) is not dict:
+            raise ValueError("not an object")
         if "sizes" in said:
             self.sizes = tuple(_whole(each) for each in said["sizes"][:SIZES_MAX])
         elif "want" in said:
@@ -135,13 +137,14 @@ class Control:
             self._hand_on_want()
         elif "taking" in said:
             self._let_take(_whole(said["taking"]))
-        elif said.get("changed") in self.open:
-            ranks, took_s = _whole(said["ranks"]), _seconds(said.get("took_s", 0.0))
+        elif "changed" in said:
+            number, ranks = _whole(said["changed"]), _whole(said["ranks"])
+            took_s = _seconds(said.get("took_s", 0.0))
             left = tuple(_whole(each) for each in said.get("left", [])[:LEFT_MAX])
-            self._close(ChangeAnswered(said["changed"], ranks, took_s, "", 0.0), left)
-        elif said.get("refused") in self.open:
+            self._close(ChangeAnswered(number, ranks, took_s, "", 0.0), left)
+        elif "refused" in said:
             why = str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX]
-            self._close(ChangeAnswered(said["refused"], 0, 0.0, why, 0.0), ())
+            self._close(ChangeAnswered(_whole(said["refused"]), 0, 0.0, why, 0.0), ())
 
     def _let_take(self, number: int) -> None:
         """Say whether the program may begin with a change: from then on it is not taken back."""
@@ -152,7 +155,9 @@ class Control:
             self._say({"withdrawn": number})
 
     def _close(self, answer: ChangeAnswered, left: tuple[int, ...]) -> None:
-        """Take the answer; changes before that one are not waited for any more."""
+        """Take the answer to an open change; changes before that one are not waited for any more."""
+        if answer.number not in self.open:
+            return
         self.open = {each: self.open[each] for each in self.open if each > answer.number}
         self._answered(answer, left)
 

@@ -90,11 +90,17 @@ _TYPES: Final[dict[str, type[Fact]]] = {
 _WORDS: Final = {kind: word for word, kind in _TYPES.items()}
 
 
+_INFINITE: Final = float("inf")
 _DECODE: Final = json.JSONDecoder(parse_constant=lambda constant: _refuse(constant)).decode
 
 
 def encode(fact: Fact) -> bytes:
-    """Return `fact` as a line. `json.dumps` would do it, and cost each shepherd a tenth of its memory."""
+    """Return `fact` as a line; raises `ValueError` for one that could not be read again.
+
+    `json.dumps` would do it, and cost each shepherd a tenth of its memory.
+    """
+    for name, value in zip(fact._fields, fact, strict=True):
+        _check(type(fact).__annotations__[name], value)
     said = ['{"fact": ' + encode_basestring_ascii(_WORDS[type(fact)])]
     said += [f'"{name}": {_text(value)}' for name, value in zip(fact._fields, fact, strict=True)]
     return ", ".join(said).encode() + b"}\n"
@@ -117,14 +123,29 @@ def decode(line: bytes) -> Fact:
 
 
 def _checked(kind: Any, value: Any) -> Any:
-    """Return `value` if it is of the annotated `kind`: a number, a text, or a list of whole numbers."""
-    if kind is float and type(value) in (int, float):
-        return float(value)
-    if kind in (int, str) and type(value) is kind:
-        return value
-    if kind not in (int, str, float) and type(value) is list:
-        return tuple(_checked(int if type(each) is int else tuple, each) for each in value)
-    raise ValueError(value)
+    """Return `value`, as JSON has it, if it is of the annotated `kind`."""
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is list:
+        value = _tuple(value)
+    _check(kind, value)
+    return value
+
+
+def _check(kind: Any, value: Any) -> None:
+    """Raise `ValueError` unless `value` is a number or text of `kind`, or consists of whole numbers."""
+    if kind in (int, str, float):
+        if type(value) is not kind or (kind is float and not abs(value) < _INFINITE):
+            raise ValueError(value)
+    elif type(value) is not tuple:
+        raise ValueError(value)
+    else:
+        for each in value:
+            _check(tuple if type(each) is tuple else int, each)
+
+
+def _tuple(values: list[Any]) -> tuple[Any, ...]:
+    return tuple(_tuple(each) if type(each) is list else each for each in values)
 
 
 def _refuse(constant: str) -> NoReturn:

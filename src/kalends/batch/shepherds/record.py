@@ -22,15 +22,14 @@ _OPEN: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Content(NamedTuple):
-    """The facts of a record, as far as it can be read; `damaged` if a whole line cannot."""
+    """The facts of a record. A whole line that cannot be read tells none, but that it is there."""
 
     facts: tuple[Fact, ...]
-    damaged: bool
     size: int
     """Bytes of its whole lines."""
 
 
-EMPTY: Final = Content((), False, 0)
+EMPTY: Final = Content((), 0)
 
 
 class AttemptRecord:
@@ -42,9 +41,12 @@ class AttemptRecord:
         self._size = self.content.size
 
     def append(self, fact: Fact, *, sync: bool = True) -> None:
-        """Append `fact`, durably with `sync`. After an `OSError` nothing of it stands, if the disk obeys."""
-        os.ftruncate(self._descriptor, self._size)
+        """Append `fact`, durably with `sync`. After an `OSError` nothing of it stands, if the disk obeys.
+
+        Raises `ValueError` for a fact that could not be read again; then nothing is written.
+        """
         line = encode(fact)
+        os.ftruncate(self._descriptor, self._size)
         try:
             written = os.write(self._descriptor, line)
             while written < len(line):
@@ -102,8 +104,7 @@ def _read(descriptor: int) -> Content:
     whole = data[: data.rfind(b"\n") + 1]
     facts: list[Fact] = []
     for line in whole.splitlines(keepends=True):
-        try:
+        # Were all behind it not read, nobody would ever hear that the attempt has ended.
+        with contextlib.suppress(ValueError):
             facts.append(decode(line))
-        except ValueError:
-            return Content(tuple(facts), True, len(whole))
-    return Content(tuple(facts), False, len(whole))
+    return Content(tuple(facts), len(whole))

@@ -151,6 +151,29 @@ def test_a_damaged_record_counts_as_begun_so_that_nothing_runs_twice(path: str) 
     assert conclusion.make_void(path, 5.0).state is State.LOST
 
 
+def test_a_line_that_cannot_be_read_hides_nothing_of_what_follows_it(path: str) -> None:
+    written(path, BEGUN).close()
+    with open(path, "ab") as file:
+        file.write(b'{"fact": "changed", "number": True}\n')
+    written(path, ENDED).close()
+    assert conclusion.look(path) == (State.ENDED, (BEGUN, ENDED))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        ChangeAnswered(True, 4, 0.01, "", 2.1), ChangeAnswered(1, 4, float("nan"), "", 2.1),
+        ChangeAsked(1, 4, (0, 1.0), 2.0), Void(float("inf")), Ended("exit", "3", "", 9.0, 7.5, 0.25, 1, 0),
+        Main(18, 4712, 1000, ((1, None),)),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_read_again_is_not_written(path: str, fact: object) -> None:
+    holder = written(path, BEGUN)
+    with pytest.raises(ValueError):  # noqa: PT011  whichever value it is
+        holder.append(fact)  # type: ignore[arg-type]  it is none, though it looks like one
+    assert record.read(path).facts == (BEGUN,)
+
+
 def test_a_line_that_finds_no_room_leaves_nothing_and_can_be_written_again(path: str) -> None:
     holder = written(path, BEGUN)
     size = os.path.getsize(path)
