@@ -46,17 +46,19 @@ class SiteLedger(Protocol):
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
 
-    def job_runs(self, machine: str, job: Occupied, user: str) -> bool:
-        """Book what a job has now; return whether there was room."""
+    def moved(
+        self,
+        machine: str,
+        jobs: Sequence[tuple[Occupied, str]],
+        planned: Sequence[tuple[int, int, int]] | None,
+        given_back: Collection[int] | None,
+    ) -> list[int]:
+        """Book at once what the queue has changed; return the jobs for whose nodes there is no room.
 
-    def job_over(self, machine: str, number: int) -> None:
-        """Free what a job had."""
-
-    def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
-        """Keep these nodes (start, end, how many) from new claims, and no others."""
-
-    def given_back(self, machine: str, bookings: Collection[int]) -> None:
-        """Let jobs stand on the nodes of these claims, as long as they are there: nobody has come."""
+        `jobs` are what each has now, and its user. Nodes are kept from new claims as `planned` (start, end,
+        how many) and nowhere else, and jobs may stand on the nodes of the claims `given_back`, for which
+        nobody has come; None: as before.
+        """
 
     def bookings(self, machine: str) -> Iterable[int]:
         """Return all claims of others on a machine."""
@@ -233,10 +235,7 @@ class QueueService:
             actions = tuple(effects.actions)
             durable = partial(self._durable, queue.name, actions, letters)
             self._ledger.store_jobs(operations, durable)
-        self._show_given_back(queue)
-        for occupied in effects.occupied:
-            self._book(queue, occupied)
-        self._show_plan(queue)
+        self._book(queue, effects.occupied)
         if effects.moved:
             self._tell(queue.name, effects.moved)
         if effects.over and self._unplaced[queue.name]:
@@ -247,21 +246,21 @@ class QueueService:
     def foreseen(self, machine: str, starts: Mapping[int, int]) -> None:
         """Take the starts of the jobs that wait, by their numbers, as they are foreseen now."""
         self._foreseen[machine] = starts
-        self._show_plan(self.queues[machine])
+        self._book(self.queues[machine], ())
 
-    def _show_plan(self, queue: BatchQueue) -> None:
-        """Keep from new claims what the owner does not let them delay."""
-        pieces = planned_pieces(queue, self._foreseen[queue.name])
-        if pieces != self._planned[queue.name]:
-            self._planned[queue.name] = pieces
-            self._ledger.jobs_planned(queue.name, pieces)
-
-    def _show_given_back(self, queue: BatchQueue) -> None:
-        """Let jobs stand in the calendar where nobody has come for what is reserved."""
-        given_back = frozenset(queue.flow.no_shows.given_back)
-        if given_back != self._given_back[queue.name]:
-            self._given_back[queue.name] = given_back
-            self._ledger.given_back(queue.name, given_back)
+    def _book(self, queue: BatchQueue, occupied: Sequence[Occupied]) -> None:
+        """Show the calendar what jobs have now, and where else it may, or may not, have claims."""
+        name, jobs = queue.name, queue.flow.table.jobs
+        planned = _if_new(self._planned, name, planned_pieces(queue, self._foreseen[name]))
+        unused = frozenset(queue.flow.no_shows.given_back)
+        given_back = _if_new(self._given_back, name, unused)
+        if not occupied and planned is None and given_back is None:
+            return
+        users = [
+            (each, jobs[each.number].principal.user if each.nodes else "") for each in occupied
+        ]
+        for number in self._ledger.moved(name, users, planned, given_back):
+            self._alarmed(f"{name}: job {number} has nodes that are reserved for somebody else")
 
     def _tell_fault(self, queue: BatchQueue) -> None:
         if queue.fault == self._faults[queue.name]:
@@ -279,16 +278,6 @@ class QueueService:
         if actions and not self._closed:
             self._perform(machine, actions)
 
-    def _book(self, queue: BatchQueue, occupied: Occupied) -> None:
-        if not occupied.nodes:
-            self._ledger.job_over(queue.name, occupied.number)
-            return
-        user = queue.flow.table.jobs[occupied.number].principal.user
-        if not self._ledger.job_runs(queue.name, occupied, user):
-            self._alarmed(
-                f"{queue.name}: job {occupied.number} has nodes that are reserved for somebody else"
-            )
-
     def _keep_time(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -304,3 +293,11 @@ class QueueService:
             self._carry_out(queue)
             self._look_at_reserved(queue, self.now_s())
         self._keep_time()
+
+
+def _if_new(known: dict[str, T], name: str, value: T) -> T | None:
+    """Return a value that is not what was known by this name; it is from now on."""
+    if known[name] == value:
+        return None
+    known[name] = value
+    return value

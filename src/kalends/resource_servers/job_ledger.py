@@ -10,7 +10,7 @@ from kalends.batch.queue.facts import NodeClaim
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
 from kalends.core.errors import NotFound
-from kalends.resource_servers.participation.job_bookings import RunningJob
+from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.service import SiteEngine
 
 MOVES_MAX: Final = 100
@@ -26,19 +26,22 @@ class JobLedger:
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         self._engine.persist(operations, durable)
 
-    def job_runs(self, machine: str, job: Occupied, user: str) -> bool:
-        running = RunningJob(machine, job.number, user, job.nodes, job.start_s, job.until_s)
-        return self._engine.apply(lambda site, now: site.job_runs(running, now))
-
-    def job_over(self, machine: str, number: int) -> None:
-        self._engine.apply(lambda site, now: site.job_over(machine, number, now))
-
-    def jobs_planned(self, machine: str, pieces: Sequence[tuple[int, int, int]]) -> None:
-        planned = tuple((machine, start, end, nodes) for start, end, nodes in pieces)
-        self._engine.apply(lambda site, now: site.jobs_planned(machine, planned, now))
-
-    def given_back(self, machine: str, bookings: Collection[int]) -> None:
-        self._engine.apply(lambda site, now: site.given_back(machine, bookings, now))
+    def moved(
+        self,
+        machine: str,
+        jobs: Sequence[tuple[Occupied, str]],
+        planned: Sequence[tuple[int, int, int]] | None,
+        given_back: Collection[int] | None,
+    ) -> list[int]:
+        running = tuple(
+            RunningJob(machine, each.number, user, each.nodes, each.start_s, each.until_s)
+            for each, user in jobs
+        )
+        pieces = None
+        if planned is not None:
+            pieces = tuple((machine, start, end, nodes) for start, end, nodes in planned)
+        change = QueueMove(machine, running, pieces, given_back)
+        return self._engine.apply(lambda site, now: site.queue_moved(change, now))
 
     def bookings(self, machine: str) -> Iterable[int]:
         return [each.id for each in self._engine.participant.jobs.claims(machine)]

@@ -20,10 +20,11 @@ from kalends.core.errors import Conflict, NotFound
 from kalends.core.intervals import align_up
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.occupancy import Piece
 
 
 class RunningJob(NamedTuple):
-    """A job that has `nodes` nodes of `resource`, from `start` until `end` at least."""
+    """A job that has `nodes` nodes of `resource`, from `start` until `end` at least; 0 once it is over."""
 
     resource: str
     number: int
@@ -31,6 +32,17 @@ class RunningJob(NamedTuple):
     nodes: int
     start: int
     end: int
+
+
+class QueueMove(NamedTuple):
+    """What a queue has changed on its machine `resource` in one step: None of what stays as it was."""
+
+    resource: str
+    jobs: tuple[RunningJob, ...] = ()
+    planned: tuple[Piece, ...] | None = None
+    """Of the machine, for jobs that no new claim may delay."""
+    given_back: Collection[int] | None = None
+    """Bookings where jobs may stand, as long as they are there: nobody has come for them."""
 
 
 @dataclass(eq=False)
@@ -45,6 +57,12 @@ class JobBookings:
     """What of each job stands on what was given back."""
     _given_back: dict[str, dict[int, Step]] = field(default_factory=dict)
 
+    def take(self, moved: QueueMove, now_s: int) -> list[int]:
+        """Book what the queue has changed; return the jobs that have nodes without room for them."""
+        if moved.given_back is not None:
+            self.give_back(moved.resource, moved.given_back, now_s)
+        return [job.number for job in moved.jobs if not self.occupy(job, now_s)]
+
     def occupy(self, job: RunningJob, now_s: int) -> bool:
         """Book what a job has now, in the place of what it had; return False where there is no room.
 
@@ -52,6 +70,8 @@ class JobBookings:
         the reservation is what was promised. Where only its past has no room, it is booked from now on.
         """
         self.vacate(job.resource, job.number)
+        if not job.nodes:
+            return True
         self._jobs[job.resource, job.number] = job
         return self._book(job, job.start) or (job.start < now_s and self._book(job, now_s))
 

@@ -14,7 +14,7 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -46,8 +46,7 @@ from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
-from kalends.resource_servers.participation.job_bookings import JobBookings, RunningJob
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.job_bookings import JobBookings, QueueMove
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
@@ -388,26 +387,16 @@ class Participant:
         """Ignore messages about these requests; the caller may add to them."""
         self.left_alone = rids
 
-    def job_runs(self, job: RunningJob, now: Moment) -> bool:
-        """A job of this site has nodes, as `JobBookings.occupy`; what it had and has no more finds takers."""
-        room = self.jobs.occupy(job, now.wall_s)
-        self._settle(now)
-        return room
+    def queue_moved(self, moved: QueueMove, now: Moment) -> list[int]:
+        """Take all that a step of a queue has changed; only then what it has given back finds takers.
 
-    def job_over(self, resource: str, number: int, now: Moment) -> None:
-        """A job has given its nodes back."""
-        self.jobs.vacate(resource, number)
+        Returns the jobs that have nodes without room for them on the calendar.
+        """
+        without_room = self.jobs.take(moved, now.wall_s)
+        if moved.planned is not None:
+            self.book.note_freed(self.room.planned.plan(moved.resource, moved.planned))
         self._settle(now)
-
-    def jobs_planned(self, resource: str, pieces: tuple[Piece, ...], now: Moment) -> None:
-        """A queue has planned `pieces` for jobs that no new claim may delay, and nothing else."""
-        self.book.note_freed(self.room.planned.plan(resource, pieces))
-        self._settle(now)
-
-    def given_back(self, resource: str, bookings: Collection[int], now: Moment) -> None:
-        """Jobs may stand where these bookings are, as long as they are there: nobody has come for them."""
-        self.jobs.give_back(resource, bookings, now.wall_s)
-        self._settle(now)
+        return without_room
 
     # Calls of the owner
 

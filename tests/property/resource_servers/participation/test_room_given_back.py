@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests import effort
 from tests.protocol_support import HERE, Site, lock, want
 
-from kalends.resource_servers.participation.job_bookings import RunningJob
+from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
 
 POOL = f"{HERE}/pool"
 UNITS, MINUTES = 3, 4
@@ -27,6 +27,10 @@ STEPS = st.lists(
 """A job, the nodes and the time that it has now, or whether it is over."""
 
 
+def move(site: Site, moved: QueueMove) -> list[int]:
+    return site.call(lambda here, now: here.queue_moved(moved, now))
+
+
 @settings(max_examples=effort.examples(200), deadline=None)
 @given(RESERVATIONS, STEPS)
 def test_a_job_finds_room_in_the_calendar_wherever_the_machine_has_it(
@@ -42,7 +46,7 @@ def test_a_job_finds_room_in_the_calendar_wherever_the_machine_has_it(
             (used if comes else unused)[at] += units
         if not comes:
             booked = site.ids(number)
-            site.call(lambda here, now, booked=booked: here.given_back(POOL, booked, now))
+            move(site, QueueMove(POOL, given_back=booked))
     running: dict[int, tuple[int, int]] = {}
     for number, nodes, length_s, over in steps:
         others = [each for name, each in running.items() if name != number]
@@ -50,11 +54,11 @@ def test_a_job_finds_room_in_the_calendar_wherever_the_machine_has_it(
         taken = [sum(width for width, until in others if at < until) for at in range(MINUTES)]
         if over:
             running.pop(number, None)
-            site.call(lambda here, now, number=number: here.job_over(POOL, number, now))
+            assert not move(site, QueueMove(POOL, (RunningJob(POOL, number, "", 0, 0, 0),)))
         elif all(nodes + used[at] + taken[at] <= UNITS for at in range(minutes)):
             running[number] = (nodes, minutes)
             job = RunningJob(POOL, number, "ann", nodes, START, START + length_s)
-            assert site.call(lambda here, now, job=job: here.job_runs(job, now))
+            assert not move(site, QueueMove(POOL, (job,)))
         site.participant.check()
         for at in range(MINUTES):
             jobs = sum(width for width, until in running.values() if at < until)

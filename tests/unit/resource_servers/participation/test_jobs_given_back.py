@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.protocol_support import HERE, Site, list_up, lock, rid, want
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.job_bookings import RunningJob
+from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
 
 POOL = f"{HERE}/pool"
 """Three units."""
@@ -20,16 +20,16 @@ def reserve(site: Site, number: int, start: int, end: int, units: int) -> int:
 
 
 def give_back(site: Site, *bookings: int) -> None:
-    site.call(lambda participant, now: participant.given_back(POOL, bookings, now))
+    site.call(lambda here, now: here.queue_moved(QueueMove(POOL, given_back=bookings), now))
 
 
 def runs(site: Site, number: int, nodes: int, start: int, end: int) -> bool:
     job = RunningJob(POOL, number, "ann", nodes, START + start, START + end)
-    return site.call(lambda participant, now: participant.job_runs(job, now))
+    return not site.call(lambda here, now: here.queue_moved(QueueMove(POOL, (job,)), now))
 
 
 def is_over(site: Site, number: int) -> None:
-    site.call(lambda participant, now: participant.job_over(POOL, number, now))
+    assert runs(site, number, 0, 0, 0)
 
 
 def free(site: Site) -> list[int]:
@@ -80,3 +80,16 @@ def test_a_job_that_outlives_the_reservation_is_booked_from_now_on_after_a_resta
     site.restart()
     assert runs(site, 7, 2, 0, 180), "the queue says what runs, and nothing of what is over"
     assert free(site)[1:] == [1, 1, 3]
+
+
+def test_nodes_that_go_from_one_job_to_the_next_are_offered_to_nobody_in_between() -> None:
+    site = Site()
+    assert runs(site, 7, 3, 0, 240)
+    site.receive(list_up(2, want("pool", 0, 60, 1)))
+    site.receive(list_up(3, want("pool", 180, 240, 3)))
+    over = RunningJob(POOL, 7, "", 0, 0, 0)
+    next_one = RunningJob(POOL, 8, "bob", 3, START, START + 180)
+    before = len(site.unsent)
+    assert not site.call(lambda here, now: here.queue_moved(QueueMove(POOL, (over, next_one)), now))
+    told = [send.message for send in site.unsent[before:]]
+    assert [each.rid for each in told if isinstance(each, m.Awaited)] == [rid(3)]

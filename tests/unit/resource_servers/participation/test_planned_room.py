@@ -16,6 +16,7 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
+from kalends.resource_servers.participation.job_bookings import QueueMove
 
 POOL = f"{HERE}/pool"
 """Three units."""
@@ -26,7 +27,7 @@ def plan(site: Site, *pieces: tuple[int, int, int]) -> list[m.Message]:
     wants = [want("pool", *piece) for piece in pieces]
     named = tuple((each.resource, each.start, each.end, each.units) for each in wants)
     before = len(site.unsent)
-    site.call(lambda participant, now: participant.jobs_planned(POOL, named, now))
+    site.call(lambda participant, now: participant.queue_moved(QueueMove(POOL, planned=named), now))
     return [send.message for send in site.unsent[before:]]
 
 
