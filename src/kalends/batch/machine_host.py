@@ -47,6 +47,10 @@ class Machines(Protocol):
         """All queues by machine; raises `Unavailable` when the store does not work."""
 
     @property
+    def aside(self) -> Mapping[str, str]:
+        """The machines whose queues do not work at present, with the reason."""
+
+    @property
     def terms(self) -> Mapping[str, Terms]:
         """What the owner's configuration says of each machine."""
 

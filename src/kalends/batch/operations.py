@@ -300,6 +300,13 @@ class JobOperations:
         )
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
+        if machine in self._machines.aside and self._machines.visible(caller, machine):
+            raise Unavailable(
+                f"the queue of {machine} does not work at present; its jobs that run go on",
+                where="machine",
+                remedy="its operator sees why in the log",
+                retry_after_s=60.0,
+            )
         queue = self._machines.queues.get(machine)
         if queue is None or not self._machines.visible(caller, machine):
             raise NotFound(

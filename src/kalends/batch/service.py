@@ -11,7 +11,8 @@ there, and what was claimed there is kept free of jobs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -28,6 +29,7 @@ from kalends.batch.steady_clock import DRIFT_MS_MAX, SteadyClock
 from kalends.batch.views import over_of
 from kalends.calendars.bookings import Booking
 from kalends.core.durations import format_duration
+from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.letter import Letter
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
@@ -88,10 +90,12 @@ class QueueService:
         reserved: Mapping[str, Sequence[ReservedTime]],
         reported: Callable[[str, str], None],
         notices: JobNotices,
+        broken: Callable[[str, Exception], Unavailable],
     ) -> None:
         """`reserved` are the reservations of each machine that had begun when it was last looked at.
 
-        `reported` is told of a problem about something, and with "" that it is over.
+        `reported` is told of a problem about something, and with "" that it is over. `broken` is told when
+        a queue has raised what is no refusal; it ends this life, and returns what those who wait are told.
         """
         self.queues = queues
         self._ledger = ledger
@@ -102,6 +106,7 @@ class QueueService:
         self._alarmed = alarmed
         self._reported = reported
         self._notices = notices
+        self._broken = broken
         self._faults = dict.fromkeys(queues, "")
         """What the operator knows of policies that were put aside."""
         self._claims: dict[str, dict[int, f.NodeClaim]] = {name: {} for name in queues}
@@ -129,9 +134,10 @@ class QueueService:
             self._compare_clocks(queue)
             self._claims[name] = queue.flow.claims()
             self._unplaced[name] = queue.flow.room.unplaced()
-            queue.recover()
-            self._carry_out(queue)
-            self._claims_moved(name, {*self._claims[name], *self._ledger.bookings(name)})
+            with self._believed(name):
+                queue.recover()
+                self._carry_out(queue)
+                self._claims_moved(name, {*self._claims[name], *self._ledger.bookings(name)})
         self._keep_time()
 
     def _compare_clocks(self, queue: BatchQueue) -> None:
@@ -156,20 +162,33 @@ class QueueService:
     def step(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Do something with a queue; what follows is carried out once it is durable.
 
-        Raises what `step` raises: then nothing has happened.
+        Raises what `step` raises by `KalendsError`: then nothing has happened. Anything else ends this
+        life, and `Unavailable` is raised.
         """
         queue = self.queues[machine]
-        result = step(queue, self.now_s())
-        self._carry_out(queue)
+        with self._believed(machine):
+            result = step(queue, self.now_s())
+            self._carry_out(queue)
         return result
 
+    @contextmanager
+    def _believed(self, machine: str) -> Iterator[None]:
+        """A queue that raises anything but refusals is not believed any more."""
+        try:
+            yield
+        except KalendsError:
+            raise
+        except Exception as error:
+            raise self._broken(machine, error) from error
+
     def claims_moved(self, placed: Iterable[tuple[str, int]]) -> None:
-        """These bookings of the calendar have come or gone."""
+        """These bookings of the calendar have come or gone. Raises `Unavailable` if this life is over."""
         by_machine: dict[str, set[int]] = {}
         for machine, booking in placed:
             by_machine.setdefault(machine, set()).add(booking)
         for machine, bookings in by_machine.items():
-            self._claims_moved(machine, bookings)
+            with self._believed(machine):
+                self._claims_moved(machine, bookings)
 
     def _claims_moved(
         self, machine: str, bookings: Collection[int], again: Collection[int] = ()
@@ -246,7 +265,8 @@ class QueueService:
     def foreseen(self, machine: str, starts: Mapping[int, int]) -> None:
         """Take the starts of the jobs that wait, by their numbers, as they are foreseen now."""
         self._foreseen[machine] = starts
-        self._book(self.queues[machine], ())
+        with self._believed(machine):
+            self._book(self.queues[machine], ())
 
     def _book(self, queue: BatchQueue, occupied: Sequence[Occupied]) -> None:
         """Show the calendar what jobs have now, and where else it may, or may not, have claims."""
@@ -288,11 +308,13 @@ class QueueService:
         self._timer = self._loop.call_later(min(in_s, LOOK_EVERY_S), self._advance)
 
     def _advance(self) -> None:
-        for queue in self.queues.values():
-            queue.advance(self.now_s())
-            self._carry_out(queue)
-            self._look_at_reserved(queue, self.now_s())
-        self._keep_time()
+        with suppress(Unavailable):  # This life is over then: the next one has timers of its own.
+            for name, queue in self.queues.items():
+                with self._believed(name):
+                    queue.advance(self.now_s())
+                    self._carry_out(queue)
+                    self._look_at_reserved(queue, self.now_s())
+            self._keep_time()
 
 
 def _if_new(known: dict[str, T], name: str, value: T) -> T | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +19,7 @@ from kalends.batch.kept_output import KeptOutput
 from kalends.batch.kept_state import KeptStates
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue_breaks import QueueBreaks, put_aside
 from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.conclusion import State
@@ -29,9 +31,11 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
+from kalends.core.limits import TIME_S_MAX
 from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.earmarks import LAST
+from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
@@ -83,6 +87,10 @@ class SiteMachines:
         self._service: QueueService | None = None
         self._foreseeing: list[asyncio.Task[None]] = []
         self._reserved: dict[str, list[ReservedTime]] = {}
+        self.aside: dict[str, str] = {}
+        """Machines whose queues do not work, with the reason: the rest of the site goes on."""
+        self._breaks = QueueBreaks()
+        self._begun = False
         self._forgotten: dict[str, Forgotten] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
         self._states = KeptStates(configuration.store, self._forecaster, self._numbers, logger)
@@ -135,18 +143,22 @@ class SiteMachines:
             await runner.close()
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
-        """Make the queues again from what is stored. Raises `StoreDamaged`, `Unavailable`."""
+        """Make the queues again from what is stored, but for those that are put aside (`aside`).
+
+        Raises `Unavailable`.
+        """
         connection = store.file.connection
-        queues = {
-            name: self._states.restored(
-                name,
-                terms,
-                connection,
-                now.wall_s,
-                Stopwatch(self._rules[name].policy_ms_max / 1000),
-            )
-            for name, terms in self.terms.items()
-        }
+        queues = {}
+        self.aside = self._breaks.too_many(now.monotonic_ms)
+        for name, terms in self.terms.items():
+            if name in self.aside:
+                continue
+            stopwatch = Stopwatch(self._rules[name].policy_ms_max / 1000)
+            try:
+                queues[name] = self._states.restored(name, terms, connection, now.wall_s, stopwatch)
+            except Exception as error:
+                self._logger.error("machine_put_aside", machine=name, exc_info=error)
+                self.aside[name] = str(error)
         self._reserved = {
             name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
         }
@@ -157,13 +169,24 @@ class SiteMachines:
         return queues
 
     def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
-        """The store was opened: jobs and calendar are brought together, and everything goes on."""
+        """The store was opened: jobs and calendar are brought together, and everything goes on.
+
+        Raises `Unavailable` if a queue breaks at once, and has been put `aside` for that.
+        """
+        ledger, now = JobLedger(engine), self._moment()
+        for name in self.terms:
+            self._reported(f"machine {name}", put_aside(name, self.aside.get(name, "")))
+        for name in self.aside:
+            # Jobs may run there, of which the calendar knows nothing.
+            nodes = engine.participant.book.calendars[name].info.capacity
+            ledger.moved(name, (), ((now.wall_s, TIME_S_MAX, nodes),), None)
         if not queues:
             return
         engine.participant.book.watched = frozenset(queues)
+        self._begun = False
         self._service = QueueService(
             queues,
-            JobLedger(engine),
+            ledger,
             moment=self._moment,
             carry_out=lambda machine, actions: self._runners[machine].carry_out(actions),
             moved=self._watch.moved,
@@ -171,13 +194,15 @@ class SiteMachines:
             reserved=self._reserved,
             reported=self._reported,
             notices=self._notices,
+            broken=partial(self._broken, engine),
         )
-        engine.follow = self._service.claims_moved
+        engine.follow = partial(self._claims_moved, self._service)
         self._service.begin()
+        self._begun = True
         self._foreseeing = [
             asyncio.create_task(self._foresee(name, self._service))
-            for name, terms in self.terms.items()
-            if terms.may_delay == "none"
+            for name in queues
+            if self.terms[name].may_delay == "none"
         ]
         for name, forgotten in self._forgotten.items():
             queues[name].skip_numbers(forgotten.first_free)
@@ -193,6 +218,19 @@ class SiteMachines:
         self._foreseeing = []
         if service is not None:
             service.close()
+
+    def _broken(self, engine: SiteEngine, machine: str, error: Exception) -> Unavailable:
+        """A queue has raised: what it has in memory is not believed, and the site begins anew."""
+        self._alarmed(f"{machine}: its queue broke, and is made again from what is stored: {error}")
+        if self._begun:
+            self._breaks.add(machine, str(error), self._moment().monotonic_ms)
+        else:
+            self.aside[machine] = str(error)
+        return engine.broken(error)
+
+    def _claims_moved(self, service: QueueService, placed: Iterable[Placed]) -> None:
+        with contextlib.suppress(Unavailable):  # The next life compares all claims.
+            service.claims_moved(placed)
 
     # For the operations
 
@@ -361,7 +399,7 @@ class SiteMachines:
 
     def _is_over(self, machine: str, number: int) -> bool:
         """Whether the queue knows the job, and its end."""
-        if self._service is None:
+        if self._service is None or machine in self.aside:
             return False
         table = self.queues[machine].flow.table
         return number < table.next_number and number not in table.jobs
@@ -373,7 +411,9 @@ class SiteMachines:
         await self._engine().settle()
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
-        if self._service is not None:
+        if self._service is None or machine in self.aside:
+            return
+        with contextlib.suppress(Unavailable):  # It is heard again in the next life.
             self._service.step(machine, step)
 
 

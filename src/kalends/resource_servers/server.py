@@ -247,7 +247,14 @@ class SiteServer:
         self._notices.begin_life(
             *letters, lambda ids: engine.persist((LettersDone(tuple(ids)),), lambda: None)
         )
-        self.machines.begin_life(engine, queues)
+        known = len(self.machines.aside)
+        try:
+            self.machines.begin_life(engine, queues)
+        except Unavailable:
+            await engine.close()
+            if len(self.machines.aside) == known:
+                raise
+            return await self._begin()
         return engine
 
     def _restore(self, store: SiteStore) -> Participant:

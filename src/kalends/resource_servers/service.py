@@ -196,6 +196,10 @@ class SiteEngine:
         self._carry_out()
         return result
 
+    def broken(self, error: Exception) -> Unavailable:
+        """A part that shares this life has raised what it should not: return what those who wait are told."""
+        return self._give_up(error)
+
     def persist(self, operations: Sequence[SiteOperation], durable: Callable[[], None]) -> None:
         """Store `operations`, after everything before them, and call `durable` then."""
         self._committer.submit(operations, lambda _: durable(), self._fail)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,9 +14,10 @@ import pytest
 
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.queue.facts import Terms
-from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
 from kalends.calendars import ResourceCalendar, open_access
+from kalends.core.errors import NotFound, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -22,8 +26,11 @@ from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
+from kalends.scheduling import Job, Scheduler
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
+from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.journal import SiteStore
 
 BOX = "lab/box"
@@ -47,7 +54,11 @@ class Clock:
 
 @asynccontextmanager
 async def queues_of_a_site(
-    path: Path, clock: Clock, queue: BatchQueue, alarmed: Callable[[str], None] = lambda text: None
+    path: Path,
+    clock: Clock,
+    queue: BatchQueue,
+    alarmed: Callable[[str], None] = lambda text: None,
+    failed: Callable[[StoreFailed], None] = lambda failure: None,
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
     calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
@@ -58,7 +69,7 @@ async def queues_of_a_site(
         store, participant, moment=clock.moment,
         deliver=lambda sends: None, set_out=lambda errands, relays: None,
         provision=lambda provisions: None, alarmed=lambda text: None,
-        reported=lambda about, text: None, failed=lambda failure: None,
+        reported=lambda about, text: None, failed=failed,
         observe=lambda committed: None,
     )  # fmt: skip
     office = PostOffice(
@@ -70,7 +81,7 @@ async def queues_of_a_site(
         {BOX: queue}, JobLedger(engine), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
         alarmed=alarmed, reserved={}, reported=lambda about, text: None,
-        notices=JobNotices(office),
+        notices=JobNotices(office), broken=lambda machine, error: engine.broken(error),
     )  # fmt: skip
     try:
         yield service
@@ -118,3 +129,71 @@ async def test_an_operator_is_told_of_a_queue_that_is_far_ahead_of_the_clock(
     async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, alarms.append) as service:
         service.begin()
     assert [BOX in alarm and "10d" in alarm for alarm in alarms] == [True] * told
+
+
+class Brittle(Scheduler):
+    """Breaks in the midst of a step, when the job with this id is there."""
+
+    breaks_at = 2
+
+    def submit(self, job: Job, now: int) -> list[Job]:
+        touched = super().submit(job, now)
+        assert job.id != self.breaks_at
+        return touched
+
+    def wake(self, now: int) -> list[Job]:
+        touched = super().wake(now)
+        assert now < STORED_S + 30
+        return touched
+
+
+async def test_a_step_that_breaks_ends_this_life_and_nothing_of_it_is_stored(
+    tmp_path: Path,
+) -> None:
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S, scheduler_type=Brittle), Clock(STORED_S)
+    failures: list[StoreFailed] = []
+    path = tmp_path / "lab.sqlite"
+    async with queues_of_a_site(path, clock, queue, failed=failures.append) as service:
+        service.begin()
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), JOB, "1", now))
+        with pytest.raises(Unavailable):
+            service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), JOB, "2", now))
+        (failure,) = failures
+        assert isinstance(failure.__cause__, QueueBroken)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        entries = list(entries_after(connection, BOX, 0))
+    again = BatchQueue(BOX, TERMS, STORED_S, entries)
+    assert [job.number for job in again.flow.table] == [1]
+
+
+async def test_a_refusal_changes_nothing_and_ends_nothing(tmp_path: Path) -> None:
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S)
+    failures: list[StoreFailed] = []
+    async with queues_of_a_site(
+        tmp_path / "lab.sqlite", clock, queue, failed=failures.append
+    ) as service:
+        service.begin()
+        with pytest.raises(NotFound):
+            service.step(BOX, lambda queue, now: queue.cancel(7, "", now))
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), JOB, "1", now))
+        assert not failures
+
+
+async def test_time_that_breaks_a_queue_ends_this_life_and_not_the_timer(tmp_path: Path) -> None:
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S, scheduler_type=Brittle), Clock(STORED_S)
+    failures: list[StoreFailed] = []
+    over = asyncio.Event()
+
+    def failed(failure: StoreFailed) -> None:
+        failures.append(failure)
+        over.set()
+
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, failed=failed) as service:
+        service.begin()
+        later = JobRequest(machine=BOX, limit_s=60, command=("true",), not_before=STORED_S + 30)
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), later, "", now))
+        clock.pass_s(30)
+        # This sets the timer anew, which is due by now.
+        service.step(BOX, lambda queue, now: queue.hold(1, "user", now))
+        await asyncio.wait_for(over.wait(), 60)
+        assert isinstance(failures[0].__cause__, QueueBroken)

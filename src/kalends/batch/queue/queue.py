@@ -31,6 +31,13 @@ OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time
 """What keeps a job back that its user may release: they said so themselves."""
 
 
+class QueueBroken(Exception):
+    """A fact could not be applied: what is in memory may be half a step, what is stored is whole.
+
+    The queue is to be used no more, and to be made again from what is stored.
+    """
+
+
 class BatchQueue:
     """The queue of the machine `name`. Not thread-safe; every call takes effect at once in memory.
 
@@ -85,7 +92,16 @@ class BatchQueue:
                 entry = structs.replace(entry, fact=fact.about)
             else:
                 decisions.replay((), "")
-            self._apply(entry)
+            try:
+                self._apply(entry)
+            except StoreDamaged:
+                raise
+            except Exception as error:
+                raise StoreDamaged(
+                    f"entry {entry.number} cannot be what this version has made: {error!r}",
+                    where=self.name,
+                    remedy="install the version that wrote it, or restore the store from a backup",
+                ) from error
         self.flow.take_effects()
 
     @property
@@ -306,7 +322,10 @@ class BatchQueue:
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
         decisions = self.flow.room.decisions
         decisions.record()
-        self._apply(entry)
+        try:
+            self._apply(entry)
+        except Exception as error:
+            raise QueueBroken(f"{self.name} broke at {type(fact).__name__}: {error!r}") from error
         taken = decisions.taken()
         if taken is not None:
             entry = structs.replace(entry, fact=f.ByOwnPolicy(fact, *taken))
