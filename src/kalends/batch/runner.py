@@ -181,7 +181,8 @@ class ShepherdRunner:
         number, _, attempt = name.partition(".")
         job, att = int(number), int(attempt)
         if isinstance(fact, Begun):
-            self._report(lambda queue, now: queue.begun(job, att, now))
+            at_s = int(fact.at)
+            self._report(lambda queue, now: queue.begun(job, att, now, at_s))
         elif isinstance(fact, Void):
             self._report(lambda queue, now: queue.void(job, att, now))
         elif isinstance(fact, Ended):

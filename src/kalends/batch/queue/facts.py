@@ -89,7 +89,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     no_show_s: int = 0
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     attempts_max: int = 3
-    """A job that is lost or whose node fails is started so often, if it may run again."""
+    """A job that is lost or whose node fails begins so often, if it may run again."""
 
 
 class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="fact", omit_defaults=True):
@@ -142,6 +142,8 @@ class JobBegun(Fact, frozen=True):
 
     job: JobNumber
     attempt: int
+    at_s: int = 0
+    """When that was by the shepherd's clock; 0: it is not known."""
 
 
 class AttemptVoid(Fact, frozen=True):

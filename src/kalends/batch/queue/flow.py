@@ -130,6 +130,11 @@ class JobFlow:
         job.enter("begun")
         self.effects.milestones += self.milestones.begun(job, again=job.begun_attempt > 0)
         job.begun_attempt = fact.attempt
+        job.begun_times += 1
+        job.begun_s = min(max(fact.at_s, job.asked_s), now) if fact.at_s else job.asked_s
+        slot = self.reserved.slots.get(job.slot)
+        if slot is not None:
+            job.until_s = slot_end_of(job.request, slot, job.begun_s)
         self._say_limit(job)
         if job.request.malleable and job.phase == "running" and not job.reservation:
             assert job.entry is not None
@@ -137,21 +142,28 @@ class JobFlow:
         self._tell_dependents(job, now)
 
     def void(self, fact: f.AttemptVoid, now: int) -> None:
-        """The next attempt is made on the same nodes: the policy has nothing to decide."""
+        """The next attempt is made on the same nodes: the policy has nothing to decide.
+
+        If one of these has failed meanwhile, the job waits again: nothing of it has run.
+        """
         job = self.table.jobs[fact.job]
         if job.reservation and job.phase == "starting" and job.until_s <= now:
             job.enter("kill")
             job.kill_detail = "its reservation is over"
-        ending = job.phase == "ending"
-        job.enter("void")
-        if ending:
+        if job.phase != "ending":
+            job.enter("void")
+            self._start(job, now)
+        elif job.failed_node and not job.unwanted:
+            self._run_again(job, now)
+        else:
+            job.enter("void")
             self._vacate(job, now)
             self._over(job, now)
-        else:
-            self._start(job, now)
 
     def kill_asked(self, fact: f.KillAsked, now: int) -> None:
-        self._kill(self.table.jobs[fact.job], fact.detail)
+        job = self.table.jobs[fact.job]
+        job.unwanted = True
+        self._kill(job, fact.detail)
 
     def ended(self, fact: f.JobEnded, now: int) -> None:
         job = self.table.jobs[fact.job]
@@ -387,13 +399,14 @@ class JobFlow:
     def _stay_in(self, slot: f.NodeClaim, job: BatchJob) -> None:
         """The job goes on in a slot of other times, perhaps."""
         job.slot, job.slot_end_s = slot.booking, slot.end
-        job.until_s = slot_end_of(job.request, slot, job.started_s)
+        began_s = job.begun_s if job.begun_attempt == job.attempt else job.started_s
+        job.until_s = slot_end_of(job.request, slot, began_s)
         self._say_limit(job)
 
     def _say_limit(self, job: BatchJob) -> None:
         """Tell the shepherd of a job in a reservation if it has another time by now."""
         if job.phase in ("running", "changing") and job.reservation:
-            limit_s = max(job.until_s - job.asked_s, 1)
+            limit_s = max(job.until_s - job.begun_s, 1)
             if limit_s != job.limit_s:
                 job.limit_s = limit_s
                 self.effects.actions.append(Relimit(job, job.attempt, limit_s))
@@ -433,7 +446,8 @@ class JobFlow:
         return (
             job.ending.kind in ("lost", "node-failed")
             and job.request.rerun
-            and job.attempt < self.terms.attempts_max
+            and not job.unwanted
+            and job.begun_times < self.terms.attempts_max
         )
 
     def _over(self, job: BatchJob, now: int) -> None:

@@ -50,6 +50,12 @@ class BatchJob:
     """Charged for it: node-seconds times credits for a node-hour; 3,600 of them are a credit."""
     begun_attempt: int = 0
     """The last attempt that has begun: something of it may have run."""
+    begun_s: int = 0
+    """When that was: its time counts from then."""
+    begun_times: int = 0
+    """How many of its attempts have begun."""
+    unwanted: bool = False
+    """Whether somebody has asked to end it: it does not run again."""
     failed_node: str = ""
     """What was said of a node of its that has failed; it is ending for that."""
     change: int = 0

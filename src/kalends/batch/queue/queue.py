@@ -160,7 +160,7 @@ class BatchQueue:
         job = self.job(number)
         if not job.on_nodes:
             self._record(f.JobWithdrawn(number, detail), now)
-        elif job.phase != "ending":
+        elif job.phase != "ending" or not job.unwanted:
             self._record(f.KillAsked(number, detail), now)
 
     @property
@@ -181,11 +181,14 @@ class BatchQueue:
 
     # What becomes of attempts
 
-    def begun(self, number: int, attempt: int, now: int) -> None:
-        """The shepherd of an attempt has begun. Told again, or too late, it changes nothing."""
+    def begun(self, number: int, attempt: int, now: int, at_s: int = 0) -> None:
+        """The shepherd of an attempt has begun, `at_s` by its clock; 0: when it was asked to, it seems.
+
+        Told again, or too late, it changes nothing.
+        """
         job = self._at(number, attempt)
         if job is not None and job.begun_attempt != attempt:
-            self._record(f.JobBegun(number, attempt), now)
+            self._record(f.JobBegun(number, attempt, at_s), now)
 
     def void(self, number: int, attempt: int, now: int) -> None:
         """An attempt has not begun, and never can."""

@@ -378,6 +378,51 @@ def test_a_failed_node_ends_its_jobs_and_gets_no_others() -> None:
         room.queue.drain([4], "", room.now)
 
 
+@pytest.mark.parametrize("ending", ["lost", "killed"])
+def test_what_somebody_has_asked_to_end_does_not_run_again(ending: f.EndKind) -> None:
+    room = Room()
+    number = room.submit(rerun=True)
+    room.settle()
+    room.queue.begun(number, 1, room.now)
+    room.queue.fail([0], "its fan", room.now)
+    room.queue.cancel(number, "ann", room.now)
+    room.queue.cancel(number, "ann", room.now)
+    kills = [each.detail for each in room.settle() if isinstance(each, Kill)]
+    assert kills == ["its fan", "ann"], "the user's wish is noted though it ends already"
+    room.queue.ended(number, 1, f.JobEnding(kind=ending), room.now)
+    assert room.starts() == []
+    with pytest.raises(NotFound):
+        room.queue.job(number)
+
+
+def test_a_job_whose_node_fails_before_anything_of_it_ran_waits_again() -> None:
+    room = Room(attempts_max=1)
+    number = room.submit(nodes=2)
+    room.settle()
+    room.queue.fail([1], "its fan", room.now)
+    room.settle()
+    room.queue.void(number, 1, room.now)
+    assert room.starts() == [number]
+    assert room.queue.job(number).nodes == (0, 2)
+    room.queue.fail([2], "its fan", room.now)
+    room.queue.cancel(number, "ann", room.now)
+    room.settle()
+    room.queue.void(number, 2, room.now)
+    assert room.starts() == [], "unless its user does not want it any more"
+
+
+def test_attempts_that_never_began_do_not_count_as_starts() -> None:
+    room = Room(attempts_max=2)
+    number = room.submit(rerun=True)
+    for attempt in (1, 2, 3):
+        room.queue.void(number, attempt, room.now)
+    room.settle()
+    room.end(number, f.JobEnding(kind="lost"))
+    assert room.starts() == [number]
+    room.end(number, f.JobEnding(kind="lost"))
+    assert room.starts() == []
+
+
 def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
     room = Room()
     room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)

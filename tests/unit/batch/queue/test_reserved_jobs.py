@@ -102,6 +102,20 @@ def test_without_a_limit_a_job_runs_until_the_slot_ends_and_is_warned_before() -
     assert room.queue.job(late).until_s == 3_000
 
 
+def test_a_job_whose_start_was_held_up_ends_with_its_slot_all_the_same() -> None:
+    room = Room()
+    whole, short = room.submit(limit_s=0), room.submit(limit_s=60)
+    room.queue.advance(2_000)
+    room.settle()
+    room.now = 2_045
+    room.queue.begun(whole, 1, room.now, at_s=2_040)
+    room.queue.begun(short, 1, room.now, at_s=2_040)
+    limits = [
+        (each.job.number, each.limit_s) for each in room.settle() if isinstance(each, Relimit)
+    ]
+    assert limits == [(whole, 960)], "the other one has its minute, for the slot has room for it"
+
+
 def test_who_has_no_time_left_is_withdrawn_and_told() -> None:
     room = Room()
     first, second = room.submit(nodes=3, limit_s=900), room.submit(nodes=3, limit_s=900)
