@@ -25,7 +25,6 @@ from kalends.batch.queue.effects import Action, Occupied
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
-from kalends.batch.steady_clock import DRIFT_MS_MAX, SteadyClock
 from kalends.batch.views import over_of
 from kalends.calendars.bookings import Booking
 from kalends.core.durations import format_duration
@@ -38,6 +37,9 @@ T = TypeVar("T")
 
 LOOK_EVERY_S: Final = 15.0
 """A timer that was set by a clock that has jumped since is mended within this time."""
+
+AHEAD_S_MAX: Final = 60
+"""More than NTP corrects in one step after hours without a network."""
 
 Operation = JobEntries | JobOver | ReservedTime | Letter
 
@@ -100,7 +102,6 @@ class QueueService:
         self.queues = queues
         self._ledger = ledger
         self._moment = moment
-        self._clock = SteadyClock(moment())
         self._perform = carry_out
         self._tell = moved
         self._alarmed = alarmed
@@ -143,7 +144,7 @@ class QueueService:
     def _compare_clocks(self, queue: BatchQueue) -> None:
         """Tell the operator of a queue whose time stands still because the clock was once ahead."""
         ahead_s = queue.last_s - self.now_s()
-        if ahead_s * 1000 > DRIFT_MS_MAX:
+        if ahead_s > AHEAD_S_MAX:
             self._alarmed(
                 f"{queue.name}: the clock is {format_duration(ahead_s)} behind the last event of its "
                 "queue. Until it has caught up, the queue counts no time and may use reserved nodes: "
@@ -156,8 +157,8 @@ class QueueService:
             self._timer.cancel()
 
     def now_s(self) -> int:
-        """Return the time by the clock of the queues."""
-        return self._clock.now_s(self._moment())
+        """Return the time by the clock of the site, which follows no jump that nobody confirms."""
+        return self._moment().wall_s
 
     def step(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Do something with a queue; what follows is carried out once it is durable.

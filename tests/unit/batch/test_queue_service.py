@@ -120,6 +120,18 @@ async def test_time_goes_on_by_itself_after_a_clock_was_set_a_little_back(tmp_pa
         assert queue.job(1).on_nodes
 
 
+async def test_a_queue_follows_a_jump_that_its_site_believes(tmp_path: Path) -> None:
+    """Else its jobs would run on nodes whose reservations have begun by everybody else's clock."""
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S)
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue) as service:
+        service.begin()
+        later = JobRequest(machine=BOX, limit_s=60, command=("true",), not_before=STORED_S + 7_000)
+        service.step(BOX, lambda queue, now: queue.submit(Principal("ann"), later, "", now))
+        clock.wall_s += 7_200
+        service.step(BOX, lambda queue, now: queue.advance(now))
+        assert queue.job(1).on_nodes
+
+
 @pytest.mark.parametrize(("ahead_s", "told"), [(0, False), (60, False), (864_000, True)])
 async def test_an_operator_is_told_of_a_queue_that_is_far_ahead_of_the_clock(
     tmp_path: Path, ahead_s: int, told: bool
