@@ -92,6 +92,46 @@ async def test_jobs_that_a_restored_store_does_not_know_are_ended_and_mistaken_f
     assert f"the store does not know, which is older than they are: {last}" in alarms
 
 
+async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_that_does_no_harm(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    store, copy = store_of(laboratory), tmp_path / "copy"
+    waits = "echo $KALENDS_JOB.$KALENDS_ATTEMPT >> begun; until test -e go; do sleep 0.1; done"
+
+    def begun() -> list[str]:
+        path = laboratory.marks / "begun"
+        return path.read_text().split() if path.exists() else []
+
+    async with laboratory.client() as client:
+        first = (await client.submit(laboratory.job("sleep 600", nodes=4))).job.job
+        once = (await client.submit(laboratory.job(waits, nodes=2))).job.job
+        again = (await client.submit(laboratory.job(waits, nodes=2, rerun=True))).job.job
+        backup(store, copy)
+        await client.kill_job(MACHINE, first)
+
+        async def both() -> bool:
+            return sorted(begun()) == [f"{once}.1", f"{again}.1"]
+
+        await until(both, "both have begun", within_s=60)
+    await laboratory.site.stop()
+    remove_store(laboratory, and_its_epoch=False)
+    copy.rename(store)
+    reconcile(store)
+    await laboratory.site.start()
+    async with laboratory.client() as client:
+        over = await laboratory.over(client, once)
+        assert (over.end, over.phase) == ("withdrawn", "withdrawn")
+        assert "since the copy was made" in over.detail
+
+        async def a_second_time() -> bool:
+            return f"{again}.2" in begun()
+
+        await until(a_second_time, "the other one begins again", within_s=60)
+        (laboratory.marks / "go").touch()
+        assert (await laboratory.over(client, again)).end == "exit"
+    assert sorted(begun()) == [f"{once}.1", f"{again}.1", f"{again}.2"]
+
+
 async def test_a_store_that_is_begun_anew_beside_old_jobs_mistakes_them_for_no_new_ones(
     laboratory: Laboratory,
 ) -> None:

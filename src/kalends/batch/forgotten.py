@@ -1,7 +1,8 @@
-"""Attempts of jobs that a queue does not know: its store is an old copy, or was begun anew.
+"""Attempts that a queue does not know of: its store is an old copy, or was begun anew.
 
-What runs of them would have nodes that the queue gives to others. And the number of a forgotten job must
-not be given to a new one, which would be taken to have ended as that one has.
+What runs of them would have nodes that the queue gives to others. The number of a forgotten job must not be
+given to a new one, nor that of a forgotten attempt to a new one of its job: it would be taken to have ended
+as that one has. And a job that the copy knows as waiting may have run since.
 """
 
 from __future__ import annotations
@@ -10,8 +11,18 @@ from typing import NamedTuple
 
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
-from kalends.batch.shepherds.folders import job_of
+from kalends.batch.shepherds.folders import attempt_of, job_of
 from kalends.batch.shepherds.launcher import Launcher
+
+
+class LaterAttempts(NamedTuple):
+    """A job that the store knows, with attempts after the last one that it knows of."""
+
+    job: int
+    last: int
+    """The number of the last of them."""
+    begun: bool
+    """Whether any of them has begun, or is just about to."""
 
 
 class Forgotten(NamedTuple):
@@ -19,6 +30,7 @@ class Forgotten(NamedTuple):
 
     alive: tuple[str, ...]
     first_free: int
+    later: tuple[LaterAttempts, ...] = ()
 
     @property
     def alarm(self) -> str:
@@ -32,10 +44,27 @@ class Forgotten(NamedTuple):
             "They are ended"
         )
 
+    def tell(self, queue: BatchQueue, now: int) -> None:
+        """Tell the queue what it must not do again."""
+        for each in self.later:
+            queue.attempts_seen(each.job, each.last, each.begun, now)
+
 
 def find_forgotten(launcher: Launcher, queue: BatchQueue) -> Forgotten:
     """Look for such attempts; raises `Unavailable` where the folder cannot be read."""
-    names = launcher.attempts_from(queue.next_number)
-    over = (State.ENDED, State.VOID)
-    alive = tuple(name for name in names if launcher.look(name).state not in over)
-    return Forgotten(alive, max([queue.next_number, *(job_of(name) + 1 for name in names)]))
+    jobs, first_free = queue.flow.table.jobs, queue.next_number
+    alive: list[str] = []
+    later: dict[int, LaterAttempts] = {}
+    for name in launcher.attempts_from(min(jobs, default=first_free)):
+        number, attempt = job_of(name), attempt_of(name)
+        first_free = max(first_free, number + 1)
+        if number < queue.next_number and (number not in jobs or attempt <= jobs[number].attempt):
+            continue
+        state = launcher.look(name).state
+        if state not in (State.ENDED, State.VOID):
+            alive.append(name)
+        if number in jobs:
+            begun = state not in (State.VOID, State.UNDECIDED)
+            begun = begun or (number in later and later[number].begun)
+            later[number] = LaterAttempts(number, attempt, begun)
+    return Forgotten(tuple(alive), first_free, tuple(later.values()))

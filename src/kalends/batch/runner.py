@@ -20,7 +20,9 @@ from kalends.serving.logs import Logger
 AGAIN_S: Final = 1.0
 """After so long what could not be done for want of something, disk space say, is tried again."""
 
-FORGOTTEN: Final = "the machine's store was restored from a copy that is older than this job"
+FORGOTTEN: Final = (
+    "the machine's store was restored from a copy that is older than this start of it"
+)
 
 A = TypeVar("A")
 

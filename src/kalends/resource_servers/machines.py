@@ -197,6 +197,9 @@ class SiteMachines:
             broken=partial(self._broken, engine),
         )
         engine.follow = partial(self._claims_moved, self._service)
+        for name, forgotten in self._forgotten.items():
+            queues[name].skip_numbers(forgotten.first_free)
+            self._service.step(name, forgotten.tell)
         self._service.begin()
         self._begun = True
         self._foreseeing = [
@@ -205,7 +208,6 @@ class SiteMachines:
             if self.terms[name].may_delay == "none"
         ]
         for name, forgotten in self._forgotten.items():
-            queues[name].skip_numbers(forgotten.first_free)
             self._runners[name].end_forgotten(forgotten.alive)
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kalends.core.intervals import Moment
 
@@ -40,6 +40,10 @@ class MomentClock:
         return self._moment().wall_s
 
 
+STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Of the clocks that never go back, the one that goes on while the host sleeps: see clock_gettime(2)."""
+
+
 def moment() -> Moment:
-    """Return the time now on the clocks of this machine."""
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+    """Return the time now on the clocks of this machine. A sleep of the host is no jump of its wall clock."""
+    return Moment(time.clock_gettime_ns(STEADY) // 1_000_000, time.time_ns() // 1_000_000)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kalends.core.intervals import Moment
 from kalends.serving.clock_watch import APART_MS, JUMP_MS, ClockWatch
+from kalends.serving.clocks import moment
 
 TRUE_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -85,3 +88,11 @@ def test_another_that_jumps_along_with_nobody_else_moves_nobody() -> None:
     host.hear("red", wrong_ms=40 * 24 * HOUR_MS)
     assert host.believed_wrong_ms == 0
     assert "40 d behind against that of red" in host.watch.doubt
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
+def test_a_sleep_of_the_host_is_no_jump_of_its_wall_clock() -> None:
+    before_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    found = moment()
+    assert before_ms <= found.monotonic_ms
+    assert found.monotonic_ms <= time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

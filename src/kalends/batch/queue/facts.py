@@ -146,6 +146,15 @@ class JobBegun(Fact, frozen=True):
     """When that was by the shepherd's clock; 0: it is not known."""
 
 
+class AttemptsSeen(Fact, frozen=True):
+    """There are records of attempts up to `last`, of which this journal knows nothing: it is an old copy."""
+
+    job: JobNumber
+    last: int
+    begun: bool
+    """Whether something of them may have run."""
+
+
 class AttemptVoid(Fact, frozen=True):
     """This attempt has not begun, and never can: the next one is made, on the same nodes."""
 
@@ -261,6 +270,7 @@ AnyFact = (
     | JobWithdrawn
     | KillAsked
     | JobBegun
+    | AttemptsSeen
     | AttemptVoid
     | JobEnded
     | SizeChanged

@@ -36,6 +36,11 @@ UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed"
 """Ends of attempts that were not their user's doing: nobody is charged for them."""
 
 
+BEGUN_SINCE: Final = (
+    "it has begun since the copy was made that the machine's store was restored from"
+)
+
+
 class JobFlow:
     """The state that the facts have made, and the effects since they were last taken."""
 
@@ -159,6 +164,17 @@ class JobFlow:
             job.enter("void")
             self._vacate(job, now)
             self._over(job, now)
+
+    def attempts_seen(self, fact: f.AttemptsSeen, now: int) -> None:
+        """What has begun since the journal was copied is not begun again, unless that does no harm."""
+        job = self.table.jobs[fact.job]
+        job.attempts_seen = fact.last
+        if not fact.begun or job.request.rerun:
+            return
+        if not job.on_nodes:
+            self._withdraw(job, BEGUN_SINCE, now)
+        elif job.phase != "ending":
+            self._kill(job, BEGUN_SINCE)
 
     def kill_asked(self, fact: f.KillAsked, now: int) -> None:
         job = self.table.jobs[fact.job]
@@ -347,7 +363,7 @@ class JobFlow:
             self.effects.occupied.append(self.occupied(job))
 
     def _start(self, job: BatchJob, now: int) -> None:
-        job.attempt += 1
+        job.attempt = max(job.attempt, job.attempts_seen) + 1
         job.asked_s = now
         if job.reservation:
             job.limit_s = job.until_s - now
@@ -509,6 +525,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.JobWithdrawn: JobFlow.withdrawn,
     f.KillAsked: JobFlow.kill_asked,
     f.JobBegun: JobFlow.begun,
+    f.AttemptsSeen: JobFlow.attempts_seen,
     f.AttemptVoid: JobFlow.void,
     f.JobEnded: JobFlow.ended,
     f.SizeChanged: JobFlow.size_changed,

@@ -35,6 +35,8 @@ class BatchJob:
     """When its last attempt was asked for."""
     attempt: int = 0
     """The number of its last start; each has a shepherd and a record of its own."""
+    attempts_seen: int = 0
+    """Up to here numbers of attempts were used, as an old copy of the journal does not know."""
     entry: Job | None = None
     nodes: tuple[int, ...] = ()
     """The numbers of its nodes, in the order in which they were given."""

@@ -190,6 +190,15 @@ class BatchQueue:
         if job is not None and job.begun_attempt != attempt:
             self._record(f.JobBegun(number, attempt, at_s), now)
 
+    def attempts_seen(self, number: int, last: int, begun: bool, now: int) -> None:
+        """There are later attempts of a job than those that are known; told again, it changes nothing.
+
+        No other attempt gets the number of one of these. If any has `begun`, the job may not run again.
+        """
+        job = self.flow.table.jobs.get(number)
+        if job is not None and max(job.attempt, job.attempts_seen) < last:
+            self._record(f.AttemptsSeen(number, last, begun), now)
+
     def void(self, number: int, attempt: int, now: int) -> None:
         """An attempt has not begun, and never can."""
         job = self._at(number, attempt)

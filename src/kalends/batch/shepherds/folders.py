@@ -31,6 +31,11 @@ def job_of(name: str) -> int:
     return int(name.partition(".")[0])
 
 
+def attempt_of(name: str) -> int:
+    """Return the number of an attempt among those of its job."""
+    return int(name.partition(".")[2])
+
+
 class Folders(NamedTuple):
     """The folder of a machine's jobs; root's, or the service's own.
 

@@ -423,6 +423,42 @@ def test_attempts_that_never_began_do_not_count_as_starts() -> None:
     assert room.starts() == []
 
 
+@pytest.mark.parametrize("rerun", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_has_begun_since_the_store_was_copied_begins_again_only_if_that_does_no_harm(
+    rerun: bool, waits: bool
+) -> None:
+    room = Room()
+    before = room.submit(nodes=4) if waits else 0
+    number = room.submit(rerun=rerun)
+    room.settle()
+    for _ in range(2):
+        room.queue.attempts_seen(number, 2, True, room.now)
+    if waits:
+        room.end(before)
+    elif not rerun:
+        (kill,) = room.settle()
+        assert isinstance(kill, Kill)
+        room.queue.void(number, 1, room.now)
+    else:
+        room.queue.begun(number, 1, room.now)
+        room.queue.ended(number, 1, f.JobEnding(kind="lost"), room.now)
+    starts = [each for each in room.settle() if isinstance(each, Start)]
+    assert [(each.job.number, each.attempt) for each in starts] == [(number, 3)] * rerun
+    assert len([each for each in room.stored if isinstance(each.fact, f.AttemptsSeen)]) == 1
+
+
+def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again() -> None:
+    room = Room()
+    before, number = room.submit(nodes=4), room.submit()
+    room.queue.attempts_seen(number, 1, False, room.now)
+    room.settle()
+    room.end(before)
+    (start,) = room.settle()
+    assert isinstance(start, Start)
+    assert (start.job.number, start.attempt) == (number, 2)
+
+
 def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
     room = Room()
     room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)
