@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
@@ -19,6 +20,7 @@ from typing import Final, Literal
 import msgspec
 
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.replay import replayed
 from kalends.batch.state_files import load_state, save_state
 from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import InvalidInput, KalendsError
@@ -66,6 +68,8 @@ class JournalFollower:
         self._path = path
         self._queues: dict[str, BatchQueue] = {}
         self._kept: dict[str, int] = {}
+        self._unfollowed: set[str] = set()
+        """Machines whose journal was not followed to its end: the next time it is taken as a whole."""
         self._unkept = ""
         """Why the last state could not be kept."""
 
@@ -102,19 +106,23 @@ class JournalFollower:
         with reading(self._path) as connection:
             if queue is None:
                 queue = self._begun(connection, machine)
+            self._unfollowed.add(machine)
             while queue.number - self._kept[machine] >= FACTS_A_STATE or _follow(connection, queue):
                 self._keep(connection, queue)
+            self._unfollowed.remove(machine)
         self._queues[machine] = queue
         return queue
 
     def _begun(self, connection: sqlite3.Connection, machine: str) -> BatchQueue:
         known = load_state(self._path, connection, machine)
         self._kept[machine] = known.number if known is not None else 0
-        entries = entries_after(connection, machine, self._kept[machine])
-        return BatchQueue(
-            machine, None, 0, islice(entries, FACTS_A_STATE),
-            scheduler_type=FollowingScheduler, known=known,
-        )  # fmt: skip
+        make = partial(replayed, machine, None, 0, scheduler_type=FollowingScheduler)
+        if machine in self._unfollowed:
+            return make(partial(entries_after, connection, machine))
+        return make(
+            lambda number: islice(entries_after(connection, machine, number), FACTS_A_STATE),
+            known=known,
+        )
 
     def _keep(self, connection: sqlite3.Connection, queue: BatchQueue) -> None:
         """Keep the state; if that cannot be, it is tried again when as many facts have come."""

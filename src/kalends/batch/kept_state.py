@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from kalends.batch.forecast import Forecaster
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.own_policy import Watch
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.replay import replayed
 from kalends.batch.state_files import load_state
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.job_journal import entries_after
@@ -42,8 +44,8 @@ class KeptStates:
         """Make a queue again from its state, and the facts behind it. Raises `StoreDamaged`."""
         known = load_state(self.store, connection, machine)
         self._kept[machine] = known.number if known is not None else 0
-        entries = entries_after(connection, machine, self._kept[machine])
-        queue = BatchQueue(machine, terms, now, entries, watch=watch, known=known)
+        entries = partial(entries_after, connection, machine)
+        queue = replayed(machine, terms, now, entries, watch=watch, known=known)
         self.logger.info(
             "queue_restored", machine=machine, facts=queue.number, kept=self._kept[machine],
             policy=queue.flow.terms.policy, configured_policy=queue.flow.configured.policy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from types import MappingProxyType
@@ -51,6 +51,8 @@ class Scheduler:
         """The jobs that wait, are held or run, by their ids; kept only where the cluster is live."""
         self.held: dict[int, Job] = {}
         """The jobs among them that are held."""
+        self.decided: Callable[[Sequence[Job]], None] | None = None
+        """Hears of the jobs that each pass of the policy has touched."""
         self._live = self.cluster.live
         self._wakes = policy.wakes or self._live
         self._submissions = 0
@@ -422,6 +424,8 @@ class Scheduler:
     def _touched_in_pass(self, now: int) -> list[Job]:
         self.policy.schedule(now)
         touched, self.cluster.touched = self.cluster.touched, []
+        if self.decided is not None:
+            self.decided(touched)
         return touched
 
     def _tell_ended(self, job: Job, now: int) -> None:

@@ -13,6 +13,7 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import decode_state, encode_state
 from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.replay import ALL
 from kalends.scheduling.prediction.predictor import FollowingScheduler
 
 Attempt = tuple[int, int]
@@ -133,6 +134,12 @@ class Hall:
         full = BatchQueue("lab/box", self.terms, self.now, self.store)
         assert state_of(full) == state_of(self.queue), "a checkpoint makes another queue"
         assert plan_of(full) == plan_of(self.queue), "a checkpoint makes another plan"
+        if self.store:
+            prescribed = BatchQueue("lab/box", None, 0, self.store, prescribed_to=ALL)
+            # Only the policy itself knows which sizes it has thought of for those that wait.
+            assert state_of(prescribed)[:-1] == state_of(full)[:-1], (
+                "what was decided makes another queue"
+            )
         self.queue.recover()
         self.gather()
         self.compare_claims()
@@ -280,7 +287,7 @@ class Hall:
         jobs = {
             number: fact.request
             for entry in self.store
-            if isinstance(fact := said(entry), f.JobSubmitted)
+            if isinstance(fact := entry.said, f.JobSubmitted)
             for number in range(fact.first, fact.first + (len(fact.request.indices) or 1))
         }
         for number, attempts in begun.items():
@@ -332,12 +339,7 @@ class Hall:
                 assert job.started_s < slot.end
 
 
-def said(entry: f.JournalEntry) -> f.Fact:
-    """The fact itself, whoever decided about it."""
-    return entry.fact.about if isinstance(entry.fact, f.ByOwnPolicy) else entry.fact
-
-
-def state_of(queue: BatchQueue) -> object:
+def state_of(queue: BatchQueue) -> tuple[object, ...]:
     flow = queue.flow
     return (
         queue.number,

@@ -75,7 +75,7 @@ class Chronicle:
     def expected(self) -> Counter[tuple[int, str]]:
         """The slow twin: reads all facts again from the first one, for each submission."""
         expected: Counter[tuple[int, str]] = Counter()
-        facts = [entry.fact for entry in self.store]
+        facts = [entry.said for entry in self.store]
         for fact in facts:
             if isinstance(fact, f.JobSubmitted) and fact.request.notify is not None:
                 indices = fact.request.indices or (0,)

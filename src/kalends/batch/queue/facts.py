@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
+from kalends.machines.machine import Partition
 
 Reason = Literal["user", "operator", "dependency", "limit", "time"]
 """Why a job is held. Any number of reasons may hold it; it is queued when none does."""
@@ -242,18 +243,21 @@ class NodesResumed(Fact, frozen=True):
     nodes: tuple[int, ...]
 
 
-class Allotment(msgspec.Struct, frozen=True, array_like=True):
-    """A policy of the owner's own starts a job on so many nodes, or asks it to change to them."""
+class Allotment(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A policy starts a job on so many nodes, or asks it to change to them."""
 
     job: JobNumber
     nodes: int
     changes: bool = False
+    place: Partition | None = None
+    """Which nodes, on a machine where not any will do."""
 
 
-class ByOwnPolicy(Fact, frozen=True):
-    """A fact, and what the owner's own policy has decided about it, pass by pass; later passes nothing.
+# The tag is the name that it has in journals.
+class Decided(Fact, frozen=True, tag="ByOwnPolicy"):
+    """A fact, and what the policy has decided about it, pass by pass; later passes nothing.
 
-    With a `fault` the policy was put aside in the last of them, after what it had decided there.
+    With a `fault` the owner's own policy was put aside in the last of them, after what it had decided there.
     """
 
     about: AnyFact
@@ -278,7 +282,7 @@ AnyFact = (
     | PolicyWoken
     | Replanned
     | PolicyPutBack
-    | ByOwnPolicy
+    | Decided
     | ClaimsChanged
     | NodesDrained
     | NodesFailed
@@ -292,6 +296,11 @@ class JournalEntry(msgspec.Struct, frozen=True):
     number: int
     now: int
     fact: AnyFact
+
+    @property
+    def said(self) -> AnyFact:
+        """The fact itself, without what was decided about it."""
+        return self.fact.about if isinstance(self.fact, Decided) else self.fact
 
 
 _ENCODER = msgspec.msgpack.Encoder()

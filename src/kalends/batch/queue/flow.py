@@ -49,14 +49,17 @@ class JobFlow:
         terms: f.Terms,
         scheduler_type: type[Scheduler] = Scheduler,
         watch: Watch = unwatched,
+        *,
+        prescribed: bool = False,
     ) -> None:
+        """As `MachineRoom`."""
         self.terms = terms
         self.configured = terms
         """As the owner has set them; `terms` may have a policy that an operator has switched to."""
         self.effects = QueueEffects()
         self.table = JobTable()
         self.dependencies = Dependencies(self.table)
-        self.room = MachineRoom(terms, scheduler_type, watch)
+        self.room = MachineRoom(terms, scheduler_type, watch, prescribed=prescribed)
         self.accounts = JobAccounts(terms, self.room.granted)
         self.open_changes = OpenChanges(self.table, self.room)
         self.reserved = ReservedJobs(self.room.width)

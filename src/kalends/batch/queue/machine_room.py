@@ -6,14 +6,14 @@ numbers of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.job import BatchJob
-from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, unwatched
+from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, allotments_of, unwatched
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
@@ -50,10 +50,14 @@ class MachineRoom:
         terms: Terms,
         scheduler_type: type[Scheduler] = Scheduler,
         watch: Watch = unwatched,
+        *,
+        prescribed: bool = False,
     ) -> None:
         """`watch` makes the calls of a policy of the owner's own."""
         self._terms = terms
         self._watch = watch
+        self.prescribed = prescribed
+        """Whether every policy that is made now does what it has decided once, and nothing else."""
         self.decisions = Decisions()
         machine = machine_from(terms.machine)
         cluster = (
@@ -67,6 +71,7 @@ class MachineRoom:
         self._claims: dict[int, NodeClaim] = {}
         self._empty = machine_from(terms.machine)
         self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
+        self.scheduler.decided = self._decided
 
     def at_rest(self) -> dict[str, Any]:
         """Return what a restart knows of it."""
@@ -76,8 +81,21 @@ class MachineRoom:
         """Go on with all that is known, as if it had been made with these."""
         self._watch = watch
         self.scheduler = self.scheduler.continued_as(scheduler_type)
+        self.scheduler.decided = self._decided
         if isinstance(self.scheduler.policy, OwnPolicy):
             self.scheduler.policy.watched_by(watch)
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether something does what a policy of ours has decided once, in its place."""
+        return isinstance(self.scheduler.policy, OwnPolicy) and not is_own(
+            self.scheduler.policy.name
+        )
+
+    def _decided(self, touched: Sequence[Job]) -> None:
+        """Hear what a pass has decided. A policy of the owner's own sees to that itself."""
+        if not isinstance(self.scheduler.policy, OwnPolicy):
+            self.decisions.take(allotments_of(touched, self.scheduler.cluster))
 
     def entry_of(self, job: BatchJob, priority: int, user: int, now: int) -> Job:
         """Return the job as policies see it; one in a reservation only runs, and nobody is above it."""
@@ -145,7 +163,7 @@ class MachineRoom:
 
     def _maker(self, name: str, fault: str = "") -> Callable[[Cluster], Policy]:
         """Return the maker of a policy; one of the owner's own is not loaded before it is to decide."""
-        if not is_own(name):
+        if not is_own(name) and not self.prescribed:
             return policy_maker(name)
         return lambda cluster: OwnPolicy(name, cluster, self.decisions, self._watch, fault)
 

@@ -1,20 +1,24 @@
 """A policy of the owner's own over a live queue: what it decides is recorded, and it is put aside if it errs.
 
 It is Python of the owner's, which may be random, may remember what it likes, or may be another one after a
-restart. So what it has decided stands with the fact that it decided about (`facts.ByOwnPolicy`), and is
+restart. So what it has decided stands with the fact that it decided about (`facts.Decided`), and is
 done again without it when the facts are replayed. If it errs, or takes too long, the default policy goes
 on from there, in the same pass; that stands there, too.
+
+A policy of ours decides again then, and should decide the same. If another version of it does not, it is
+treated as if it were an owner's own (`replay`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from kalends.batch.queue.facts import Allotment
 from kalends.core.errors import KalendsError, StoreDamaged
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.molding import mold
 from kalends.scheduling.policy import Policy, keeps_promises
 from kalends.scheduling.registry import policy_maker
@@ -41,6 +45,8 @@ class Decisions:
     def __init__(self) -> None:
         self.replayed = False
         """Whether it is prescribed."""
+        self.recorded = False
+        """Whether what was decided about the fact that is replayed stands with it."""
         self.passes: list[tuple[Allotment, ...]] = []
         self.fault = ""
         """Why the policy is put aside in the last of the passes."""
@@ -56,6 +62,7 @@ class Decisions:
     def replay(self, passes: Sequence[tuple[Allotment, ...]], fault: str) -> None:
         """From now on do what it has decided; all further passes have decided nothing."""
         self.replayed, self.passes, self.fault = True, list(reversed(passes)), fault
+        self.recorded = bool(passes)
 
     def taken(self) -> tuple[tuple[tuple[Allotment, ...], ...], str] | None:
         """Return what was recorded, in the form in which it is prescribed; None: nothing was decided."""
@@ -67,6 +74,21 @@ class Decisions:
     def add(self, allotments: tuple[Allotment, ...], fault: str) -> None:
         self.passes.append(allotments)
         self.fault = self.fault or fault
+
+    def take(self, allotments: tuple[Allotment, ...]) -> None:
+        """Record what a policy of ours has decided in a pass; when it is replayed, compare.
+
+        Raises `StoreDamaged` where it has decided something else than it did then. Nothing is compared
+        where nothing is recorded: older versions did not record what ours decided.
+        """
+        if not self.replayed:
+            self.add(allotments, "")
+        elif self.recorded and (self.passes.pop() if self.passes else ()) != allotments:
+            raise StoreDamaged(
+                "a policy has decided otherwise than it does now",
+                where="policy",
+                remedy="take its decisions from the journal",
+            )
 
     def next(self) -> tuple[tuple[Allotment, ...], str]:
         """Return what the next pass has decided, and why the policy is put aside in it, if it is."""
@@ -134,7 +156,7 @@ class OwnPolicy:
             self._settle(fault, now)
         else:
             self._tell(lambda policy: policy.schedule(now), now)
-            self._decisions.add(tuple(map(_allotment, self.cluster.touched)), self.fault)
+            self._decisions.add(allotments_of(self.cluster.touched, self.cluster), self.fault)
             self._settle(self.fault, now)
         self._forget_started()
 
@@ -193,7 +215,7 @@ class OwnPolicy:
             done = any(self.cluster.resize(job, allotment.nodes, now) for job in running)
         else:
             waiting = self._waiting.get(allotment.job)
-            done = waiting is not None and self._start(waiting, allotment.nodes, now)
+            done = waiting is not None and self._start(waiting, allotment, now)
         if not done:
             raise StoreDamaged(
                 f"job {allotment.job} cannot have the {allotment.nodes} nodes that it was given",
@@ -201,9 +223,13 @@ class OwnPolicy:
                 remedy="restore the store from a backup",
             )
 
-    def _start(self, job: Job, nodes: int, now: int) -> bool:
-        mold(job, nodes)
-        return job.nodes == nodes and self.cluster.start(job, now)
+    def _start(self, job: Job, allotment: Allotment, now: int) -> bool:
+        mold(job, allotment.nodes)
+        if job.nodes != allotment.nodes:
+            return False
+        if allotment.place is not None and isinstance(self.cluster, MappedCluster):
+            return self.cluster.start_on(job, allotment.place, now)
+        return self.cluster.start(job, now)
 
     def _settle(self, fault: str, now: int) -> None:
         """Put the policy aside if it has a fault; what it has started stands."""
@@ -218,5 +244,12 @@ class OwnPolicy:
         self._default.schedule(now)
 
 
-def _allotment(job: Job) -> Allotment:
-    return Allotment(job.id, job.target or job.nodes, bool(job.target))
+def allotments_of(touched: Iterable[Job], cluster: Cluster) -> tuple[Allotment, ...]:
+    """Return what was decided of the jobs that a pass has touched."""
+    named = isinstance(cluster, MappedCluster)
+    return tuple(
+        Allotment(
+            job.id, job.target or job.nodes, bool(job.target), job.partition if named else None
+        )
+        for job in touched
+    )

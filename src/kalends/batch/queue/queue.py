@@ -57,8 +57,14 @@ class BatchQueue:
         scheduler_type: type[Scheduler] = Scheduler,
         watch: Watch = unwatched,
         known: QueueState | None = None,
+        prescribed_to: int = 0,
     ) -> None:
+        """What policies have decided about `entries` is compared with what they decide now.
+
+        Up to number `prescribed_to` it is taken from there instead: for another version of a policy.
+        """
         self.name = name
+        self._prescribed_to = prescribed_to
         self.number = 0
         """Of the last entry."""
         self.last_s = 0
@@ -76,18 +82,24 @@ class BatchQueue:
                 return
             if not isinstance(first.fact, f.TermsSet):
                 raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
-            self.flow = JobFlow(first.fact.terms, scheduler_type, watch)
+            self.flow = JobFlow(
+                first.fact.terms, scheduler_type, watch, prescribed=prescribed_to > 0
+            )
             stored = chain((first,), stored)
         self.follow(stored)
+        self._prescribed_to = min(prescribed_to, self.number)
         if terms is not None and self.flow.configured != terms:
             self._record(f.TermsSet(terms), now)
+        if terms is not None and self.flow.room.stands_in:
+            self._record(f.Replanned(), now)
 
     def follow(self, entries: Iterable[f.JournalEntry]) -> None:
         """Take further facts as they were stored; what follows from them was done before, or elsewhere."""
         decisions = self.flow.room.decisions
         for entry in entries:
             fact = entry.fact
-            if isinstance(fact, f.ByOwnPolicy):
+            self.flow.room.prescribed = entry.number <= self._prescribed_to
+            if isinstance(fact, f.Decided):
                 decisions.replay(fact.passes, fact.fault)
                 entry = structs.replace(entry, fact=fact.about)
             else:
@@ -334,13 +346,14 @@ class BatchQueue:
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
         decisions = self.flow.room.decisions
         decisions.record()
+        self.flow.room.prescribed = False
         try:
             self._apply(entry)
         except Exception as error:
             raise QueueBroken(f"{self.name} broke at {type(fact).__name__}: {error!r}") from error
         taken = decisions.taken()
         if taken is not None:
-            entry = structs.replace(entry, fact=f.ByOwnPolicy(fact, *taken))
+            entry = structs.replace(entry, fact=f.Decided(fact, *taken))
         self.flow.effects.entries.append(entry)
 
     def _apply(self, entry: f.JournalEntry) -> None:

@@ -631,7 +631,7 @@ def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() 
     job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
     queue.submit(ANN, job, "the-key", 1_000)
     fact = queue.take_effects().entries[-1].fact
-    assert isinstance(fact, f.ByOwnPolicy)
+    assert isinstance(fact, f.Decided)
     assert fact.passes == ((f.Allotment(1, 3),),)
     assert f.decode_fact(f.encode_fact(fact)) == fact
 
@@ -640,7 +640,7 @@ def test_a_journal_that_no_policy_can_have_made_is_told_as_damaged() -> None:
     terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
     stored = [
         f.JournalEntry(1, 1_000, f.TermsSet(terms)),
-        f.JournalEntry(2, 1_000, f.ByOwnPolicy(f.PolicyWoken(), ((f.Allotment(1, 3),),))),
+        f.JournalEntry(2, 1_000, f.Decided(f.PolicyWoken(), ((f.Allotment(1, 3),),))),
     ]
     with pytest.raises(StoreDamaged, match="job 1 cannot have the 3 nodes"):
         BatchQueue("lab/box", terms, 1_000, stored)
