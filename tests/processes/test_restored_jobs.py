@@ -154,3 +154,18 @@ async def test_nobody_else_on_the_host_can_read_what_users_ask_for(laboratory: L
     assert len(stores) == 6
     for path in (*stores, top / "jobs" / "shepherds.log"):
         assert not path.stat().st_mode & 0o077, path
+
+
+async def test_a_job_whose_record_was_removed_is_told_as_lost_and_leaves_nothing(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        _, _ = await leave_one_running_and_one_over(laboratory, client)
+        (running,) = [each.job for each in (await client.jobs(MACHINE)).jobs]
+    await laboratory.site.stop()
+    (laboratory.marks.with_name("jobs") / "jobs" / f"{running}.1").unlink()
+    await laboratory.site.start()
+    async with laboratory.client() as client:
+        over = await laboratory.over(client, running)
+        assert (over.end, over.detail) == ("lost", "the record of how it went was removed")
+    assert not alive(int((laboratory.marks / "pid").read_text()))

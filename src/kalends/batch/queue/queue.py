@@ -17,7 +17,7 @@ from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import QueueState
-from kalends.batch.queue.effects import LookUp, QueueEffects, Relimit
+from kalends.batch.queue.effects import Kill, LookUp, QueueEffects, Relimit
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Watch, unwatched
@@ -26,6 +26,8 @@ from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound,
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
+
+GONE: Final = "the record of how it went was removed"
 
 OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time"})
 """What keeps a job back that its user may release: they said so themselves."""
@@ -212,10 +214,14 @@ class BatchQueue:
             self._record(f.AttemptsSeen(number, last, begun), now)
 
     def void(self, number: int, attempt: int, now: int) -> None:
-        """An attempt has not begun, and never can."""
+        """An attempt has not begun, and never can; or it had, and then its record is gone: it is lost."""
         job = self._at(number, attempt)
-        if job is not None and job.begun_attempt != attempt:
+        if job is None:
+            return
+        if job.begun_attempt != attempt:
             self._record(f.AttemptVoid(number, attempt), now)
+        else:
+            self._record(f.JobEnded(number, attempt, f.JobEnding(kind="lost", detail=GONE)), now)
 
     def ended(self, number: int, attempt: int, ending: f.JobEnding, now: int) -> None:
         """All processes of an attempt are gone."""
@@ -337,6 +343,8 @@ class BatchQueue:
             if job.on_nodes:
                 effects.actions.append(LookUp(job, job.attempt))
                 effects.occupied.append(self.flow.occupied(job))
+            if job.phase == "ending":
+                effects.actions.append(Kill(job, job.attempt, job.kill_detail))
             if job.phase == "changing":
                 effects.actions.append(self.flow.open_changes.told(job))
             if job.on_nodes and (job.change or job.reservation):

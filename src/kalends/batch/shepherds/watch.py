@@ -192,10 +192,17 @@ class AttemptWatch:
         """Make an attempt void unless it has begun, and return how it stands then; raises `OSError`.
 
         A shepherd that died before may have forked what waited for leave: nothing is left of that either.
+        Nor of one that had begun, if somebody has removed its record.
         """
-        found = conclusion.make_void(self._folders.record(name), time.time())
+        path = self._folders.record(name)
+        missing = not os.path.exists(path)
+        found = conclusion.make_void(path, time.time())
         if found.state is State.VOID:
-            ControlGroup(self._groups, name).end()
+            group = ControlGroup(self._groups, name)
+            if missing:
+                end_remains(self._folders.own(name), None, group)
+            else:
+                group.end()
         return found
 
     def _close_lost(self, name: str) -> None:

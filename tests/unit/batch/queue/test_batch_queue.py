@@ -459,6 +459,34 @@ def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again() -> Non
     assert (start.job.number, start.attempt) == (number, 2)
 
 
+def test_what_was_told_to_end_is_told_again_after_a_restart() -> None:
+    room = Room()
+    number = room.submit()
+    room.settle()
+    room.queue.begun(number, 1, room.now)
+    room.queue.cancel(number, "ann", room.now)
+    room.settle()
+    again = BatchQueue("lab/box", room.terms, room.now, room.stored)
+    again.recover()
+    looks, kills = again.take_effects().actions
+    assert isinstance(looks, LookUp)
+    assert isinstance(kills, Kill)
+    assert (kills.job.number, kills.attempt, kills.detail) == (number, 1, "ann")
+
+
+def test_a_job_that_has_begun_and_whose_record_is_gone_is_lost() -> None:
+    room = Room()
+    number, other = room.submit(nodes=4), room.submit()
+    room.settle()
+    room.queue.begun(number, 1, room.now)
+    room.queue.void(number, 1, room.now)
+    (over,) = room.queue.flow.effects.over
+    assert (over.phase, over.ending) == (
+        "lost", f.JobEnding(kind="lost", detail="the record of how it went was removed"),
+    )  # fmt: skip
+    assert room.starts() == [other]
+
+
 def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
     room = Room()
     room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)
