@@ -219,13 +219,9 @@ def output_piece(launcher: Launcher, name: str, path: str, offset: int, count: i
     None of one that has not begun to write. Raises `NotAllowed` where `path` leads to another file by now.
     """
     try:
-        file = launcher.open_output(name, path)
+        return launcher.read_output(name, path, offset, count)
     except NotFound:
         return b""
-    try:
-        return file.read(offset, count)
-    finally:
-        file.close()
 
 
 def _name(action: Action) -> str:

@@ -21,7 +21,7 @@ from kalends.batch.shepherds.folders import Folders, is_name, job_of
 from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
-from kalends.batch.shepherds.output_file import OutputFile, open_output
+from kalends.batch.shepherds.output_file import read_output
 from kalends.batch.shepherds.record import create
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.shepherds.watch import AttemptWatch, Failed, Heard
@@ -188,10 +188,6 @@ class Launcher:
                     return
             await asyncio.sleep(LOOK_S)
 
-    async def warn(self, name: str, signal: str) -> None:
-        """Send the signal of that name (see `order.SIGNALS`) to the program; raises `Conflict`."""
-        await self._command(name, {"do": "warn", "signal": signal})
-
     async def prolong(self, name: str, limit_s: float) -> None:
         """Let the attempt run until `limit_s` after it began; raises `Conflict`."""
         await self._command(name, {"do": "prolong", "limit_s": limit_s})
@@ -224,15 +220,15 @@ class Launcher:
         check_name(name)
         return await shepherd_line.attach(self.folders.socket(name), name)
 
-    def open_output(self, name: str, path: str = "") -> OutputFile:
-        """Open what an attempt has written to its absolute `path`, or to the file that is kept for it.
+    def read_output(self, name: str, path: str, start: int, bytes_max: int) -> bytes:
+        """Return what an attempt has written to its absolute `path`, or ("") to the file kept for it.
 
         Raises `NotFound`, `NotAllowed`; also before its program is about to start.
         """
         main = self.look(name).main
         if main is None:
             raise NotFound("nothing has been written yet", where=f"job {name}")
-        return open_output(path or self.folders.kept(name), main)
+        return read_output(path or self.folders.kept(name), main, start, bytes_max)
 
     def unchanged_since(self, before_s: float) -> list[str]:
         """Return the attempts whose records were last written before `before_s` (UTC); raises `OSError`."""

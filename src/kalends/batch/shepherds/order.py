@@ -34,11 +34,9 @@ class JobOrder(NamedTuple):
     input: str = ""
     """"" is /dev/null. These three are opened as the user; no link is followed at their end."""
     output: str = ""
-    """"" keeps it with the machine (see `Folders.kept`)."""
+    """It is appended to this file; "" keeps it with the machine (see `Folders.kept`)."""
     error: str = ""
     """"" goes where `output` goes."""
-    truncate: bool = False
-    """Empty the output first; else it is appended to."""
     cores: tuple[int, ...] = ()
     """The processors it may use; () is all."""
     resources: dict[str, int] = {}
@@ -51,8 +49,6 @@ class JobOrder(NamedTuple):
     """Between the first signal that asks it to end and the one that ends it."""
     terminal: tuple[int, int] = (0, 0)
     """Rows and columns of its terminal; (0, 0): it has none."""
-    terminal_bytes_max: int = 1 << 40
-    """What it may write to its terminal before it is ended."""
     piped: bool = False
     """Pipes stand in the place of its terminal: bytes go through as they are."""
     attach_s: float = 0.0

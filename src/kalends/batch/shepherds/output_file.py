@@ -6,59 +6,30 @@ A path is the user's: it may lead elsewhere by now. So the file behind it is loo
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from kalends.batch.shepherds.facts import Main
 from kalends.core.errors import NotAllowed, NotFound
 
-READ_BYTES: Final = 64 * 1024
-FOLLOW_S: Final = 0.1
+READ_BYTES_MAX: Final = 64 * 1024
 
 
-class OutputFile:
-    """An open output file; to be closed."""
+def read_output(path: str, main: Main, start: int, bytes_max: int) -> bytes:
+    """Return what the program `main` has written to `path` from `start` on; b"" at the end of it so far.
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def read(self, start: int, bytes_max: int = READ_BYTES) -> bytes:
-        """Return what stands from `start` on; b"" at the end of what has been written so far."""
-        return os.pread(self._descriptor, min(bytes_max, READ_BYTES), max(start, 0))
-
-    @property
-    def size(self) -> int:
-        """Bytes so far."""
-        return os.fstat(self._descriptor).st_size
-
-    async def follow(self, over: Callable[[], bool], start: int = 0) -> AsyncIterator[bytes]:
-        """Give what is written from `start` on, piece by piece, until it is `over` and all has been read.
-
-        When the file is emptied, it goes on from its new beginning.
-        """
-        while True:
-            last = over()
-            if self.size < start:
-                start = 0
-            while data := await asyncio.to_thread(self.read, start):
-                start += len(data)
-                yield data
-            if last:
-                return
-            await asyncio.sleep(FOLLOW_S)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-def open_output(path: str, main: Main) -> OutputFile:
-    """Open the output at `path` of the program `main`; the last part of the path may be no link.
-
-    Raises `NotFound` when there is none, `NotAllowed` when it is not the file that the program was given.
+    The last part of the path may be no link. Raises `NotFound` when there is no such file, `NotAllowed` when
+    it is not the one that the program was given.
     """
+    descriptor = _opened(path, main)
+    try:
+        return os.pread(descriptor, min(bytes_max, READ_BYTES_MAX), max(start, 0))
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: str, main: Main) -> int:
     try:
         probe = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -76,6 +47,6 @@ def open_output(path: str, main: Main) -> OutputFile:
                 where="output",
                 remedy="read it yourself",
             )
-        return OutputFile(os.open(f"/proc/self/fd/{probe}", os.O_RDONLY | os.O_CLOEXEC))
+        return os.open(f"/proc/self/fd/{probe}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(probe)

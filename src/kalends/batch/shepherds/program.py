@@ -193,7 +193,7 @@ def _connect(order: JobOrder, kept: int, wires: Wires) -> tuple[tuple[int, int],
     if wires.input >= 0:
         streams = [wires.input, wires.output, wires.output]
     else:
-        mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if order.truncate else 0) | os.O_APPEND
+        mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         source = _open(order.input or "/dev/null", os.O_RDONLY, "input")
         output = kept if kept >= 0 else _open(order.output, mode, "output")
         error = output

@@ -23,7 +23,7 @@ from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
-from kalends.batch.shepherds.order import SIGNALS, JobOrder
+from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.program import Ready, decode_report
 from kalends.batch.shepherds.record import AttemptRecord, take
@@ -122,7 +122,7 @@ class Shepherd:
             self._terminal = Terminal(
                 self._loop, streams, order.terminal,
                 Transcript(folders.kept(order.name), order.transcript_bytes_max),
-                said=self._said, came=self._countdown.came,
+                came=self._countdown.came,
             )  # fmt: skip
         self._sizes: SizeChanges | None = None
         if control is not None:
@@ -337,7 +337,7 @@ class Shepherd:
 
     def _obey(self, command: dict[str, Any]) -> dict[str, Any]:
         commands: dict[Any, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "kill": self._kill, "warn": self._warn, "prolong": self._prolong,
+            "kill": self._kill, "prolong": self._prolong,
         }  # fmt: skip
         if self._sizes is not None:
             commands |= {
@@ -359,22 +359,9 @@ class Shepherd:
         self._countdown.ask(self._ran_s, facts.KILLED, str(command["reason"]), grace_s)
         return {}
 
-    def _warn(self, command: dict[str, Any]) -> dict[str, Any]:
-        name = command["signal"]
-        if name not in SIGNALS:
-            raise ValueError(f"no signal {name} to warn with")
-        self._signal(getattr(signal, f"SIG{name}"))
-        return {}
-
     def _prolong(self, command: dict[str, Any]) -> dict[str, Any]:
         self._countdown.prolong(float(command["limit_s"]))
         return {}
-
-    def _said(self, output_bytes: int) -> None:
-        most = self._order.terminal_bytes_max
-        if output_bytes > most:
-            too_much = f"it wrote more than {most} bytes to its terminal"
-            self._countdown.ask(self._ran_s, facts.KILLED, too_much, 0.0)
 
 
 def _name_of(number: int) -> str:

@@ -32,7 +32,7 @@ _WINDOW: Final = struct.Struct("HHHH")
 
 
 class Terminal:
-    """A terminal, or pipes. `said` hears how many bytes it has shown, `came` that the keys were taken."""
+    """A terminal, or pipes. `came` hears that the keys were taken."""
 
     def __init__(
         self,
@@ -41,13 +41,11 @@ class Terminal:
         size: tuple[int, int],
         transcript: Transcript,
         *,
-        said: Callable[[int], None],
         came: Callable[[], None],
     ) -> None:
         self.transcript = transcript
         self.streams = streams
         self._loop = loop
-        self._said = said
         self._came = came
         self._keyboard = Keyboard(
             loop, streams.writes, self._tell_typed, piped=streams.input != streams.output
@@ -160,7 +158,6 @@ class Terminal:
         self.transcript.add(data)
         for each in list(self._attached):
             each.say(frames.frame(frames.OUTPUT, data))
-        self._said(self._output_bytes)
         return True
 
 
