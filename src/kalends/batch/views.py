@@ -48,7 +48,7 @@ def view_of(
         _asked(queue.name, job.number, job.principal.user, job.request, whole),
         phase=job.phase, submitted=job.submitted_s, index=job.index, array=job.array,
         reasons=tuple(_reasons(queue, job, now, whole)), attempt=job.attempt, node_numbers=job.nodes,
-        detail=job.kill_detail,
+        detail=job.kill_detail if whole else "",
     )  # fmt: skip
     if job.entry is None or not job.on_nodes:
         predicted = predictions.get(job.number)
@@ -70,19 +70,23 @@ def planned_starts(queue: BatchQueue) -> dict[int, PredictedStart]:
 
 
 def view_over(job: JobOver, *, whole: bool) -> JobView:
-    """Return a job that is over."""
+    """Return a job that is over; `whole`: with what only its user and operators may see."""
     view = structs.replace(
         _asked(job.machine, job.number, job.user, job.request, whole),
         phase=job.phase, submitted=job.submitted, index=job.index, array=job.array,
         started=job.started, over=job.over, attempt=job.attempt, node_numbers=job.node_numbers,
-        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, end="withdrawn", detail=job.detail,
+        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, end="withdrawn",
+        detail=job.detail if whole else "",
     )  # fmt: skip
     ending = job.ending
     if ending is None:
         return view
+    view = structs.replace(view, end=ending.kind, ran_s=ending.ran_s)
+    if not whole:
+        return view
     return structs.replace(
-        view, end=ending.kind, status=ending.status, ran_s=ending.ran_s, cpu_s=ending.cpu_s,
-        memory_bytes=ending.memory_bytes, detail=ending.detail or job.detail,
+        view, status=ending.status, cpu_s=ending.cpu_s, memory_bytes=ending.memory_bytes,
+        detail=ending.detail or job.detail,
     )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kalends.batch.queue.facts import JobLimits, NodeClaim, Terms
+from kalends.batch.queue.facts import JobEnding, JobLimits, NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue
-from kalends.batch.views import load_of, view_of
+from kalends.batch.views import load_of, over_of, view_of, view_over
 from kalends.contract.job_calls import PredictedStart
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
@@ -97,4 +97,39 @@ def test_no_start_is_expected_in_the_past() -> None:
     assert seen is not None
     assert (seen.expected, seen.p50, seen.p90, seen.latest) == (
         NOW + 70, NOW + 70, NOW + 90, NOW + 600,
+    )  # fmt: skip
+
+
+def test_how_a_job_went_and_why_it_ended_is_for_its_user_and_operators() -> None:
+    queue = queue_of_four()
+    number, _ = queue.submit(ANN, job(1, 60), "key-1", NOW)
+    queue.cancel(number, "ended by bob, for the secret project", NOW)
+    running = queue.job(number)
+    assert view_of(queue, running, {}, NOW, whole=True).detail
+    assert not view_of(queue, running, {}, NOW, whole=False).detail
+    ending = JobEnding(
+        kind="not-started",
+        status=3,
+        detail="there is no directory /home/ann/secret",
+        memory_bytes=7,
+    )
+    queue.ended(number, 1, ending, NOW)
+    (over,) = queue.take_effects().over
+    mine, others = (view_over(over_of("lab/box", over), whole=whole) for whole in (True, False))
+    assert (mine.status, mine.detail, mine.memory_bytes) == (3, ending.detail, 7)
+    assert (others.end, others.nodes, others.user) == ("not-started", 1, "ann")
+    assert not any((others.status, others.detail, others.memory_bytes, others.command))
+
+
+def test_a_job_that_waits_again_and_is_withdrawn_then_is_not_shown_as_lost() -> None:
+    queue = queue_of_four()
+    number, _ = queue.submit(ANN, structs.replace(job(4, 60), rerun=True), "key-1", NOW)
+    queue.begun(number, 1, NOW)
+    queue.drain([0], "new fans", NOW)
+    queue.ended(number, 1, JobEnding(kind="lost"), NOW)
+    queue.cancel(number, "ann does not want it", NOW)
+    (over,) = queue.take_effects().over
+    shown = view_over(over_of("lab/box", over), whole=True)
+    assert (shown.phase, shown.end, shown.detail) == (
+        "withdrawn", "withdrawn", "ann does not want it",
     )  # fmt: skip

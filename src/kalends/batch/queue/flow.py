@@ -322,6 +322,7 @@ class JobFlow:
         job.enter("requeue")
         job.failed_node = job.kill_detail = ""
         entry = self._take_nodes_back(job, now)
+        job.ending = None
         again = self._queued(job, now) if self.accounts.may_queue(job, now) else None
         if again is not None:
             given = self.room.run_again(entry, again, now)
