@@ -16,6 +16,8 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import ALL
 from kalends.scheduling.prediction.predictor import FollowingScheduler
 
+from . import patient_twins
+
 Attempt = tuple[int, int]
 Record = Literal["empty", "begun", "ended", "void"]
 
@@ -305,6 +307,9 @@ class Hall:
         cluster = self.queue.flow.room.scheduler.cluster
         assert cluster.free + cluster.out_of_service >= 0, cluster.free
         self.check_claims()
+        flow, last_s = self.queue.flow, self.queue.last_s
+        assert patient_twins.first_free(flow, last_s) is None, "a limit holds what it need not"
+        assert patient_twins.hopeless(flow, last_s) == [], "somebody waits for what never comes"
         again = BatchQueue("lab/box", self.terms, self.now, [*self.store, *self.unstored])
         assert state_of(again) == state_of(self.queue), "replay makes another queue"
 

@@ -88,7 +88,8 @@ class QueueUnderFaults(RuleBasedStateMachine):
             f.Terms(
                 machine=f"pool:{NODES}",
                 policy=self.policy,
-                user=f.JobLimits(running=3, jobs=12),
+                user=f.JobLimits(running=3, jobs=12, node_seconds=600),
+                period_s=100,
                 change_s=20,
                 no_show_s=self.no_show_s,
                 project=f.JobLimits(nodes=NODES),

@@ -53,6 +53,10 @@ class AccountNumbers:
         return self._accounts.setdefault((kind, name), len(self._accounts) + 1)
 
 
+HeldJobs = dict[int, SortedList]
+"""Jobs in order of their numbers, by the node-seconds that each may use at most."""
+
+
 class ReachedLimit(NamedTuple):
     """A limit that is reached: what the `account` may have. `lasts`: until the period is over, perhaps."""
 
@@ -72,9 +76,7 @@ class JobAccounts:
     granted: Callable[[int, tuple[int, ...]], int]
     """How many nodes a request for so many, and of this shape, takes."""
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
-    _held: defaultdict[tuple[str, str], SortedList] = field(
-        default_factory=lambda: defaultdict(_by_number)
-    )
+    _held: dict[tuple[str, str], HeldJobs] = field(default_factory=dict)
     """By user and project, for they are under the same limits."""
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
@@ -180,7 +182,8 @@ class JobAccounts:
         self.unhold(job)
 
     def hold(self, job: BatchJob) -> None:
-        self._held[_whose(job)].add(job)
+        held = self._held.setdefault(_whose(job), {})
+        held.setdefault(self._most_of(job.request)[1], _by_number()).add(job)
 
     def first_free(self, now: int) -> BatchJob | None:
         """Return the job with the lowest number that a limit has held, and none does any more.
@@ -190,18 +193,18 @@ class JobAccounts:
         free = [job for held in self._held.values() if (job := self._first_of(held, now))]
         return min(free, key=lambda job: job.number, default=None)
 
-    def _first_of(self, held: SortedList, now: int) -> BatchJob | None:
-        job: BatchJob
+    def _first_of(self, held: HeldJobs, now: int) -> BatchJob | None:
         too_much: float = inf
-        for job in held:
-            if self._most_of(job.request)[1] >= too_much:
-                continue
+        while firsts := [(jobs[0], most) for most, jobs in held.items() if most < too_much]:
+            first, most = min(firsts, key=lambda each: _number_of(each[0]))
+            job: BatchJob = first
             reached = self.reached_limit(job.principal.user, job.request, now)
             if reached is None:
                 return job
             if not reached.lasts:
                 return None
-            too_much = self._most_of(job.request)[1]
+            # Whoever is in front and asks for less has been looked at.
+            too_much = most
         return None
 
     def next_due_s(self, now: int) -> int | None:
@@ -212,10 +215,13 @@ class JobAccounts:
         return (now // self.terms.period_s + 1) * self.terms.period_s
 
     def unhold(self, job: BatchJob) -> None:
-        held = self._held.get(_whose(job))
-        if held is None:
+        held = self._held.get(_whose(job), {})
+        most = self._most_of(job.request)[1]
+        if most not in held:
             return
-        held.discard(job)
+        held[most].discard(job)
+        if not held[most]:
+            del held[most]
         if not held:
             del self._held[_whose(job)]
 

@@ -330,6 +330,8 @@ class JobFlow:
             given = self.room.end(entry, now, by_itself=False)
         if job.phase == "held":
             self._queue_unless_held(job, now)
+        if job.reservation:
+            self.reserved.add(job)
         if job.request.at:
             self.effects.occupied.append(self.occupied(job))
         self._give(given, now)

@@ -54,6 +54,8 @@ class ReservedJobs:
     _of: dict[Reserved, list[NodeClaim]] = field(default_factory=dict)
     """By their reservation, in order of their starts."""
     _jobs: dict[Reserved, dict[int, BatchJob]] = field(default_factory=dict)
+    _able_until: dict[Reserved, int] = field(default_factory=dict)
+    """Until then each of its jobs that waits could begin in one of its slots, as these are now."""
     _past: OrderedDict[Reserved, str] = field(default_factory=OrderedDict)
     """Why a reservation has no slot any more."""
 
@@ -86,7 +88,10 @@ class ReservedJobs:
         )
 
     def add(self, job: BatchJob) -> None:
-        self._jobs.setdefault(_reserved(job), {})[job.number] = job
+        """Take a job that waits, for the first time or again."""
+        reserved = _reserved(job)
+        self._jobs.setdefault(reserved, {})[job.number] = job
+        self._able_until.pop(reserved, None)
 
     def drop(self, job: BatchJob) -> None:
         """Forget a job that is over."""
@@ -94,6 +99,7 @@ class ReservedJobs:
         del jobs[job.number]
         if not jobs:
             del self._jobs[_reserved(job)]
+            self._able_until.pop(_reserved(job), None)
 
     def has_jobs(self, reserved: Reserved) -> bool:
         """Return whether jobs of a reservation wait or run."""
@@ -153,18 +159,29 @@ class ReservedJobs:
         """Return the jobs that can never begin any more, with the reason."""
         found = []
         for reserved, jobs in self._jobs.items():
+            if now <= self._able_until.get(reserved, -1):
+                continue
             slots = [each for each in self._of.get(reserved, ()) if each.end > now]
+            why = self._past.get(reserved, "is over")
+            why = "has no nodes or no time left for it" if slots else why
+            until_s = limits.TIME_S_MAX
             for job in jobs.values():
-                least_s = _least_s(job.request)
-                if job.on_nodes or any(
-                    self._can_hold(job.request, each, now, least_s) for each in slots
-                ):
+                if job.on_nodes:
                     continue
-                why = self._past.get(reserved, "is over")
-                why = "has no nodes or no time left for it" if slots else why
-                what = "reservation" if job.request.reservation else "time"
-                found.append((job, f"its {what} {why}"))
+                latest_s = max([self._latest_s(job.request, each) for each in slots], default=-1)
+                if latest_s < now:
+                    what = "reservation" if job.request.reservation else "time"
+                    found.append((job, f"its {what} {why}"))
+                else:
+                    until_s = min(until_s, latest_s)
+            self._able_until[reserved] = until_s
         return found
+
+    def _latest_s(self, request: JobRequest, slot: NodeClaim) -> int:
+        """Return the last second in which such a job could begin in a slot; -1: it has too few nodes."""
+        if self.width(request) > slot.nodes or slot.end - slot.start < _least_s(request):
+            return -1
+        return slot.end - _least_s(request)
 
     def ready(self, now: int) -> list[tuple[BatchJob, NodeClaim]]:
         """Return the queued jobs that can begin now, in which slots."""
@@ -213,11 +230,13 @@ class ReservedJobs:
 
     def _put_in(self, slot: NodeClaim) -> None:
         self.slots[slot.booking] = slot
+        self._able_until.pop(reserved_by(slot), None)
         there = self._of.setdefault(reserved_by(slot), [])
         insort(there, slot, key=lambda each: (each.start, each.booking))
 
     def _take_out(self, booking: int) -> NodeClaim:
         slot = self.slots.pop(booking)
+        self._able_until.pop(reserved_by(slot), None)
         there = self._of[reserved_by(slot)]
         there.remove(slot)
         if not there:
