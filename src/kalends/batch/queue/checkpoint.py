@@ -12,7 +12,7 @@ import hashlib
 import io
 import pickle
 import zlib
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
 from kalends.batch.queue.flow import JobFlow
@@ -94,8 +94,13 @@ def decode_state(body: bytes) -> QueueState:
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if module.startswith(OURS) or (module, name) in OTHERS:
+        if (module, name) in OTHERS:
             return super().find_class(module, name)
+        if module.startswith(OURS) and "." not in name:
+            found = super().find_class(module, name)
+            # What a module of ours has imported is not ours.
+            if isinstance(found, type | FunctionType) and found.__module__ == module:
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} is not part of a queue")
 
 

@@ -159,3 +159,19 @@ def test_objects_of_other_programs_are_not_made(what: object) -> None:
     body = zlib.compress(pickle.dumps(what))
     with pytest.raises(InvalidInput, match="not part of a queue"):
         decode_state(hashlib.blake2b(body, digest_size=16).digest() + body)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("kalends.batch.queue.queue", "chain"),
+        ("kalends.batch.queue.queue", "BatchQueue.submit"),
+        ("kalends.core.jobs", "msgspec.json.decode"),
+        ("kalends.serving.logs", "get_logger"),
+    ],
+)
+def test_what_our_modules_have_imported_is_not_ours(module: str, name: str) -> None:
+    named = pickle.GLOBAL + f"{module}\n{name}\n".encode() + pickle.STOP
+    body = zlib.compress(named)
+    with pytest.raises(InvalidInput, match="not part of a queue"):
+        decode_state(hashlib.blake2b(body, digest_size=16).digest() + body)
