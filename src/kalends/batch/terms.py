@@ -55,6 +55,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         default_class=machine.default_class,
         user=_limits(machine.user),
         project=_limits(machine.project),
+        members=machine.members,
         period_s=int(machine.period_s),
         tariff=machine.tariff,
         reserved_credits=machine.reserved_credits,

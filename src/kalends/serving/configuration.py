@@ -333,6 +333,14 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     default_class: Name = "normal"
     user: JobLimitsConfiguration = JobLimitsConfiguration()
     project: JobLimitsConfiguration = JobLimitsConfiguration()
+    members: Annotated[
+        dict[
+            Annotated[str, Meta(max_length=64)],
+            tuple[Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))], ...],
+        ],
+        Meta(max_length=10_000),
+    ] = {}
+    """Who may have jobs counted for a project, and charged to it. Where any is named, there are no others."""
     period_s: DurationS = field(name="period", default=DurationS(30 * 86_400))
     fair_share: FairShareConfiguration = FairShareConfiguration()
     tariff: Annotated[dict[Name, Annotated[int, Meta(ge=0, le=10_000)]], Meta(max_length=32)] = {}

@@ -18,9 +18,11 @@ from sortedcontainers import SortedList
 
 from kalends.batch.queue.facts import JobLimits, Terms
 from kalends.batch.queue.job import BatchJob
+from kalends.calendars.rules.access import is_meant
 from kalends.core.durations import format_duration
 from kalends.core.errors import LimitExceeded, NotAllowed
 from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
 
 
 class JobAccount(NamedTuple):
@@ -78,6 +80,25 @@ class JobAccounts:
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
     _held: dict[tuple[str, str], HeldJobs] = field(default_factory=dict)
     """By user and project, for they are under the same limits."""
+
+    def check_project(self, principal: Principal, project: str) -> None:
+        """Raise `NotAllowed` unless the owner lets this user have jobs charged to that project."""
+        members = self.terms.members
+        if not project or not members:
+            return
+        if not any(is_meant(each, principal) for each in members.get(project, ())):
+            own = [
+                name
+                for name, all_of in members.items()
+                if any(is_meant(each, principal) for each in all_of)
+            ]
+            raise NotAllowed(
+                f"you do not belong to a project {project} on this machine",
+                where="project",
+                remedy=f"yours are {', '.join(own[:10])}"
+                if own
+                else "leave it out, or ask the owner",
+            )
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
         """Raise where a limit forbids `count` such jobs for good (`NotAllowed`) or now (`LimitExceeded`)."""

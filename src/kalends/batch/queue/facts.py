@@ -76,6 +76,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     default_class: str = "normal"
     user: JobLimits = JobLimits()
     project: JobLimits = JobLimits()
+    members: dict[str, tuple[str, ...]] = {}
+    """Who belongs to each project, as rules name them. Without any, everybody may name any project."""
     period_s: int = 30 * 86_400
     """Node-seconds are counted anew after so long."""
     fair_share: FairShares = FairShares()

@@ -147,6 +147,7 @@ class BatchQueue:
         known = table.submitted_before(principal.user, key, request)
         if known is not None:
             return known.first, known.number
+        self.flow.accounts.check_project(principal, request.project)
         self._check_submission(principal, request, now)
         first = self.next_number
         self._record(f.JobSubmitted(first, key, principal, request), now)

@@ -487,6 +487,26 @@ def test_a_job_that_has_begun_and_whose_record_is_gone_is_lost() -> None:
     assert room.starts() == [other]
 
 
+def test_only_its_members_have_jobs_charged_to_a_project_where_the_owner_names_any() -> None:
+    cal = Principal("cal", groups=("biologists",))
+    named = Room(members={"dna": ("group:biologists", "user:ann"), "rna": ("user:ann",)})
+    for who, project in ((ANN, "dna"), (ANN, "rna"), (cal, "dna"), (BOB, "")):
+        named.submit(who, project=project)
+    for who, project in ((BOB, "dna"), (cal, "rna"), (ANN, "protein")):
+        with pytest.raises(NotAllowed, match=f"a project {project}") as refused:
+            named.submit(who, project=project)
+        assert refused.value.where == "project"
+    assert "yours are dna" in _remedy_of(named, cal, "rna")
+    assert "ask the owner" in _remedy_of(named, BOB, "rna")
+    Room().submit(BOB, project="anything")
+
+
+def _remedy_of(room: Room, who: Principal, project: str) -> str:
+    with pytest.raises(NotAllowed) as refused:
+        room.submit(who, project=project)
+    return refused.value.remedy
+
+
 def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
     room = Room()
     room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)
