@@ -9,11 +9,12 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kalends.batch.job_changes import JobChange, steps_of_array
+from kalends.batch.job_rights import is_operator, not_yours, owns, sees_all, whose
 from kalends.batch.job_watch import is_news
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
-from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
 from kalends.batch.terminal_sessions import Seat
 from kalends.batch.terms import check_policy
@@ -135,10 +136,10 @@ class JobOperations:
         else:
             over = await self._view(caller, queue, body.job)
             user, array = over.user, over.array
-        own, operates = user == caller.principal.user, _operates(caller)
-        if not own and not operates:
-            raise _not_yours(body.job)
-        change = JobChange(body, caller.principal.user, own, operates)
+        own, operator = user == caller.principal.user, is_operator(caller)
+        if not own and not operator:
+            raise not_yours(body.job)
+        change = JobChange(body, caller.principal.user, own, operator)
         if body.array:
             for numbers in steps_of_array(queue, array, body.job):
                 await self._machines.called(
@@ -155,8 +156,8 @@ class JobOperations:
     async def output(self, caller: Caller, body: c.ReadOutput) -> c.JobOutput:
         queue = self._queue(caller, body.machine)
         view = await self._view(caller, queue, body.job)
-        if view.user != caller.principal.user and not _operates(caller):
-            raise _not_yours(body.job)
+        if not sees_all(caller, view.user):
+            raise not_yours(body.job)
         return await self._machines.output(
             body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000
         )
@@ -168,8 +169,8 @@ class JobOperations:
         """
         queue = self._queue(caller, wish.machine)
         view = await self._view(caller, queue, wish.job)
-        if view.user != caller.principal.user and not _operates(caller):
-            raise _not_yours(wish.job)
+        if not sees_all(caller, view.user):
+            raise not_yours(wish.job)
         if not view.terminal:
             raise InvalidInput(
                 f"job {wish.job} has no terminal", where="job", remedy="read its log instead"
@@ -182,7 +183,7 @@ class JobOperations:
 
     async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
         self._queue(caller, body.machine)
-        user = _whose(caller, everyone=body.everyone)
+        user = whose(caller, everyone=body.everyone)
         asked = (body.machine, user, body.start, body.end)
         rows = await self._machines.history.use(*asked)
         reserved = await self._machines.history.reserved(*asked)
@@ -197,7 +198,7 @@ class JobOperations:
     async def history(self, caller: Caller, body: h.ReadHistory) -> h.HistoryPage:
         """A page of the jobs that are over; what is durable is told."""
         queue = self._queue(caller, body.machine)
-        user = _whose(caller, everyone=body.everyone)
+        user = whose(caller, everyone=body.everyone)
         found = await self._machines.history.between(
             body.machine, user, body.by, body.start, body.end,
             Cursor(body.after_s, body.after_job), body.count + 1,
@@ -230,7 +231,7 @@ class JobOperations:
     async def plan(self, caller: Caller, body: c.ShowPlan) -> c.MachinePlan:
         queue = self._queue(caller, body.machine)
         foreseen = await self._machines.foreseen("starts", queue.name, PREDICTED_S)
-        own = [job.number for job in queue.flow.table if _is_own(caller, job) or _operates(caller)]
+        own = [job.number for job in queue.flow.table if sees_all(caller, job.principal.user)]
         now = self._machines.now_s()
         reserved = self._machines.reservations(caller, queue.name)
         return plan_of(queue, now, foreseen.starts, foreseen.made_at, reserved, own)
@@ -254,7 +255,7 @@ class JobOperations:
     async def delays(self, caller: Caller, body: FindDelays) -> MachineDelays:
         """Of jobs that are not the caller's own only their number is told, and the longest delay."""
         queue = self._queue(caller, body.machine)
-        own = {job.number for job in queue.flow.table if _is_own(caller, job)}
+        own = {job.number for job in queue.flow.table if owns(caller, job)}
         return await machine_delays(self._machines, body, own)
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
@@ -301,12 +302,7 @@ class JobOperations:
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
         if machine in self._machines.aside and self._machines.visible(caller, machine):
-            raise Unavailable(
-                f"the queue of {machine} does not work at present; its jobs that run go on",
-                where="machine",
-                remedy="its operator sees why in the log",
-                retry_after_s=60.0,
-            )
+            raise out_of_work(machine)
         queue = self._machines.queues.get(machine)
         if queue is None or not self._machines.visible(caller, machine):
             raise NotFound(
@@ -319,9 +315,8 @@ class JobOperations:
     async def _view(self, caller: Caller, queue: BatchQueue, number: int) -> c.JobView:
         job = queue.flow.table.jobs.get(number)
         if job is not None:
-            waits = job.phase == "queued"
-            predictions = await self._predictions(queue) if waits else {}
-            whole = _is_own(caller, job) or _operates(caller)
+            predictions = await self._predictions(queue) if job.phase == "queued" else {}
+            whole = sees_all(caller, job.principal.user)
             return view_of(queue, job, predictions, self._machines.now_s(), whole=whole)
         await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
@@ -333,7 +328,7 @@ class JobOperations:
                 where="job",
                 remedy="kalends queue lists those that wait or run",
             )
-        return view_over(over, whole=over.user == caller.principal.user or _operates(caller))
+        return view_over(over, whole=sees_all(caller, over.user))
 
     async def _predictions(self, queue: BatchQueue) -> Mapping[int, c.PredictedStart]:
         """Return the starts of all that wait: in reservations they are planned, elsewhere predicted."""
@@ -346,11 +341,10 @@ class JobOperations:
         user = "" if body.everyone else caller.principal.user
         found: list[c.JobView] = []
         for queue in queues:
-            for job in await self._machines.history.newest(
+            newest = await self._machines.history.newest(
                 queue.name, user, body.before, body.count + 1
-            ):
-                whole = job.user == caller.principal.user or _operates(caller)
-                found.append(view_over(job, whole=whole))
+            )
+            found += [view_over(job, whole=sees_all(caller, job.user)) for job in newest]
         return found
 
 
@@ -367,41 +361,11 @@ def _present(
     jobs = [
         job
         for job in queue.flow.table
-        if (everyone or _is_own(caller, job))
-        and (not state or (state == "running") == job.on_nodes)
+        if (everyone or owns(caller, job)) and (not state or (state == "running") == job.on_nodes)
     ]
     running = [job for job in jobs if job.on_nodes]
     waiting = [job for job in jobs if not job.on_nodes]
     return [
-        view_of(queue, job, predictions, now, whole=_is_own(caller, job) or _operates(caller))
+        view_of(queue, job, predictions, now, whole=sees_all(caller, job.principal.user))
         for job in (*running, *waiting)
     ]
-
-
-def _is_own(caller: Caller, job: BatchJob) -> bool:
-    return job.principal.user == caller.principal.user
-
-
-def _operates(caller: Caller) -> bool:
-    return "admin" in caller.scopes
-
-
-def _whose(caller: Caller, *, everyone: bool) -> str:
-    """Return the user whose use may be told, or "" for everyone's; raises `NotAllowed`."""
-    if not everyone:
-        return caller.principal.user
-    if _operates(caller) or "audit" in caller.scopes:
-        return ""
-    raise NotAllowed(
-        "the use of everyone is for operators and auditors",
-        where="everyone",
-        remedy="ask for your own, or use a token with the scope audit",
-    )
-
-
-def _not_yours(number: int) -> NotAllowed:
-    return NotAllowed(
-        f"job {number} is somebody else's",
-        where="job",
-        remedy="ask its user, or an operator of the machine",
-    )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Final
 
+from kalends.core.errors import Unavailable
+
 BREAKS_MAX: Final = 3
 WITHIN_MS: Final = 3_600_000
 
@@ -41,4 +43,14 @@ def put_aside(machine: str, why: str) -> str:
     return (
         f"{machine} is put aside: {why}. What runs there goes on, nothing new begins, and nobody can book "
         "it; the rest of the site works. When the cause is removed, start the site again"
+    )
+
+
+def out_of_work(machine: str) -> Unavailable:
+    """Return what users are told of a machine that is put aside."""
+    return Unavailable(
+        f"the queue of {machine} does not work at present; its jobs that run go on",
+        where="machine",
+        remedy="its operator sees why in the log",
+        retry_after_s=60.0,
     )

@@ -14,7 +14,7 @@ from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Vo
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.shepherd_line import ShepherdRefusal
 from kalends.batch.shepherds.watch import Wanted
-from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, Unavailable
 from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
@@ -211,17 +211,6 @@ class ShepherdRunner:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def output_piece(launcher: Launcher, name: str, path: str, offset: int, count: int) -> bytes:
-    """Return bytes of what an attempt has written to `path`, or ("") to the file that is kept for it.
-
-    None of one that has not begun to write. Raises `NotAllowed` where `path` leads to another file by now.
-    """
-    try:
-        return launcher.read_output(name, path, offset, count)
-    except NotFound:
-        return b""
 
 
 def _name(action: Action) -> str:

@@ -14,21 +14,21 @@ from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.job_notices import JobNotices
+from kalends.batch.job_output import OutputReader
 from kalends.batch.job_watch import JobWatch
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.kept_state import KeptStates
-from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
+from kalends.batch.orders import OrderMaker, cores_of_this_host
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import QueueBreaks, put_aside
-from kalends.batch.runner import ShepherdRunner, output_piece
+from kalends.batch.runner import ShepherdRunner
 from kalends.batch.service import QueueService
-from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls
 from kalends.core.durations import format_duration
-from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
+from kalends.core.errors import Conflict, NotAllowed, Unavailable
 from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
@@ -54,9 +54,6 @@ FOR_ANYBODY: Final = (
     "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
     "as any user but root; list keys under [[site.keys]]"
 )
-
-LOOK_EVERY_S: Final = 0.2
-"""How often a job's output is looked at for somebody who waits for more."""
 
 
 class SiteMachines:
@@ -347,45 +344,13 @@ class SiteMachines:
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
     ) -> job_calls.JobOutput:
-        """Read what a job has written, from the very file that it was given."""
-        clock = asyncio.get_running_loop().time
-        deadline_s = clock() + wait_s
-        while True:
-            job = self.queues[machine].flow.table.jobs.get(number)
-            if job is not None:
-                user, request, index, attempt = (
-                    job.principal.user, job.request, job.index, job.attempt,
-                )  # fmt: skip
-            else:
-                past = await self.history.one(machine, number)
-                if past is None:
-                    raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
-                user, request, index, attempt = past.user, past.request, past.index, past.attempt
-            path = named_path(_stream_path(request, stream), number, index, user)
-            launcher = self._runners[machine].launcher
-            if (
-                job is None
-                and attempt
-                and launcher.look(f"{number}.{attempt}").state is State.ABSENT
-            ):
-                raise self._not_kept(machine, number, path)
-            data = await asyncio.to_thread(
-                output_piece, launcher, f"{number}.{attempt}", path, offset,
-                job_calls.OUTPUT_BYTES_MAX,
-            )  # fmt: skip
-            if data or job is None or clock() >= deadline_s:
-                return job_calls.JobOutput(data=data, offset=offset, ended=job is None and not data)
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    def _not_kept(self, machine: str, number: int, path: str) -> NotFound:
-        kept = format_duration(self._rules[machine].keep_output_s)
-        return NotFound(
-            f"what job {machine}/{number} has written is not kept any more: it is for {kept}",
-            where="job",
-            remedy=f"read {path} yourself"
-            if path
-            else "have jobs write to files of yours: --output",
+        reader = OutputReader(
+            lambda: self.queues[machine],
+            self.history,
+            self._runners[machine].launcher,
+            self._rules[machine].keep_output_s,
         )
+        return await reader.read(number, stream, offset, wait_s)
 
     def _sure_s(self) -> int:
         """Return the time that has surely passed, as far as is known now."""
@@ -422,15 +387,3 @@ class SiteMachines:
 def _jobs_beside(store: Path, resource: str) -> Path:
     """Return the folder for the jobs of a machine, where the owner names none: no other site's."""
     return store.with_name(f"{store.stem}.{resource}.jobs")
-
-
-def _stream_path(request: JobRequest, stream: str) -> str:
-    """Return where a stream goes as its user has named it, made absolute; "" where the machine keeps it."""
-    path = request.error if stream == "error" and request.error else request.output
-    if not path or path.startswith("/"):
-        return path
-    if not request.directory:
-        raise InvalidInput(
-            f"{path} lies in the home of its user", where="stream", remedy="read it there yourself"
-        )
-    return f"{request.directory}/{path}"

@@ -21,8 +21,8 @@ from kalends.batch.queue.effects import Kill, LookUp, QueueEffects, Relimit
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Watch, unwatched
-from kalends.core import limits
-from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, StoreDamaged
+from kalends.batch.queue.submission import check_submission
+from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
@@ -147,9 +147,8 @@ class BatchQueue:
         known = table.submitted_before(principal.user, key, request)
         if known is not None:
             return known.first, known.number
-        self.flow.accounts.check_project(principal, request.project)
-        self._check_submission(principal, request, now)
         first = self.next_number
+        check_submission(self.flow, principal, request, first, max(now, self.last_s))
         self._record(f.JobSubmitted(first, key, principal, request), now)
         return first, len(request.indices) or 1
 
@@ -380,57 +379,6 @@ class BatchQueue:
         job = self.flow.table.jobs.get(number)
         return job if job is not None and job.on_nodes and job.attempt == attempt else None
 
-    def _check_submission(self, principal: Principal, request: JobRequest, now: int) -> None:
-        flow = self.flow
-        request.check(from_wire=True)
-        count = len(request.indices) or 1
-        if len(flow.table.jobs) + count > limits.JOBS_MAX:
-            raise LimitExceeded(
-                f"{len(flow.table.jobs)} jobs wait or run, and at most {limits.JOBS_MAX} can",
-                where=self.name,
-                remedy="submit them later",
-                retry_after_s=60.0,
-            )
-        if request.priority and request.priority not in flow.terms.classes:
-            raise InvalidInput(
-                f"no priority class {request.priority}",
-                where="priority",
-                remedy=f"this machine has {', '.join(flow.terms.classes)}",
-            )
-        for each in request.after:
-            if each.job >= flow.table.next_number:
-                raise InvalidInput(
-                    f"there is no job {each.job} to wait for",
-                    where="after",
-                    remedy="submit that one first",
-                )
-        if not flow.room.could_ever_run(request):
-            raise InvalidInput(
-                f"{request.nodes} nodes{_in_shape(request)} can never be had of {flow.terms.machine}",
-                where="shape" if request.shape else "nodes",
-                remedy="ask for fewer nodes, or another shape",
-            )
-        if request.reservation:
-            flow.reserved.check(principal.user, request, max(now, self.last_s))
-        flow.accounts.check(count, principal.user, request)
-        if request.at:
-            self._check_fixed_start(principal.user, request, max(now, self.last_s))
-
-    def _check_fixed_start(self, user: str, request: JobRequest, now: int) -> None:
-        flow = self.flow
-        if request.at < now:
-            raise InvalidInput("that time has passed", where="at", remedy="give a later start")
-        reached = flow.accounts.reached_limit(user, request, now)
-        if reached is not None:
-            raise LimitExceeded(
-                str(reached),
-                where="at",
-                remedy="submit it without a fixed start: it waits until there is room",
-            )
-        number, nodes = self.next_number, flow.room.width(request)
-        end = request.at + request.limit_on(request.nodes)
-        flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes), now)
-
     def _checked(self, nodes: Collection[int]) -> tuple[int, ...]:
         numbers = tuple(sorted(set(nodes)))
         if not numbers or numbers[0] < 0 or numbers[-1] >= self.flow.room.nodes:
@@ -440,10 +388,6 @@ class BatchQueue:
                 remedy=f"they are 0 to {self.flow.room.nodes - 1}",
             )
         return numbers
-
-
-def _in_shape(request: JobRequest) -> str:
-    return f" as {'x'.join(map(str, request.shape))}" if request.shape else ""
 
 
 def _not_waiting(job: BatchJob, instead: str) -> Conflict:

@@ -1,0 +1,75 @@
+"""What may be submitted to a queue, and why not."""
+
+from __future__ import annotations
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.flow import JobFlow
+from kalends.core import limits
+from kalends.core.errors import InvalidInput, LimitExceeded
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+
+
+def check_submission(
+    flow: JobFlow, principal: Principal, request: JobRequest, number: int, now: int
+) -> None:
+    """Raise where such a job, or array of jobs, with this first `number`, is not taken.
+
+    `InvalidInput` for what can never run here, `NotAllowed` and `LimitExceeded` where the owner's limits are
+    in the way; of a reservation what `ReservedJobs.check` raises, of a fixed start `Conflict`.
+    """
+    request.check(from_wire=True)
+    flow.accounts.check_project(principal, request.project)
+    count = len(request.indices) or 1
+    if len(flow.table.jobs) + count > limits.JOBS_MAX:
+        raise LimitExceeded(
+            f"{len(flow.table.jobs)} jobs wait or run, and at most {limits.JOBS_MAX} can",
+            where=request.machine,
+            remedy="submit them later",
+            retry_after_s=60.0,
+        )
+    if request.priority and request.priority not in flow.terms.classes:
+        raise InvalidInput(
+            f"no priority class {request.priority}",
+            where="priority",
+            remedy=f"this machine has {', '.join(flow.terms.classes)}",
+        )
+    for each in request.after:
+        if each.job >= flow.table.next_number:
+            raise InvalidInput(
+                f"there is no job {each.job} to wait for",
+                where="after",
+                remedy="submit that one first",
+            )
+    if not flow.room.could_ever_run(request):
+        raise InvalidInput(
+            f"{request.nodes} nodes{_in_shape(request)} can never be had of {flow.terms.machine}",
+            where="shape" if request.shape else "nodes",
+            remedy="ask for fewer nodes, or another shape",
+        )
+    if request.reservation:
+        flow.reserved.check(principal.user, request, now)
+    flow.accounts.check(count, principal.user, request)
+    if request.at:
+        _check_fixed_start(flow, principal.user, request, number, now)
+
+
+def _check_fixed_start(
+    flow: JobFlow, user: str, request: JobRequest, number: int, now: int
+) -> None:
+    if request.at < now:
+        raise InvalidInput("that time has passed", where="at", remedy="give a later start")
+    reached = flow.accounts.reached_limit(user, request, now)
+    if reached is not None:
+        raise LimitExceeded(
+            str(reached),
+            where="at",
+            remedy="submit it without a fixed start: it waits until there is room",
+        )
+    nodes = flow.room.width(request)
+    end = request.at + request.limit_on(request.nodes)
+    flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes), now)
+
+
+def _in_shape(request: JobRequest) -> str:
+    return f" as {'x'.join(map(str, request.shape))}" if request.shape else ""
