@@ -28,6 +28,12 @@ from tests.shells.world import World
 START_AGAIN_S = 1.0
 LINES_MAX = 2_000
 
+MACHINE = """
+[[site.machines]]
+resource = "cluster"
+grace = "2s"
+"""
+
 _STAMP = re.compile(r', "timestamp": "[^"]*"')
 
 
@@ -44,6 +50,8 @@ class Plan(NamedTuple):
     capacity: int = 4
     keys: bool = False
     site_options: str = ""
+    machine: bool = False
+    """Each site runs jobs on its resource: on a simulated host (`job_host`)."""
     audited: bool = True
     """Judged all the time, by the auditor and the oracles of `tests.simulation`; see `witness`."""
 
@@ -186,6 +194,7 @@ enabled = false
 name = "cluster"
 capacity = {self.plan.capacity}
 grain = "10m"
+{MACHINE if self.plan.machine else ""}
 """
 
     def _replica(self, name: str) -> str:

@@ -146,6 +146,9 @@ class AttemptWatch:
         if found.state is State.RUNNING and len(found.facts) == 1:
             # It is being made durable. What follows it tells that it is.
             return
+        if found.state is State.VOID:
+            # It may stand in the place of a record that told more, and was removed.
+            watched.heard = 0
         new = found.facts[watched.heard :]
         watched.heard += len(new)
         for fact in new:

@@ -1,0 +1,72 @@
+"""Sites that run jobs: whatever strikes servers, shepherds and hosts, what users are told is what ran."""
+
+from __future__ import annotations
+
+from tests.shells import job_substitutes, mutations_of_jobs  # noqa: F401  # before a site is built
+
+# isort: split
+import asyncio
+import random
+from typing import Final
+
+from tests.shells.facility import Facility, Plan
+from tests.shells.hunts.storms import Strikes
+from tests.shells.job_customers import LIMIT_S_MAX, JobCustomers
+from tests.shells.job_host import HOSTS, host_called
+from tests.shells.job_judging import judge_jobs
+from tests.shells.judging import calm
+from tests.shells.nodes import Node
+from tests.shells.scenarios import scenario
+
+STRIKES: Final = 20
+STRIKES_S_MAX: Final = 90.0
+DEATHS: Final = 0.4
+"""The part of the strikes that hit a shepherd, and not a server."""
+
+FAULTY: Final = 0.05
+STRUCK: Final = 0.15
+QUEUED_S: Final = 12 * 3_600.0
+"""Within it all jobs are over, if nothing is in their way."""
+
+
+@scenario(Plan(machine=True, audited=False))
+async def machine_room(facility: Facility, chance: random.Random) -> None:
+    """Jobs and reservations of one calendar, while everything fails that can."""
+    world = facility.world
+    world.on_death.append(_power_went)
+    for site in facility.sites:
+        host_called(world, site).faulty = FAULTY
+    await facility.up()
+    customers = JobCustomers(facility, chance, strikes=STRUCK)
+    strikes = Strikes(facility, chance)
+    for _ in range(STRIKES):
+        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
+        if chance.random() < DEATHS:
+            host = HOSTS[chance.choice(facility.sites)]
+            if host.shepherd_dies() and chance.random() < 0.2:
+                host.record_is_removed()
+        else:
+            strikes.strike()
+    await asyncio.sleep(31)
+    customers.strikes = 0.0
+    for host in HOSTS.values():
+        host.faulty = 0.0
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await _until_all_is_over(facility, customers)
+    await judge_jobs(facility, customers)
+
+
+def _power_went(node: Node) -> None:
+    if node.dark and node.host in HOSTS:
+        HOSTS[node.host].power_fails()
+
+
+async def _until_all_is_over(facility: Facility, customers: JobCustomers) -> None:
+    deadline_s = facility.world.loop.now_s + QUEUED_S
+    for site in facility.sites:
+        async with facility.connect(site, "user0", timeout_s=10) as client:
+            while facility.world.loop.now_s < deadline_s:
+                if not (await client.jobs(f"{site}/cluster", everyone=True)).jobs:
+                    break
+                await asyncio.sleep(LIMIT_S_MAX / 4)

@@ -1,0 +1,132 @@
+"""What really ran on the hosts of machines, against what their users were told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from kalends.batch.shepherds.facts import Ended
+from kalends.contract.job_calls import JobView
+from tests.shells.facility import Facility
+from tests.shells.job_customers import JobCustomers, ToldJob
+from tests.shells.job_host import HOSTS, JobHost, Run
+from tests.shells.scenarios import Broken
+from tests.shells.substitutes import WALL_AT_BEGIN_S
+
+ATTEMPTS_MAX: Final = 3
+LATE_S: Final = 20.0
+"""A job is asked to end at its limit, and gone a little later."""
+
+KILLED_S_MAX: Final = 60.0
+"""So long after a wish to end a job was answered nothing of it runs, whatever strikes."""
+
+
+async def judge_jobs(facility: Facility, customers: JobCustomers) -> None:
+    """Raise `Broken` unless all that was told of jobs is true; all is calm, and nothing waits any more."""
+    for host in HOSTS.values():
+        if host.broken:
+            raise Broken("; ".join(host.broken[:3]))
+        alive = [run.name for run in host.history if not run.until_s]
+        if alive:
+            raise Broken(f"{host.name}: {alive} run although all jobs are over")
+    views = [(told, await _view(facility, told)) for told in customers.told]
+    for told, view in views:
+        _judge(HOSTS[told.site], told, view, customers)
+    _nothing_else_ran(customers)
+    _reservations_were_kept(facility, customers)
+    await _each_end_is_accounted_once(facility, customers, views)
+    facility.counts["jobs judged"] += len(views)
+    facility.counts["programs"] += sum(len(host.history) for host in HOSTS.values())
+    facility.counts.update(Counter(f"jobs {view.end}" for _, view in views))
+
+
+async def _view(facility: Facility, told: ToldJob) -> JobView:
+    async with facility.connect(told.site, told.user, timeout_s=10) as client:
+        view = await client.job(f"{told.site}/cluster", told.number)
+    if not view.end:
+        raise Broken(f"{told} is {view.phase} although everything has had time: {view.reasons}")
+    return view
+
+
+def _runs_of(host: JobHost, number: int) -> list[Run]:
+    return [run for run in host.history if run.name.partition(".")[0] == str(number)]
+
+
+def _judge(host: JobHost, told: ToldJob, view: JobView, customers: JobCustomers) -> None:
+    job = told.site, told.number
+    wanted, killed_s = job not in customers.unwanted, customers.killed.get(job)
+    runs = _runs_of(host, told.number)
+    what = f"{told}, told as {view.end} ({view.detail}) at attempt {view.attempt}, ran as {runs}"
+    witnessed = [run for run in runs if run.name not in host.removed]
+    if len(witnessed) > (ATTEMPTS_MAX if told.request.rerun else 1):
+        raise Broken(f"it began too often: {what}")
+    if view.end == "withdrawn":
+        if any(run.name not in host.deaths for run in runs):
+            raise Broken(f"it is told as withdrawn: {what}")
+        if wanted and not told.request.reservation:
+            raise Broken(f"nobody has withdrawn it: {what}")
+    elif not runs:
+        raise Broken(f"it never began: {what}")
+    elif view.end == "lost":
+        if runs[-1].name not in host.deaths:
+            raise Broken(f"its shepherd never died: {what}")
+    else:
+        _as_its_record_says(host, runs[-1], view, what)
+    if view.end == "killed" and wanted and not told.request.reservation:
+        raise Broken(f"nobody has killed it: {what}")
+    if killed_s is not None and any(run.until_s > killed_s + KILLED_S_MAX for run in runs):
+        raise Broken(f"it ran on after it was told to end at {killed_s:.1f}: {what}")
+
+
+def _as_its_record_says(host: JobHost, last: Run, view: JobView, what: str) -> None:
+    facts = host.attempts[last.name].facts
+    if not isinstance(facts[-1], Ended) or facts[-1].kind != view.end:
+        raise Broken(f"its record says {facts[-1]}: {what}")
+
+
+def _nothing_else_ran(customers: JobCustomers) -> None:
+    known = {(told.site, told.number) for told in customers.told}
+    for host in HOSTS.values():
+        ran = {int(run.name.partition(".")[0]) for run in host.history}
+        others = sorted(number for number in ran if (host.name, number) not in known)
+        if others:
+            raise Broken(f"{host.name} ran jobs {others}, which nobody was told of")
+
+
+def _reservations_were_kept(facility: Facility, customers: JobCustomers) -> None:
+    """In the time of a reservation its nodes were there for its own jobs."""
+    for each in customers.reserved:
+        own = {
+            told.number
+            for told in customers.told
+            if told.site == each.site and told.request.reservation == each.rid
+        }
+        runs = [
+            run for run in HOSTS[each.site].history if int(run.name.partition(".")[0]) not in own
+        ]
+        for at_s in (each.start_s + LATE_S, (each.start_s + each.end_s) / 2, each.end_s - 1.0):
+            there = [run for run in runs if run.since_s <= at_s < run.until_s]
+            used = sum(len(run.nodes) for run in there)
+            if used + each.nodes > facility.plan.capacity:
+                raise Broken(f"{each} has not all of its nodes at {at_s}: {there}")
+        facility.counts["reservations judged"] += 1
+
+
+async def _each_end_is_accounted_once(
+    facility: Facility, customers: JobCustomers, views: list[tuple[ToldJob, JobView]]
+) -> None:
+    for site, user in sorted({(told.site, told.user) for told in customers.told}):
+        async with facility.connect(site, user, timeout_s=10) as client:
+            page = await client.job_history(f"{site}/cluster", start=0, end=2 * WALL_AT_BEGIN_S)
+        rows = Counter(row.job for row in page.rows)
+        expected = Counter(
+            told.number for told in customers.told if (told.site, told.user) == (site, user)
+        )
+        if rows != expected:
+            raise Broken(
+                f"{user} has in the accounts of {site} {rows - expected} and not {expected - rows}"
+            )
+        ends = {row.job: row.end for row in page.rows}
+        for told, view in views:
+            if (told.site, told.user) == (site, user) and ends[told.number] != view.end:
+                raise Broken(f"{told} is accounted as {ends[told.number]}, and told as {view.end}")

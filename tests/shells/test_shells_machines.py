@@ -1,0 +1,30 @@
+"""Sites that run jobs: what users are told is what ran, whatever strikes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shells.running import check, seeds_to_catch
+
+pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
+
+
+def test_no_job_is_lost_or_runs_twice_and_reservations_are_kept_whatever_strikes() -> None:
+    check("machine_room", 20)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        "jobs_start_before_they_are_stored",
+        "jobs_are_answered_before_they_are_stored",
+        "kills_are_forgotten_at_a_restart",
+        "nodes_are_free_when_a_job_is_told_to_end",
+        "what_ran_before_a_restart_is_taken_for_gone",
+        "a_removed_record_is_not_missed",
+        "queues_hear_of_no_reservations",
+        "whatever_was_lost_runs_again",
+    ],
+)
+def test_a_machine_gone_wrong_shows(mutation: str) -> None:
+    assert seeds_to_catch("machine_room", mutation, 60) is not None
