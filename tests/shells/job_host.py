@@ -79,7 +79,7 @@ class JobHost:
         self.deaths: set[str] = set()
         """Attempts whose shepherd was killed, or whose host lost its power."""
         self.removed: set[str] = set()
-        """Attempts whose record was removed: whether they had begun nobody can know who had not heard of it."""
+        """Attempts whose record was removed. Who had not heard that one had begun cannot know it any more."""
         self.faulty = 0.0
         """How often what is asked of it goes wrong."""
         self.hints: list[Told] = []

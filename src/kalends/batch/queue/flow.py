@@ -150,18 +150,19 @@ class JobFlow:
         self._tell_dependents(job, now)
 
     def void(self, fact: f.AttemptVoid, now: int) -> None:
-        """The next attempt is made on the same nodes: the policy has nothing to decide.
+        """Nothing of it has run: the next attempt is made on the same nodes, or the job waits again.
 
-        If one of these has failed meanwhile, the job waits again: nothing of it has run.
+        It waits if one of its nodes has failed meanwhile; and if time has passed, for there may not be all of
+        its time on these nodes any more before somebody's reservation.
         """
         job = self.table.jobs[fact.job]
         if job.reservation and job.phase == "starting" and job.until_s <= now:
             job.enter("kill")
             job.kill_detail = "its reservation is over"
-        if job.phase != "ending":
+        if job.phase != "ending" and (job.reservation or now == job.asked_s):
             job.enter("void")
             self._start(job, now)
-        elif job.failed_node and not job.unwanted:
+        elif job.phase != "ending" or (job.failed_node and not job.unwanted):
             self._run_again(job, now)
         else:
             job.enter("void")
@@ -318,7 +319,7 @@ class JobFlow:
         return job.entry
 
     def _run_again(self, job: BatchJob, now: int) -> None:
-        """An attempt was lost, not by its user's doing: the job waits at its old place."""
+        """An attempt was lost, or has not begun, not by its user's doing: the job waits at its old place."""
         job.enter("requeue")
         job.failed_node = job.kill_detail = ""
         entry = self._take_nodes_back(job, now)

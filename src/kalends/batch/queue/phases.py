@@ -39,7 +39,13 @@ _GONE: Final[dict[JobEvent, JobPhase]] = {"ended": "ended", "lost": "lost"}
 NEXT_PHASE: Final[Mapping[JobPhase, Mapping[JobEvent, JobPhase]]] = {
     "held": {"release": "queued", "withdraw": "withdrawn"},
     "queued": {"start": "starting", "hold": "held", "withdraw": "withdrawn"},
-    "starting": {"begun": "running", "void": "starting", "kill": "ending", **_GONE},
+    "starting": {
+        "begun": "running",
+        "void": "starting",
+        "requeue": "held",
+        "kill": "ending",
+        **_GONE,
+    },
     "running": {"ask": "changing", "kill": "ending", **_GONE},
     "changing": {"changed": "running", "kill": "ending", **_GONE},
     "ending": {

@@ -411,6 +411,20 @@ def test_a_job_whose_node_fails_before_anything_of_it_ran_waits_again() -> None:
     assert room.starts() == [], "unless its user does not want it any more"
 
 
+def test_a_start_that_was_held_up_leaves_reservations_their_nodes() -> None:
+    room = Room()
+    number = room.submit(nodes=2, limit_s=60)
+    room.settle()
+    room.queue.claims_changed((), (f.NodeClaim(7, 1_060, 1_100, 4),), room.now)
+    room.now = 1_030
+    room.queue.void(number, 1, room.now)
+    assert room.starts() == [], "it would run on the nodes of the reservation"
+    assert room.phase(number) == "queued"
+    room.now = 1_100
+    room.queue.advance(room.now)
+    assert room.starts() == [number]
+
+
 def test_attempts_that_never_began_do_not_count_as_starts() -> None:
     room = Room(attempts_max=2)
     number = room.submit(rerun=True)
