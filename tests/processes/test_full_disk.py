@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -97,6 +98,9 @@ async def test_a_site_with_a_full_disk_promises_nothing_and_goes_on_when_there_i
 
         await while_working([ada], fill_and_free())
         await nothing_is_lost(facility, [ada], base_s)
+        told = [line for line in facility.sites[0].log().splitlines() if "store_failed" in line]
+        assert told
+        assert len(told) == len({detail_of(line) for line in told}), "each failure is told once"
 
 
 async def test_a_broker_with_a_full_disk_decides_nothing_and_goes_on_when_there_is_room(
@@ -121,6 +125,11 @@ async def test_a_broker_with_a_full_disk_decides_nothing_and_goes_on_when_there_
         async with bob:
             await while_working([ada], fill_and_free())
             await nothing_is_lost(facility, [ada, bob], base_s)
+
+
+def detail_of(line: str) -> str:
+    detail: str = json.loads(line)["detail"]
+    return detail
 
 
 async def book_until(customer: Customer, enough: Callable[[], Awaitable[bool]]) -> None:

@@ -59,6 +59,8 @@ from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
 from kalends.stores.sqlite.runs import RunsStore
 
 REOPEN_EVERY_S: Final = 1.0
+QUIET_MS: Final = 60_000
+"""A failure is told again when it has not occurred for so long."""
 STUCK_S: Final = 1.0
 """A write takes milliseconds: after this time health says that the store is stuck."""
 
@@ -135,6 +137,8 @@ class SiteServer:
         self._engine: SiteEngine | None = None
         self._state: Literal["ok", "starting", "failing"] = "starting"
         self._detail = ""
+        self._failures: dict[str, int] = {}
+        """What has failed lately, and when last (monotonic)."""
         self._stopping = False
         self._left_alone: set[str] = set()
         """Requests that have broken a step since the start of the server."""
@@ -228,6 +232,7 @@ class SiteServer:
             participant = await asyncio.to_thread(self._restore, store)
             queues = await asyncio.to_thread(self.machines.replayed, store, self._moment())
             letters = stored_letters(store.file.connection)
+            await self.machines.end_forgotten()
         except BaseException:
             store.close()
             raise
@@ -299,11 +304,21 @@ class SiteServer:
         self.machines.end_life()
         self._notices.end_life()
         self._state, self._detail = "failing", failure.detail
-        self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
+        self._log_failure(failure)
         self.questions.fail(unavailable())
         self.visits.fail(unavailable())
         if engine is not None:
             self._spawn(self._recover(engine))
+
+    def _log_failure(self, failure: StoreFailed) -> None:
+        """Say it once: on a full disk every write fails after each new beginning, in the same way."""
+        now_ms = self._moment().monotonic_ms
+        recent = {
+            detail: at_ms for detail, at_ms in self._failures.items() if now_ms - at_ms <= QUIET_MS
+        }
+        self._failures = {**recent, failure.detail: now_ms}
+        if failure.detail not in recent:
+            self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
 
     async def _recover(self, engine: SiteEngine) -> None:
         await self.sessions.close(WSCloseCode.TRY_AGAIN_LATER, "the site's store has failed")
