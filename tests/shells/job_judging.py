@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import Final
 
+import kalends
 from kalends.batch.shepherds.facts import Ended
 from kalends.contract.job_calls import JobView
 from tests.shells.facility import Facility
@@ -23,12 +25,7 @@ KILLED_S_MAX: Final = 60.0
 
 async def judge_jobs(facility: Facility, customers: JobCustomers) -> None:
     """Raise `Broken` unless all that was told of jobs is true; all is calm, and nothing waits any more."""
-    for host in HOSTS.values():
-        if host.broken:
-            raise Broken("; ".join(host.broken[:3]))
-        alive = [run.name for run in host.history if not run.until_s]
-        if alive:
-            raise Broken(f"{host.name}: {alive} run although all jobs are over")
+    judge_hosts()
     views = [(told, await _view(facility, told)) for told in customers.told]
     for told, view in views:
         _judge(HOSTS[told.site], told, view, customers)
@@ -40,9 +37,45 @@ async def judge_jobs(facility: Facility, customers: JobCustomers) -> None:
     facility.counts.update(Counter(f"jobs {view.end}" for _, view in views))
 
 
-async def _view(facility: Facility, told: ToldJob) -> JobView:
+def judge_hosts() -> None:
+    """Raise `Broken` where two programs had the same nodes, or something runs though all is over."""
+    for host in HOSTS.values():
+        if host.broken:
+            raise Broken("; ".join(host.broken[:3]))
+        alive = [run.name for run in host.history if not run.until_s]
+        if alive:
+            raise Broken(f"{host.name}: {alive} run although all jobs are over")
+
+
+async def judge_forgetful(facility: Facility, customers: JobCustomers, restored_s: float) -> None:
+    """Raise `Broken` where a site whose store was put back runs something again, or takes one for another.
+
+    Of a job that had not begun then nothing is left, and its number may be another's.
+    """
+    judge_hosts()
+    numbers = Counter((told.site, told.number) for told in customers.told)
+    for (site, number), count in numbers.items():
+        if count > 1 and any(run.since_s < restored_s for run in _runs_of(HOSTS[site], number)):
+            raise Broken(f"{site} gave the number {number} again, which had begun")
+    last_told = {(told.site, told.number): told for told in customers.told}
+    for job, told in last_told.items():
+        host = HOSTS[told.site]
+        runs = [run for run in _runs_of(host, told.number) if run.name not in host.removed]
+        if len(runs) > 1 and not told.request.rerun:
+            raise Broken(f"{told} ran as {runs}")
+        if told.request.rerun and job not in customers.unwanted and not told.request.reservation:
+            with contextlib.suppress(kalends.NotFound):
+                if (await _shown(facility, told)).end == "killed":
+                    raise Broken(f"{told} was ended, and would have done no harm a second time")
+
+
+async def _shown(facility: Facility, told: ToldJob) -> JobView:
     async with facility.connect(told.site, told.user, timeout_s=10) as client:
-        view = await client.job(f"{told.site}/cluster", told.number)
+        return await client.job(f"{told.site}/cluster", told.number)
+
+
+async def _view(facility: Facility, told: ToldJob) -> JobView:
+    view = await _shown(facility, told)
     if not view.end:
         raise Broken(f"{told} is {view.phase} although everything has had time: {view.reasons}")
     return view

@@ -8,6 +8,7 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Kill
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.runner import ShepherdRunner
 from kalends.batch.service import QueueService
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.machines import SiteMachines
@@ -104,3 +105,20 @@ def whatever_was_lost_runs_again() -> None:
         return job.ending.kind in ("lost", "node-failed")
 
     JobFlow._runs_again = always  # type: ignore[method-assign]
+
+
+@mutation
+def what_began_since_the_copy_is_overlooked() -> None:
+    """A store that was put back believes that jobs wait which have run."""
+    BatchQueue.attempts_seen = lambda self, number, last, begun, now: None  # type: ignore[method-assign]
+
+
+@mutation
+def nobody_waits_for_the_forgotten_to_end() -> None:
+    """A site whose store was put back gives nodes away on which something runs that it does not know."""
+    end = ShepherdRunner.end_forgotten
+
+    async def at_once(self: ShepherdRunner, names: Any, within_s: float) -> None:
+        await end(self, names, 0.0)
+
+    ShepherdRunner.end_forgotten = at_once  # type: ignore[method-assign]

@@ -28,3 +28,15 @@ def test_no_job_is_lost_or_runs_twice_and_reservations_are_kept_whatever_strikes
 )
 def test_a_machine_gone_wrong_shows(mutation: str) -> None:
     assert seeds_to_catch("machine_room", mutation, 60) is not None
+
+
+def test_a_site_whose_store_was_put_back_runs_nothing_again_and_gives_no_taken_nodes() -> None:
+    check("machine_restored", 20)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    ["what_began_since_the_copy_is_overlooked", "nobody_waits_for_the_forgotten_to_end"],
+)
+def test_a_restored_machine_gone_wrong_shows(mutation: str) -> None:
+    assert seeds_to_catch("machine_restored", mutation, 60) is not None

@@ -10,6 +10,7 @@ from kalends.batch.orders import OrderMaker
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.shepherd_line import ShepherdRefusal
@@ -19,6 +20,8 @@ from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
 """After so long what could not be done for want of something, disk space say, is tried again."""
+
+LOOK_S: Final = 0.05
 
 FORGOTTEN: Final = (
     "the machine's store was restored from a copy that is older than this start of it"
@@ -84,14 +87,29 @@ class ShepherdRunner:
             elif isinstance(action, Resize | Withdraw):
                 self._spawn(self._insist(action, self._change_size))
 
-    def end_forgotten(self, names: Sequence[str]) -> None:
-        """End these attempts, of jobs that no queue knows any more."""
+    async def end_forgotten(self, names: Sequence[str], within_s: float) -> None:
+        """End these attempts, which no queue knows; return when nothing of them runs, or after `within_s`.
+
+        What is to be done is done later, then.
+        """
         self._spawn(self._end_forgotten(names))
+        clock = asyncio.get_running_loop().time
+        deadline_s = clock() + within_s
+        while True:
+            if clock() >= deadline_s or not any(map(self._may_run, names)):
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def _end_forgotten(self, names: Sequence[str]) -> None:
         await self._adopt(names)
         for name in names:
             self._spawn(self._insist(name, self._kill_forgotten))
+
+    def _may_run(self, name: str) -> bool:
+        try:
+            return self.launcher.look(name).state not in (State.ENDED, State.VOID)
+        except Unavailable:
+            return True
 
     async def _kill_forgotten(self, name: str) -> None:
         await self.launcher.kill(name, FORGOTTEN)

@@ -50,6 +50,9 @@ FORESEE_EVERY_S: Final = 1.0
 FORESEE_S_MAX: Final = 600.0
 """Where no job may be delayed, starts are foreseen anew so soon after each change of the queue."""
 
+FORGOTTEN_S_MAX: Final = 60.0
+"""A site that was restored from a copy waits so long at most until nothing runs that it does not know."""
+
 FOR_ANYBODY: Final = (
     "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
     "as any user but root; list keys under [[site.keys]]"
@@ -165,6 +168,11 @@ class SiteMachines:
         }
         return queues
 
+    async def end_forgotten(self) -> None:
+        """End what the store does not know, for its nodes are given to others when a life begins."""
+        for name, forgotten in self._forgotten.items():
+            await self._runners[name].end_forgotten(forgotten.alive, FORGOTTEN_S_MAX)
+
     def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
         """The store was opened: jobs and calendar are brought together, and everything goes on.
 
@@ -205,7 +213,6 @@ class SiteMachines:
             if self.terms[name].may_delay == "none"
         ]
         for name, forgotten in self._forgotten.items():
-            self._runners[name].end_forgotten(forgotten.alive)
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
 

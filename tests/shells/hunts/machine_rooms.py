@@ -13,7 +13,7 @@ from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.storms import Strikes
 from tests.shells.job_customers import LIMIT_S_MAX, JobCustomers
 from tests.shells.job_host import HOSTS, host_called
-from tests.shells.job_judging import judge_jobs
+from tests.shells.job_judging import judge_forgetful, judge_jobs
 from tests.shells.judging import calm
 from tests.shells.nodes import Node
 from tests.shells.scenarios import scenario
@@ -55,6 +55,29 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await _until_all_is_over(facility, customers)
     await judge_jobs(facility, customers)
+
+
+@scenario(Plan(sites=1, machine=True, audited=False))
+async def machine_restored(facility: Facility, chance: random.Random) -> None:
+    """An older image of a site comes back: nothing runs twice that must not, or on nodes that are taken."""
+    world = facility.world
+    world.on_death.append(_power_went)
+    await facility.up()
+    host_called(world, "site0").faulty = FAULTY
+    customers = JobCustomers(facility, chance, jobs=16, pause_s=20.0, strikes=STRUCK / 3)
+    await asyncio.sleep(chance.uniform(5, 120))
+    world.disk.image(world.disk_of("site0"), world.folder / "image")
+    await asyncio.sleep(chance.uniform(5, 90))
+    world.kill("site0", dark=chance.random() < 0.2)
+    world.disk.put_back(world.disk_of("site0"), world.folder / "image")
+    restored_s = world.loop.now_s
+    facility.start("site0")
+    await asyncio.sleep(chance.uniform(30, 200))
+    customers.strikes = HOSTS["site0"].faulty = 0.0
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await _until_all_is_over(facility, customers)
+    await judge_forgetful(facility, customers, restored_s)
 
 
 def _power_went(node: Node) -> None:
