@@ -110,7 +110,7 @@ def whatever_was_lost_runs_again() -> None:
 @mutation
 def what_began_since_the_copy_is_overlooked() -> None:
     """A store that was put back believes that jobs wait which have run."""
-    BatchQueue.attempts_seen = lambda self, number, last, begun, now: None  # type: ignore[method-assign]
+    BatchQueue.attempts_seen = lambda self, seen, now: None  # type: ignore[method-assign]
 
 
 @mutation

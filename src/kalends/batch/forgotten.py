@@ -9,20 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kalends.batch.queue.facts import SeenAttempts
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.folders import attempt_of, job_of
 from kalends.batch.shepherds.launcher import Launcher
-
-
-class LaterAttempts(NamedTuple):
-    """A job that the store knows, with attempts after the last one that it knows of."""
-
-    job: int
-    last: int
-    """The number of the last of them."""
-    begun: bool
-    """Whether any of them has begun, or is just about to."""
 
 
 class Forgotten(NamedTuple):
@@ -30,7 +21,8 @@ class Forgotten(NamedTuple):
 
     alive: tuple[str, ...]
     first_free: int
-    later: tuple[LaterAttempts, ...] = ()
+    later: tuple[SeenAttempts, ...] = ()
+    """Of jobs that the store knows: attempts after the last one that it knows of."""
 
     @property
     def alarm(self) -> str:
@@ -46,15 +38,14 @@ class Forgotten(NamedTuple):
 
     def tell(self, queue: BatchQueue, now: int) -> None:
         """Tell the queue what it must not do again."""
-        for each in self.later:
-            queue.attempts_seen(each.job, each.last, each.begun, now)
+        queue.attempts_seen(self.later, now)
 
 
 def find_forgotten(launcher: Launcher, queue: BatchQueue) -> Forgotten:
     """Look for such attempts; raises `Unavailable` where the folder cannot be read."""
     jobs, first_free = queue.flow.table.jobs, queue.next_number
     alive: list[str] = []
-    later: dict[int, LaterAttempts] = {}
+    later: dict[int, SeenAttempts] = {}
     for name in launcher.attempts_from(min(jobs, default=first_free)):
         number, attempt = job_of(name), attempt_of(name)
         first_free = max(first_free, number + 1)
@@ -66,5 +57,5 @@ def find_forgotten(launcher: Launcher, queue: BatchQueue) -> Forgotten:
         if number in jobs:
             begun = state not in (State.VOID, State.UNDECIDED)
             begun = begun or (number in later and later[number].begun)
-            later[number] = LaterAttempts(number, attempt, begun)
+            later[number] = SeenAttempts(number, attempt, begun)
     return Forgotten(tuple(alive), first_free, tuple(later.values()))

@@ -149,13 +149,18 @@ class JobBegun(Fact, frozen=True):
     """When that was by the shepherd's clock; 0: it is not known."""
 
 
-class AttemptsSeen(Fact, frozen=True):
-    """There are records of attempts up to `last`, of which this journal knows nothing: it is an old copy."""
+class SeenAttempts(msgspec.Struct, frozen=True, array_like=True):
+    """Attempts of a job up to `last`; `begun`: something of those that were not known may have run."""
 
     job: JobNumber
     last: int
     begun: bool
-    """Whether something of them may have run."""
+
+
+class AttemptsSeen(Fact, frozen=True):
+    """There are records of attempts of which this journal knows nothing: it is an old copy."""
+
+    attempts: tuple[SeenAttempts, ...]
 
 
 class AttemptVoid(Fact, frozen=True):

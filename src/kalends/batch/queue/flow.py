@@ -170,15 +170,22 @@ class JobFlow:
             self._over(job, now)
 
     def attempts_seen(self, fact: f.AttemptsSeen, now: int) -> None:
-        """What has begun since the journal was copied is not begun again, unless that does no harm."""
-        job = self.table.jobs[fact.job]
-        job.attempts_seen = fact.last
-        if not fact.begun or job.request.rerun:
-            return
-        if not job.on_nodes:
-            self._withdraw(job, BEGUN_SINCE, now)
-        elif job.phase != "ending":
-            self._kill(job, BEGUN_SINCE)
+        """What has begun since the journal was copied is not begun again, unless that does no harm.
+
+        Nothing begins before all of it is known: one of them might.
+        """
+        idle = sorted(set(range(self.room.nodes)) - self.room.scheduler.cluster.out_nodes)
+        self._give(self.room.drain(idle, BEGUN_SINCE, now), now)
+        for each in fact.attempts:
+            job = self.table.jobs[each.job]
+            job.attempts_seen = each.last
+            if not each.begun or job.request.rerun:
+                continue
+            if not job.on_nodes:
+                self._withdraw(job, BEGUN_SINCE, now)
+            elif job.phase != "ending":
+                self._kill(job, BEGUN_SINCE)
+        self._give(self.room.resume(idle, now), now)
 
     def kill_asked(self, fact: f.KillAsked, now: int) -> None:
         job = self.table.jobs[fact.job]

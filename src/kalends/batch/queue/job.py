@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kalends.batch.queue.facts import JobEnding, NodeClaim, Reason
+from kalends.batch.queue.facts import JobEnding, NodeClaim, Reason, SeenAttempts
 from kalends.batch.queue.phases import ON_NODES, OVER, JobEvent, JobPhase, next_phase
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -73,6 +73,10 @@ class BatchJob:
     def enter(self, event: JobEvent) -> None:
         """Take `event` by the table of phases: the only writer of the phase. Raises `IllegalEvent`."""
         self.phase = next_phase(self.phase, event)
+
+    def misses(self, seen: SeenAttempts) -> bool:
+        """Return whether there are attempts of it that it does not know of."""
+        return max(self.attempt, self.attempts_seen) < seen.last
 
     def take_nodes(self, nodes: tuple[int, ...], now: int) -> None:
         """Have these nodes from now on, and account for those that it had."""

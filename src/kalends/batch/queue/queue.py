@@ -204,14 +204,14 @@ class BatchQueue:
         if job is not None and job.begun_attempt != attempt:
             self._record(f.JobBegun(number, attempt, at_s), now)
 
-    def attempts_seen(self, number: int, last: int, begun: bool, now: int) -> None:
-        """There are later attempts of a job than those that are known; told again, it changes nothing.
+    def attempts_seen(self, seen: Iterable[f.SeenAttempts], now: int) -> None:
+        """There are later attempts of jobs than those that are known; told again, it changes nothing.
 
-        No other attempt gets the number of one of these. If any has `begun`, the job may not run again.
+        No other attempt gets the number of one of these. A job of which any has begun may not run again.
         """
-        job = self.flow.table.jobs.get(number)
-        if job is not None and max(job.attempt, job.attempts_seen) < last:
-            self._record(f.AttemptsSeen(number, last, begun), now)
+        jobs = self.flow.table.jobs
+        if news := tuple(each for each in seen if each.job in jobs and jobs[each.job].misses(each)):
+            self._record(f.AttemptsSeen(news), now)
 
     def void(self, number: int, attempt: int, now: int) -> None:
         """An attempt has not begun, and never can; or it had, and then its record is gone: it is lost."""

@@ -447,7 +447,7 @@ def test_what_has_begun_since_the_store_was_copied_begins_again_only_if_that_doe
     number = room.submit(rerun=rerun)
     room.settle()
     for _ in range(2):
-        room.queue.attempts_seen(number, 2, True, room.now)
+        room.queue.attempts_seen([f.SeenAttempts(number, 2, True)], room.now)
     if waits:
         room.end(before)
     elif not rerun:
@@ -462,10 +462,22 @@ def test_what_has_begun_since_the_store_was_copied_begins_again_only_if_that_doe
     assert len([each for each in room.stored if isinstance(each.fact, f.AttemptsSeen)]) == 1
 
 
+def test_nothing_begins_before_it_is_known_what_has_begun_since_the_store_was_copied() -> None:
+    room = Room()
+    room.submit(nodes=2)
+    wide, behind = room.submit(nodes=4), room.submit(nodes=2, limit_s=600, rerun=True)
+    room.settle()
+    seen = [f.SeenAttempts(number, 1, True) for number in (wide, behind)]
+    room.queue.attempts_seen(seen, room.now)
+    starts = [each for each in room.settle() if isinstance(each, Start)]
+    assert [(each.job.number, each.attempt) for each in starts] == [(behind, 2)]
+    assert not room.queue.flow.room.out_reasons
+
+
 def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again() -> None:
     room = Room()
     before, number = room.submit(nodes=4), room.submit()
-    room.queue.attempts_seen(number, 1, False, room.now)
+    room.queue.attempts_seen([f.SeenAttempts(number, 1, False)], room.now)
     room.settle()
     room.end(before)
     (start,) = room.settle()
