@@ -34,7 +34,7 @@ from tests.simulation.kernel import Kernel
 if TYPE_CHECKING:
     from tests.simulation.nodes import SiteNode
 
-ANSWER_MS: Final = (5, 50, 500, 3_000)
+ANSWER_MS: Final = (5, 50, 500, 3_000, 14_000)
 LATE_MS: Final = 20_000
 """For so long a frozen system may carry out what it was asked for before."""
 
@@ -77,8 +77,9 @@ class BatchSystem:
     def backend(self) -> ResourceBackend:
         """Return what the owner says of it."""
         return ResourceBackend(
-            f"batch-{self.site}", self.nodes, self.users, self.traits, answer_ms_max=4_000
-        )
+            f"batch-{self.site}", self.nodes, self.users, self.traits,
+            answer_ms_max=self.delay_ms + 1_000,
+        )  # fmt: skip
 
     # What a site asks for
 

@@ -138,12 +138,17 @@ class Message(
 
 
 class Hello(Message, frozen=True, kw_only=True):
-    """`near` are the sites that this one passes an agent's visit on to."""
+    """`near` are the sites that this one passes an agent's visit on to.
+
+    `vote_ms` is for how long a vote of this site may be under way, because a batch system has to grant
+    first what it promises; 0 where none stands behind it.
+    """
 
     site: SiteName
     epoch: Count
     resources: Annotated[tuple[ResourceInfo, ...], Meta(max_length=limits.RESOURCES_MAX)]
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
+    vote_ms: Annotated[int, Meta(ge=0, le=limits.VOTE_MS_MAX)] = 0
 
 
 class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

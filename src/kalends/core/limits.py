@@ -39,6 +39,9 @@ COMPARISONS_MAX: Final = 256
 PRIORITY_MAX: Final = 100
 """Minutes of head start that a request may ask for at most; less than none delays it."""
 
+VOTE_MS_MAX: Final = 45_000
+"""For how long a batch system may think about what a vote promises: less than a request may take."""
+
 RULES_MAX: Final = 64
 """Limits, blackouts and head starts of one resource, each: owners name groups, not users."""
 

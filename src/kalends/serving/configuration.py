@@ -165,7 +165,7 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     kind: Literal["slurm"] = "slurm"
     configuration: Path | None = None
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
-    answer_s_max: Annotated[float, Meta(gt=0, le=300)] = 8.0
+    answer_s_max: Annotated[float, Meta(gt=0, le=limits.VOTE_MS_MAX / 1000)] = 8.0
     """What has not been answered by then is taken to have no answer."""
     look_every_s: DurationS = field(name="look_every", default=DurationS(10))
     """What it has is compared so often with what was promised."""

@@ -17,7 +17,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX, PreparePhase
+from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction
@@ -237,7 +237,7 @@ class Negotiation:
             part.hold_ids or part.ahead >= 0 for part in case.parts.values()
         ):
             return False
-        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
+        case.phase_deadline_ms = now.monotonic_ms + self.prepare.vote_ms_max(case)
         return True
 
 

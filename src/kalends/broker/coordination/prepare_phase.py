@@ -33,6 +33,9 @@ from kalends.core.refusals import error_of
 from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000
+"""For so long votes are waited for, and longer where a site says that its own may take longer."""
+ON_THE_WAY_MS: Final = 2_000
+"""A vote that took as long as it may has still to come back."""
 HOLD_MS: Final = 30_000
 """The life of a site's hold without a Renew: longer than a vote and two round trips."""
 RENEW_EVERY_MS: Final = 10_000
@@ -202,8 +205,14 @@ class PreparePhase:
         body = r.encode_record(case.record)
         self.table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
+    def vote_ms_max(self, case: Transaction) -> int:
+        """Return for how long the votes of its sites are waited for."""
+        sites = (self.directory.sites.get(site) for site in case.parts)
+        told_ms = max((site.vote_ms for site in sites if site is not None), default=0)
+        return max(VOTE_MS_MAX, told_ms + ON_THE_WAY_MS)
+
     def wait_for_votes(self, case: Transaction, now: Moment) -> None:
-        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
+        case.phase_deadline_ms = now.monotonic_ms + self.vote_ms_max(case)
         case.resend_every_ms = RESEND_AFTER_MS
         case.resend_at_ms = self.deadlines.later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS

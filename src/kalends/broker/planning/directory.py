@@ -18,6 +18,8 @@ class SiteEntry:
     epoch: int = 0
     detail: str = "not connected yet"
     near: tuple[str, ...] = ()
+    vote_ms: int = 0
+    """For how long a vote may be under way there."""
 
 
 class Directory:
@@ -31,6 +33,7 @@ class Directory:
         """Record the resources of a connected site; leave out those outside its own name."""
         entry = self.sites[hello.site]
         entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
+        entry.vote_ms = hello.vote_ms
         prefix = f"{hello.site}/"
         for name in [name for name in self.resources if name.startswith(prefix)]:
             del self.resources[name]

@@ -350,7 +350,10 @@ class Participant:
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
         infos = tuple(calendar.info for calendar in self.book.calendars.values())
-        return m.Hello(site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near)
+        return m.Hello(
+            site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near,
+            vote_ms=self.provisions.vote_ms(),
+        )  # fmt: skip
 
     def welcome(
         self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""

@@ -12,7 +12,7 @@ from tests.protocol_support import T0
 
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.negotiation import VOTE_MS_MAX
+from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
 from kalends.broker.coordination.slot_search import LOOK_MS_MAX
 from kalends.broker.coordination.timeouts import CLOCK_BELIEVED_MS, RESEND_EVERY_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX

@@ -7,7 +7,8 @@ from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, T0, secret_of
 
-from kalends.broker.coordination.negotiation import ROUNDS_MAX, VOTE_MS_MAX
+from kalends.broker.coordination.negotiation import ROUNDS_MAX
+from kalends.broker.coordination.prepare_phase import ON_THE_WAY_MS, VOTE_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.contract import messages as m
 from kalends.core.errors import (
@@ -129,6 +130,18 @@ def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
     assert view.problem is not None
     assert view.problem.code == "unavailable"
     assert [refusal.where for refusal in view.problem.refusals] == ["there"]
+
+
+def test_a_site_whose_votes_take_long_is_given_the_time_it_asks_for() -> None:
+    broker = Broker()
+    broker.receive("there", structs.replace(hello("there", epoch=2), vote_ms=30_000))
+    rid = broker.submit()
+    held = (m.HeldSlot(0, 11),)
+    broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=held))
+    broker.advance(30_000 + ON_THE_WAY_MS - 1)
+    assert broker.case(rid).phase == "voting"
+    broker.advance(1)
+    assert broker.answers[1].problem is not None
 
 
 def test_a_decision_is_told_until_every_site_has_said_done() -> None:

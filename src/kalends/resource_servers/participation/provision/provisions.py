@@ -57,6 +57,11 @@ class Provisions:
         """Whether a batch system has to grant any of what `stake` claims."""
         return any(claim.resource in self.grants.backends for claim in stake.claims)
 
+    def vote_ms(self) -> int:
+        """Return for how long a vote may wait for its grants, at most."""
+        backends = self.grants.backends.values()
+        return max((each.answer_ms_max for each in backends), default=0)
+
     def is_asked_for(self, rid: str) -> bool:
         """Whether a vote of this request waits for grants."""
         return rid in self._intents
