@@ -35,6 +35,8 @@ _SUBSTITUTIONS = [
     (r"(?m) +[0-9]+(?= N\.N)|(?<=^  )[0-9]+(?= steps, )|(?<=^  steps    )[0-9]+$", " N"),
     (r"RestrictedPython-[0-9.]+ Python-[0-9.]+", "VERSIONS"),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "YYYY-MM-DD"),
+    # A broker that has just lost a site has not tried to reach it again.
+    (r"the connection was closed \(1006\)", "it cannot be reached: connection refused"),
     # A site may confirm before or after the answer is out.
     (r"(?m)  (-|confirmed)$", "  SAID"),
     (r"\bP[SD]T\b", "PT"),
