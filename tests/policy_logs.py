@@ -99,7 +99,10 @@ def _keep(kept: list[tuple[int, int, int]], block: tuple[int, int, int], nodes: 
 
 
 class Recording(Scheduler):
-    """A scheduler that keeps its decisions: time, order of submission, nodes given (0 to the stopped)."""
+    """A scheduler that keeps its decisions: time, order of submission, nodes given (0 to the stopped).
+
+    On a live cluster whoever is asked to stop does so at once.
+    """
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
@@ -118,7 +121,10 @@ class Recording(Scheduler):
         """The policy has looked, and these jobs were started or stopped."""
         for place, job in enumerate(touched):
             again = any(other is job for other in touched[place + 1 :])
-            self.decisions.append((now, job.order, 0 if again else job.granted))
+            gone = again or job.stopping
+            self.decisions.append((now, job.order, 0 if gone else job.granted))
+        for job in [each for each in touched if each.stopping]:
+            touched += self.stopped(job, now)
         return touched
 
 

@@ -81,10 +81,14 @@ class ResourceCalendar:
         end: int,
         units: int,
         wall_s: int,
+        begun_until: int = 0,
     ) -> Refusal | None:
         """Return why the rules refuse `actions` of `principal` here, or None; bookings are ignored.
 
-        The first that holds: not visible, empty, past, beyond the horizon, off the grain, too many
+        A slot that takes the place of one that has begun, and ends at `begun_until`, may begin when that
+        did; what it is longer is what must be booked in time. 0 for any other.
+
+        The first that holds: not visible, advisory, empty, past, beyond the horizon, off the grain, too many
         units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
         counts for holds alone: a slot held in time may be locked later. Raises `InvalidInput` for
         what is not whole numbers.
@@ -92,7 +96,7 @@ class ResourceCalendar:
         _check_numbers(start, end, units)
         if not self.access.sees(principal):
             return unknown_resource(self.info.name)
-        refusal = self._refusal_of_time(start, end, wall_s)
+        refusal = self._advisory() or self._refusal_of_time(start, end, wall_s, begun_until)
         if refusal is not None:
             return refusal
         if not 1 <= units <= self.info.capacity:
@@ -107,7 +111,7 @@ class ResourceCalendar:
         if self._hours is not None and not self._hours.cover(start, end):
             hours = self.info.hours or self._hours.describe()
             return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
-        refusal = self._refusal_of_limits(principal, actions, start, end, wall_s)
+        refusal = self._refusal_of_limits(principal, actions, start, end, wall_s, begun_until)
         return refusal if refusal is not None else self._refusal_of_blackouts(start, end)
 
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
@@ -179,7 +183,7 @@ class ResourceCalendar:
         check_window(start, end)
         first = max(start, self._earliest_start(principal, wall_s))
         last = min(end, self._latest_end_for(principal, wall_s))
-        if first >= last or not self.access.sees(principal):
+        if first >= last or not self.access.sees(principal) or self.info.advisory:
             return [], end
         free: Iterator[Step] = self.calendar.walk(first, last)
         if changes:
@@ -214,6 +218,8 @@ class ResourceCalendar:
         last = min(not_after, self._latest_end_for(principal, wall_s))
         longest = self.rules.limits.deciding(principal, "longest_s")
         if not self.access.sees(principal) or (longest and length_s > longest.longest_s):
+            return None
+        if self.info.advisory:
             return None
         reach_s = REACH_S
         while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
@@ -254,10 +260,15 @@ class ResourceCalendar:
         assert self.calendar.capacity == self.info.capacity
         self.calendar.check()
 
-    def _refusal_of_time(self, start: int, end: int, wall_s: int) -> Refusal | None:
+    def _refusal_of_time(
+        self, start: int, end: int, wall_s: int, begun_until: int
+    ) -> Refusal | None:
         if end <= start:
             return self._refuse(RefusalCode.OFF_GRAIN, "a slot must end after it starts")
-        if start < self._now_on_grain(wall_s):
+        if begun_until and end <= wall_s:
+            detail = f"it has begun, and it is already {self._shown(wall_s)}: it must end later"
+            return self._refuse(RefusalCode.PAST, detail)
+        if start < self._now_on_grain(wall_s) and not begun_until:
             return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
         if end > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
@@ -273,8 +284,20 @@ class ResourceCalendar:
             )
         return None
 
-    def too_long(self, principal: Principal, length_s: int) -> Refusal | None:
-        """Return the refusal for a booking of `length_s` at any time; None where it may be that long."""
+    def never(self, principal: Principal, length_s: int) -> Refusal | None:
+        """Return the refusal for a booking of `length_s` at any time; None where there may be one."""
+        return self._advisory() or self._too_long(principal, length_s)
+
+    def _advisory(self) -> Refusal | None:
+        if not self.info.advisory:
+            return None
+        return self._refuse(
+            RefusalCode.ADVISORY,
+            f"advisory: its batch system ({self.info.advisory}) makes no reservations; submit a job to it: "
+            f"kalends submit {self.info.name}",
+        )
+
+    def _too_long(self, principal: Principal, length_s: int) -> Refusal | None:
         longest = self.rules.limits.deciding(principal, "longest_s")
         if longest is None or length_s <= longest.longest_s:
             return None
@@ -283,14 +306,25 @@ class ResourceCalendar:
         return self._refuse(RefusalCode.LIMIT, detail, longest.name)
 
     def _refusal_of_limits(
-        self, principal: Principal, actions: tuple[str, ...], start: int, end: int, wall_s: int
+        self,
+        principal: Principal,
+        actions: tuple[str, ...],
+        start: int,
+        end: int,
+        wall_s: int,
+        begun_until: int,
     ) -> Refusal | None:
         limits_here = self.rules.limits
-        too_long = self.too_long(principal, end - start)
+        too_long = self._too_long(principal, end - start)
         if too_long is not None:
             return too_long
         lead = limits_here.deciding(principal, "lead_s") if "hold" in actions else None
-        if lead is not None and start < (first := self._now_on_grain(wall_s + lead.lead_s)):
+        longer = end > begun_until
+        if (
+            lead is not None
+            and longer
+            and max(start, begun_until) < (first := self._now_on_grain(wall_s + lead.lead_s))
+        ):
             detail = (
                 f"rule {lead.name} lets you book at least {format_duration(lead.lead_s)} before:"
                 f" from {self._shown(first)} on"

@@ -32,7 +32,8 @@ def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
         return msgspec.convert(raw, kind, strict=strict)
     except (msgspec.ValidationError, RecursionError) as error:
         detail, where = detail_and_path(error)
-        raise InvalidInput(detail, where=where or "body") from error
+        remedy = remedy_at(kind, detail, where)
+        raise InvalidInput(detail, where=where or "body", remedy=remedy) from error
 
 
 def detail_and_path(error: Exception) -> tuple[str, str]:
@@ -45,6 +46,16 @@ def detail_and_path(error: Exception) -> tuple[str, str]:
         return _in_words(path), ""
     where = path.rstrip("`").rpartition("`")[2]
     return _in_words(detail), where.removeprefix("$").removeprefix(".")
+
+
+def remedy_at(kind: Any, detail: str, where: str) -> str:
+    """Return what to write at a path in a `kind` instead of a word that is none of a few; or ""."""
+    if not detail.startswith("Invalid enum value"):
+        return ""
+    # Imported here: only who made a mistake waits for it.
+    from kalends.core.choices import choices_at
+
+    return f"write one of {', '.join(choices_at(kind, where))}"
 
 
 def _in_words(detail: str) -> str:

@@ -272,5 +272,7 @@ class RefusalCode:
     """The site's answer is impossible; it is ignored and counts as a refusal."""
     NO_ACCOUNT = "no-account"
     """The batch system behind the resource does not know the user."""
+    ADVISORY = "advisory"
+    """Its batch system makes no reservations: jobs can be submitted, and nothing is promised."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

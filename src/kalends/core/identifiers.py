@@ -45,6 +45,15 @@ PORT_PATTERN: Final = rf"{_HOST}:[0-9]{{1,5}}"
 ADDRESS_PATTERN: Final = r"[!-~]{3,512}"
 """Where a notice goes, a mail address or a URL; the site's owner says which."""
 
+QUEUE_PATTERN: Final = r"[A-Za-z0-9_.-]{1,64}"
+"""A queue, a parallel environment or a project of a batch system, or an executor of PSI/J."""
+
+LICENCE_PATTERN: Final = r"[A-Za-z0-9_.+-]{1,128}"
+"""Software licences, as a batch system names them."""
+
+OPTION_PATTERN: Final = r"--[!-~]{1,198}"
+"""A long option, with its value, of a command of a batch system."""
+
 IN_WORDS: Final = {
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
     RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
@@ -66,6 +75,9 @@ IN_WORDS: Final = {
     MAIL_PATTERN: "a mail address is written ann@example.org, in letters, digits and '._+%=-'",
     HOST_PATTERN: "a host is written hooks.example.org, with its port if that is another than 443",
     PORT_PATTERN: "a host and its port are written relay.example.org:587",
+    QUEUE_PATTERN: "names in batch systems are 1 to 64 letters, digits, '_', '.' and '-'",
+    LICENCE_PATTERN: "licences are named in 1 to 128 letters, digits, '_', '.', '+' and '-'",
+    OPTION_PATTERN: "an option is written --partition=kalends, in plain characters without spaces",
     ADDRESS_PATTERN: "an address is ann@example.org, or https://host/path: 3 to 512 plain characters",
 }
 """The form that each pattern requires, as errors describe it."""

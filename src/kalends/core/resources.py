@@ -43,6 +43,8 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
         Meta(max_length=limits.RULES_MAX),
     ] = ()
+    advisory: Annotated[str, Meta(max_length=64)] = ""
+    """The batch system that alone decides here: jobs are handed over to it, and no slot is promised."""
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):

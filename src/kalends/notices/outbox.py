@@ -6,7 +6,8 @@ is under way, and no more than `at_once` letters of a way are. A letter that was
 before a crash comes back from the store, and is sent then, perhaps again.
 
 A way that is blocked (a relay that is away) is tried by one letter at a time, after growing pauses, the next
-time by another letter: one that its receiver cannot take holds up no others.
+time by somebody else's letter if there is one. If that is taken, the way is free, and what does not answer
+is one address: its letters wait, and no others.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from kalends.notices.letter import FailedTry, Letter, utc_text
+from kalends.notices.ways import LetterLine, Pause, Way
 
 HOUR_S: Final = 3_600
 
@@ -57,34 +58,7 @@ class OutboxEffects:
     sent: int = 0
     lost: list[Loss] = field(default_factory=list)
     ways: dict[str, str] = field(default_factory=dict)
-    """Ways that are blocked since, and why; or that are free again ("")."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    letter: Letter
-    tries: int = 0
-
-
-@dataclass(slots=True)
-class _Way:
-    letters: dict[str, _Waiting] = field(default_factory=dict)
-    """All, in the order in which they came."""
-    due: list[tuple[int, int, str]] = field(default_factory=list)
-    """Those that are not under way, by the time of their next try."""
-    under_way: set[str] = field(default_factory=set)
-    failures: int = 0
-    """Since it was blocked."""
-    blocked_until_s: int = 0
-
-    def next_due_s(self, terms: OutboxTerms) -> int | None:
-        """Return when `Outbox.advance` has something to do here; None: only after a try has ended."""
-        if not self.failures:
-            return self.due[0][0] if self.due and len(self.under_way) < terms.at_once else None
-        if self.under_way or not self.due:
-            return None
-        oldest = next(iter(self.letters.values())).letter
-        return min(max(self.blocked_until_s, self.due[0][0]), oldest.made_s + terms.give_up_s)
+    """Ways, and single addresses, that are blocked since, and why; or that are free again ("")."""
 
 
 class Outbox:
@@ -100,8 +74,9 @@ class Outbox:
         self._chance = chance
         self._effects = OutboxEffects()
         self._unstored: dict[str, Letter] = {}
-        self._ways: dict[str, _Way] = {}
+        self._ways: dict[str, Way] = {}
         self._order = 0
+        self._tried = 0
         self._hour = 0
         self._this_hour: Counter[str] = Counter()
         self._full = False
@@ -111,7 +86,7 @@ class Outbox:
 
     def __len__(self) -> int:
         """Return how many letters are neither sent nor lost."""
-        return len(self._unstored) + sum(len(way.letters) for way in self._ways.values())
+        return len(self._unstored) + sum(map(len, self._ways.values()))
 
     def take_effects(self) -> OutboxEffects:
         """Return all effects since the last call."""
@@ -120,8 +95,8 @@ class Outbox:
 
     def post(self, letter: Letter, now: int) -> None:
         """Take a letter, or drop it where there are too many; one that is here already changes nothing."""
-        way = self._ways.get(letter.way)
-        if letter.id in self._unstored or (way is not None and letter.id in way.letters):
+        line = self._way(letter).line_of(letter)
+        if letter.id in self._unstored or (line is not None and letter.id in line.letters):
             return
         if len(self) >= self._terms.waiting_max:
             self._lose(letter, f"{self._terms.waiting_max} notices wait", first=not self._full)
@@ -152,104 +127,114 @@ class Outbox:
 
     def sent(self, letter: Letter, now: int) -> None:
         """A try has succeeded."""
-        way = self._ended(letter)
-        if way is not None:
-            self._free(letter.way, way)
+        line = self._ended(letter)
+        if line is not None:
+            self._answered(self._way(letter), line, now)
             self._effects.sent += 1
-            self._drop(way, letter.id)
+            self._drop(line, letter)
             self._try_due(now)
 
     def failed(self, letter: Letter, failure: FailedTry, now: int) -> None:
         """A try has failed: the letter waits for the next one, or is given up."""
-        way = self._ended(letter)
-        if way is None:
+        line = self._ended(letter)
+        if line is None:
             return
         if failure.kind == "blocked":
-            self._block(letter.way, way, failure.why, now)
+            self._block(self._way(letter), line, failure.why, now)
         else:
-            self._free(letter.way, way)
+            self._answered(self._way(letter), line, now)
         too_old = now >= letter.made_s + self._terms.give_up_s
         if failure.kind == "refused" or too_old:
-            self._drop(way, letter.id)
+            self._drop(line, letter)
             self._lose(letter, failure.why)
         else:
-            waiting = way.letters[letter.id]
-            self._wait(way, letter.id, now + self._pause_s(waiting.tries))
+            self._wait(line, letter.id, now + self._pause_s(line.letters[letter.id].tries))
         self._try_due(now)
 
     def advance(self, now: int) -> None:
         """Let time pass: call it when `next_due_s` has come."""
         for way in self._ways.values():
-            if way.failures:
-                self._give_up_old(way, now)
+            self._give_up_old(way, now)
         self._try_due(now)
 
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
-        times = [way.next_due_s(self._terms) for way in self._ways.values()]
+        terms = self._terms
+        times = [way.next_due_s(terms.at_once, terms.give_up_s) for way in self._ways.values()]
         return min((each for each in times if each is not None), default=None)
 
-    def _take(self, letter: Letter, now: int) -> None:
-        way = self._ways.setdefault(letter.way, _Way())
-        way.letters[letter.id] = _Waiting(letter)
-        self._wait(way, letter.id, now)
+    def _way(self, letter: Letter) -> Way:
+        return self._ways.setdefault(letter.way, Way(letter.way))
 
-    def _wait(self, way: _Way, letter: str, due_s: int) -> None:
+    def _take(self, letter: Letter, now: int) -> None:
+        self._wait(self._way(letter).add(letter), letter.id, now)
+
+    def _wait(self, line: LetterLine, letter: str, due_s: int) -> None:
         self._order += 1
-        heappush(way.due, (due_s, self._order, letter))
+        line.wait(due_s, self._order, letter)
 
     def _try_due(self, now: int) -> None:
         for way in self._ways.values():
-            blocked = way.failures > 0
-            at_once = 1 if blocked else self._terms.at_once
-            if blocked and now < way.blocked_until_s:
-                continue
-            while len(way.under_way) < at_once and way.due and way.due[0][0] <= now:
-                _, _, each = heappop(way.due)
-                waiting = way.letters[each]
-                waiting.tries += 1
-                way.under_way.add(each)
-                self._effects.tries.append(waiting.letter)
+            at_once = 1 if way.pause.failures else self._terms.at_once
+            while len(way.under_way) < at_once and (line := way.next_line(now)) is not None:
+                self._tried += 1
+                letter = line.pop(self._tried).letter
+                way.under_way.add(letter.id)
+                self._effects.tries.append(letter)
 
-    def _ended(self, letter: Letter) -> _Way | None:
-        """Return the way of a letter whose try has ended; None if none was under way."""
-        way = self._ways.get(letter.way)
-        if way is None or letter.id not in way.under_way:
+    def _ended(self, letter: Letter) -> LetterLine | None:
+        """Return the line of a letter whose try has ended; None if none was under way."""
+        way = self._way(letter)
+        if letter.id not in way.under_way:
             return None
         way.under_way.remove(letter.id)
-        return way
+        return way.line_of(letter)
 
-    def _block(self, name: str, way: _Way, why: str, now: int) -> None:
-        if way.failures and now < way.blocked_until_s:
-            return  # It was under way when another one found out.
-        way.failures += 1
-        way.blocked_until_s = now + self._pause_s(way.failures)
-        if way.failures == 1:
-            self._effects.ways[name] = why
+    def _block(self, way: Way, line: LetterLine, why: str, now: int) -> None:
+        """The way is blocked; or, if others were taken since this address did not answer, only that."""
+        alone = line.pause.failures > 0 and not way.pause.failures
+        # What is left alone already was under way when another one found out.
+        if not line.pause.covers(now):
+            line.pause.fail(now + self._pause_s(line.pause.failures + 1))
+        if not alone:
+            way.soon_s = now + self._pause_s(1)
+            if not way.pause.covers(now):
+                way.pause.fail(now + self._pause_s(way.pause.failures + 1))
+                if way.pause.failures == 1:
+                    self._effects.ways[way.name] = why
+        if alone and not line.told:
+            line.told = True
+            self._effects.ways[_address_of(way, line)] = why
 
-    def _free(self, name: str, way: _Way) -> None:
-        if way.failures:
-            way.failures = 0
-            self._effects.ways[name] = ""
+    def _answered(self, way: Way, line: LetterLine, now: int) -> None:
+        line.pause = Pause()
+        if way.answered(now):
+            self._effects.ways[way.name] = ""
+        self._end_told(way, line)
 
-    def _give_up_old(self, way: _Way, now: int) -> None:
+    def _end_told(self, way: Way, line: LetterLine) -> None:
+        if line.told:
+            line.told = False
+            if not way.told_of(line.user):
+                self._effects.ways[_address_of(way, line)] = ""
+
+    def _give_up_old(self, way: Way, now: int) -> None:
         """Give up what is too old to be told, also without another try: there is no way."""
-        old = set()
-        for each, waiting in way.letters.items():
-            if now < waiting.letter.made_s + self._terms.give_up_s:
-                break
-            if each not in way.under_way:
-                old.add(each)
-        if old:
-            way.due = sorted(entry for entry in way.due if entry[2] not in old)
-        for each in sorted(old):
-            letter = way.letters[each].letter
-            self._drop(way, each)
-            self._lose(letter, f"{letter.way} is blocked")
+        for line in list(way.silent()):
+            for letter in line.take_old(now - self._terms.give_up_s):
+                self._effects.done.append(letter.id)
+                self._lose(letter, f"{letter.way} is blocked")
+            self._forget_empty(way, line)
 
-    def _drop(self, way: _Way, letter: str) -> None:
-        del way.letters[letter]
-        self._effects.done.append(letter)
+    def _drop(self, line: LetterLine, letter: Letter) -> None:
+        del line.letters[letter.id]
+        self._effects.done.append(letter.id)
+        self._forget_empty(self._way(letter), line)
+
+    def _forget_empty(self, way: Way, line: LetterLine) -> None:
+        if not line.letters:
+            self._end_told(way, line)
+            way.forget(line)
 
     def _lose(self, letter: Letter, why: str, *, first: bool = True) -> None:
         self._effects.lost.append(Loss(letter, why, first))
@@ -258,6 +243,11 @@ class Outbox:
         """Return how long to wait after so many tries; by chance up to half as much again."""
         pause_s = min(self._terms.pause_s << min(tries - 1, 20), self._terms.pause_s_max)
         return pause_s + int(pause_s * self._chance() / 2)
+
+
+def _address_of(way: Way, line: LetterLine) -> str:
+    """Return how an operator is told of it: the address itself may hold a secret of its user."""
+    return f"an address of {line.user} at {way.name}"
 
 
 def _last_of_hour(terms: OutboxTerms, now: int) -> str:

@@ -7,12 +7,12 @@ changed, for the queue service or the simulator that carries it out.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
-from kalends.machines.machine import Partition
+from kalends.machines.machine import Partition, Planned
 from kalends.scheduling.job import HeldSize, Job, stretched
 from kalends.scheduling.leeway import Leeway, ShadowLeeway, leeway_in
 from kalends.scheduling.node_numbers import NodeNumbers, without
@@ -136,22 +136,51 @@ class Cluster:
             # The time that has passed is not looked at any more.
             self._kept_plan.take(-job.granted, self._kept_plan.times[0], job.until_s)
         job.granted = 0
+        job.stopping = False
+        self.overdue.pop(job.order, None)
         if self._numbers is not None:
             self._let_go(job)
         if self.guests.pop(job.order, None) is not None:
             self._renew_reservations()
 
-    def stop(self, job: Job, now: int) -> None:
-        """Preempt a running job: it waits again, for the rest of its requested time."""
+    def can_stop(self, job: Job) -> bool:
+        """Return whether a running job may be stopped for another.
+
+        Not if it has nodes of a reservation, nor on a live cluster while it is asked for something.
+        """
+        if job.stays or job.order in self.guests:
+            return False
+        return not (self.live and (job.target or job.stopping or job in self.touched))
+
+    def stop(self, job: Job, now: int) -> bool:
+        """Preempt a running job; return whether it waits again, for the rest of its requested time.
+
+        On a live cluster it is only asked to stop, and has its nodes until it stands still (`stopped`).
+        """
+        if self.live:
+            job.stopping = True
+        else:
+            self.stopped(job, now)
+        self.touched.append(job)
+        return not self.live
+
+    def stopped(self, job: Job, now: int) -> None:
+        """Let a running job wait again, for the rest of its requested time; live it still has some."""
+        limit_s = self.overdue.get(job.order, job.until_s)
         self.end(job)
         self.begun -= 1
         job.asked_s = job.asked_s or job.requested_s
-        job.requested_s = max(job.until_s - now, 0)
+        job.requested_s = max(limit_s - now, int(self.live))
         job.until_s = -1
         job.target = 0
         if self._numbers is not None:
             job.partition = None
-        self.touched.append(job)
+        if self.live:
+            self._revise()
+
+    def goes_on(self, job: Job) -> None:
+        """Let a job run on that could not be stopped; it is asked no more."""
+        job.stopping, job.stays = False, True
 
     def drain(self, nodes: Collection[int]) -> None:
         """Put nodes, numbered from 0, out of service: idle ones at once, others when they are given back.
@@ -222,10 +251,17 @@ class Cluster:
         self._renew_reservations()
         return True
 
-    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+    def reserve(
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+    ) -> None:
         """Add an advance reservation, or change the one of its name; those that are over are forgotten.
 
-        The running jobs `guests` have nodes of it from now on, and until it ends. Raises `InvalidInput`
+        The running jobs `guests` have nodes of it from now on, and until it ends. Where nodes are named it
+        gets none of those that waiting jobs have `planned`, if there are others. Raises `InvalidInput`
         without a name or for a time that has passed, and `Conflict` where the other running jobs, if they
         take all their time, other reservations and nodes out of service leave it no room; then nothing has
         changed.
@@ -235,9 +271,18 @@ class Cluster:
         self._reserve_all([*self._made_but(wanted.name, now), wanted])
 
     def check_room(
-        self, wanted: Reservation, now: int, guests: Collection[Job] = ()
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+        *,
+        sparing: bool = False,
     ) -> Partition | None:
-        """Raise what `reserve` raises; return the nodes that it would get where they are named."""
+        """Raise what `reserve` raises; return the nodes that it would get where they are named.
+
+        With `sparing`, also where it would have to take nodes that waiting jobs have `planned`, by name.
+        """
         check_arrival(wanted, now)
         others = self._made_but(wanted.name, now)
         plan = self._plan_beside(self.guests.left_of(others), now, without=guests)
@@ -322,6 +367,8 @@ class Cluster:
         if molds is None or not molds.malleable or nodes not in molds.sizes:
             return False
         if job.target or nodes == job.granted or job.until_s <= now or job in self.touched:
+            return False
+        if job.stopping:
             return False
         if nodes - job.granted > self.free:
             return False
@@ -472,7 +519,6 @@ class Cluster:
         assert self._numbers is not None
         assert job.partition is not None
         self._numbers.give_back(job.partition)
-        self.overdue.pop(job.order, None)
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         if self._numbers is not None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from kalends.core.errors import InvalidInput
+from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
@@ -64,7 +65,7 @@ class Grid(Cluster):
     """Clusters of given numbers of nodes. A *part* is the nodes of one speed in one cluster.
 
     `reservations` keep nodes of a part free: ``{0: [Reservation(...)]}``, parts numbered from 0 as the
-    clusters name them. `crossing`, `fit` and `undivided`: see `placing`. The requested time of a job is
+    clusters name them. `ferry`, `fit` and `undivided`: see `placing`. The requested time of a job is
     for the reference node; where it runs slower, its limit is later by the same factor.
 
     Raises `InvalidInput` for no cluster, an unknown rule, or reservations that a part has no room for.
@@ -153,14 +154,28 @@ class Grid(Cluster):
         """Refuse: a grid runs no jobs in reservations."""
         return False
 
-    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+    def reserve(
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+    ) -> None:
         """Add a reservation as any cluster does; it must name its part."""
         assert not guests, "no job of a grid runs in a reservation"
         self.check_room(wanted, now)
         placed = self._on_part(wanted.part, wanted.nodes)
         self._keep([*self._kept_but(wanted.name, now), (wanted, placed)])
 
-    def check_room(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+    def check_room(
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+        *,
+        sparing: bool = False,
+    ) -> None:
         check_arrival(wanted, now, len(self.parts))
         plan = self._plan_of_parts_beside(self._kept_but(wanted.name, now), now)
         placed = self._on_part(wanted.part, wanted.nodes)
@@ -179,8 +194,8 @@ class Grid(Cluster):
         super().end(job)
         self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))
 
-    def stop(self, job: Job, now: int) -> None:
-        super().stop(job, now)
+    def stopped(self, job: Job, now: int) -> None:
+        super().stopped(job, now)
         job.requested_s = ceil(job.requested_s / job.stretch)
 
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:

@@ -28,7 +28,7 @@ def grid_from(
 ) -> Grid:
     """Return the empty grid that `text` names.
 
-    Clusters are joined by ``+``; the nodes of different speeds in one cluster by ``,``. `crossing` is
+    Clusters are joined by ``+``; the nodes of different speeds in one cluster by ``,``. `ferry` is
     ``once:SHARE``, ``each:SHARE`` or both joined by ``,`` (see `CrossingPenalty`); empty for no penalty. The
     rest is handed to `Grid`. Raises `InvalidInput` that shows the part which cannot be read.
     """

@@ -86,8 +86,9 @@ class Job(msgspec.Struct, eq=False, gc=False):
     workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target` and `before`. How long it will really
-    run is nowhere in here. A policy that is a user's own sees it as a `SeenJob`, which it cannot change.
+    `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target`, `before` and
+    `stopping`. How long it will really run is nowhere in here. A policy that is a user's own sees it as a
+    `SeenJob`, which it cannot change.
     """
 
     id: int
@@ -128,6 +129,10 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """The number of nodes to which a running job is to change; 0: none."""
     before: HeldSize | None = None
     """What it had when it was asked to change last."""
+    stopping: bool = False
+    """Whether it was asked to stop, and has its nodes until it stands still; on a live cluster only."""
+    stays: bool = False
+    """Whether it cannot be stopped: it is to end, or cannot."""
     request: NodeRequest | None = None
     """What its user asked for, with the last change that the user made; None in simulations."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from math import prod
 
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine, Partition, Planned
@@ -10,12 +12,11 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import ShadowLeeway
 from kalends.scheduling.mapped_plan import MappedPlan
+from kalends.scheduling.mapped_promise import MappedPromise
+from kalends.scheduling.named_rooms import Room, counted, made_rooms, nodes_of, staying
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, check_arrival, no_room
-
-Room = tuple[Reservation, Partition]
-"""An advance reservation, counted in the nodes that it really has, and these nodes."""
 
 
 class MappedCluster(Cluster):
@@ -50,7 +51,7 @@ class MappedCluster(Cluster):
                 f"{in_service - machine.free} nodes are taken", where="machine",
                 remedy="give a machine without jobs",
             )  # fmt: skip
-        self.made_rooms = _rooms(machine, sorted(reservations))
+        self.made_rooms = made_rooms(machine, sorted(reservations))
         """The reservations as they were made."""
         self.rooms = self.made_rooms
         """What they keep free: without the nodes of their guests."""
@@ -142,8 +143,8 @@ class MappedCluster(Cluster):
         self._free_nodes(job)
         self._vacated.discard(job.order)
 
-    def stop(self, job: Job, now: int) -> None:
-        super().stop(job, now)
+    def stopped(self, job: Job, now: int) -> None:
+        super().stopped(job, now)
         job.partition = None
 
     def undo(self, job: Job) -> None:
@@ -183,27 +184,79 @@ class MappedCluster(Cluster):
         assert job.partition is not None
         return self.unreserved(job.partition, job.until_s, until_s)
 
-    def reserve(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> None:
+    def reserve(
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+    ) -> None:
         """Add a reservation as any cluster does; one that is changed keeps its nodes if it can.
 
         With `guests` it gets their nodes, and others beside them.
         """
-        found = self.check_room(wanted, now, guests)
+        found = self.check_room(wanted, now, guests, planned)
         self._admit(wanted, guests)
-        self._keep([*self._rooms_but(wanted.name, now), (_counted(wanted, found), found)])
+        self._keep([*self._rooms_but(wanted.name, now), (counted(wanted, found), found)])
 
-    def check_room(self, wanted: Reservation, now: int, guests: Collection[Job] = ()) -> Partition:
+    def have_room(
+        self,
+        came: Iterable[Reservation],
+        gone: Collection[str],
+        now: int,
+        planned: Sequence[Planned] = (),
+    ) -> bool:
+        """Return whether there is a place for all that come, beside `planned`, once others are `gone`."""
+        before = self.made_rooms
+        self.made_rooms = [each for each in before if each[0].name not in gone]
+        guests = [job for name in gone for job in self.guests.of(name)]
+        try:
+            for wanted in came:
+                inside = staying(guests, wanted, now)
+                found = self._place_for(wanted, now, inside, planned)
+                self.made_rooms = [*self.made_rooms, (wanted, found)]
+        except Conflict:
+            return False
+        finally:
+            self.made_rooms = before
+        return True
+
+    def check_room(
+        self,
+        wanted: Reservation,
+        now: int,
+        guests: Collection[Job] = (),
+        planned: Sequence[Planned] = (),
+        *,
+        sparing: bool = False,
+    ) -> Partition:
         check_arrival(wanted, now)
+        if planned:
+            try:
+                return self._place_for(wanted, now, guests, planned)
+            except Conflict:
+                if sparing:
+                    raise
+        return self._place_for(wanted, now, guests, ())
+
+    def _place_for(
+        self, wanted: Reservation, now: int, guests: Collection[Job], planned: Sequence[Planned]
+    ) -> Partition:
+        """Return a place for a reservation beside what `planned` names; raises `Conflict`."""
         others = self._rooms_but(wanted.name, now)
         before = next((nodes for room, nodes in self.made_rooms if room.name == wanted.name), None)
-        if guests or (before and len(before.nodes) != self.machine.granted(wanted.nodes)):
+        # A shape is met by whole units, which `wanted` may count.
+        nodes = prod(wanted.shape) if wanted.shape else wanted.nodes
+        granted = self.machine.granted(nodes, wanted.shape)
+        if guests or (before and not self._may_keep(before, granted)):
             before = None
-        inside = [node for job in guests for node in _nodes_of(job)]
-        rest = wanted.nodes - len(inside)
-        beside = self.fixed(others, guests, wanted.end_s)
+        inside = [node for job in guests for node in nodes_of(job)]
+        beside = [*self.fixed(others, guests, wanted.end_s), *planned]
         number, begin_s = -1 - len(others), max(wanted.start_s, now)
+        shape = () if inside else wanted.shape
+        rest = nodes - len(inside)
         for partition in (before, None) if before else (None,):
-            asked = Planned(number, rest, begin_s, wanted.end_s, partition=partition)
+            asked = Planned(number, rest, begin_s, wanted.end_s, shape, partition)
             verdict = self.machine.verify([*beside, asked] if rest > 0 else beside)
             found = verdict.partitions.get(number) if rest > 0 else Partition(())
             if found is not None:
@@ -213,6 +266,17 @@ class MappedCluster(Cluster):
         if found is None or in_the_way:
             raise no_room(wanted, next((each.suggested_s for each in in_the_way), None))
         return Partition(tuple(sorted((*inside, *found.nodes)))) if inside else found
+
+    def leave_nodes_out(self, now: int, planned: Sequence[Planned]) -> None:
+        """Give other nodes to reservations with nodes out of service, if there are any and no guests yet."""
+        for room, kept in self.made_rooms:
+            out = not self.out_nodes.isdisjoint(kept.nodes)
+            if out and room.end_s > now and not self.guests.of(room.name):
+                with suppress(Conflict):
+                    self.reserve(room, now, (), planned)
+
+    def _may_keep(self, before: Partition, granted: int) -> bool:
+        return len(before.nodes) == granted and self.out_nodes.isdisjoint(before.nodes)
 
     def unreserve(self, name: str, now: int) -> None:
         super().unreserve(name, now)
@@ -287,7 +351,7 @@ class MappedCluster(Cluster):
         nodes = {room.name: kept for room, kept in rooms}
         left = []
         for room in self.guests.left_of(room for room, _ in rooms):
-            taken = {node for job in self.guests.of(room.name) for node in _nodes_of(job)}
+            taken = {node for job in self.guests.of(room.name) for node in nodes_of(job)}
             kept = nodes[room.name]
             if taken:
                 kept = Partition(tuple(node for node in kept.nodes if node not in taken))
@@ -322,62 +386,3 @@ class MappedCluster(Cluster):
         if job.order not in self._vacated:
             assert job.partition is not None
             self.machine.release(job.partition)
-
-
-class MappedPromise(Promise):
-    """A promise of a place: jobs before the head end by then, or leave a place for it."""
-
-    cluster: MappedCluster
-    head: Job
-    then: Machine
-    """The machine at the shadow time, as the head will see it."""
-
-    def allows(self, job: Job, now: int) -> bool:
-        if now + job.requested_s <= self.shadow_s:
-            return True
-        partition = self.cluster.would_get(job, now)
-        if partition is None:
-            return False
-        then = self.then.without([partition])
-        return then.can_place(self.head.nodes, self.head.shape)
-
-    def started(self, job: Job, now: int) -> None:
-        self.leeway.take(job.granted, now)
-        if now + job.requested_s > self.shadow_s:
-            assert job.partition is not None
-            self.then = self.then.without([job.partition])
-
-
-def _nodes_of(job: Job) -> tuple[int, ...]:
-    assert job.partition is not None
-    return job.partition.nodes
-
-
-def _rooms(machine: Machine, reservations: list[Reservation]) -> list[Room]:
-    verdict = machine.verify(
-        [
-            Planned(number, each.nodes, each.start_s, each.end_s)
-            for number, each in enumerate(reservations)
-        ]
-    )
-    for conflict in verdict.conflicts:
-        refused, free_s = reservations[conflict.job], conflict.suggested_s
-        raise InvalidInput(
-            f"{machine.spec} has no partition of {refused.nodes} nodes from {refused.start_s}",
-            where=f"reservation {refused.name}".strip(),
-            remedy="make it smaller"
-            if free_s is None
-            else f"make it smaller, or begin at {free_s}",
-        )
-    return [
-        (_counted(each, partition), partition)
-        for each, partition in zip(
-            reservations, (verdict.partitions[number] for number in range(len(reservations))),
-            strict=True,
-        )
-    ]  # fmt: skip
-
-
-def _counted(wanted: Reservation, partition: Partition) -> Reservation:
-    """Return the reservation with the nodes that it really has."""
-    return Reservation(wanted.start_s, wanted.end_s, len(partition.nodes), wanted.name)

@@ -55,6 +55,7 @@ class LevelPlan:
         self.levels: list[Level] = []
         self.bookings: list[PlannedJob] = []
         """Order by start, then shifted bookings first, then order of entry."""
+        self._by_job: dict[Job, PlannedJob] = {}
         self._turns = count()
 
     def end_s(self, now: int) -> int:
@@ -99,12 +100,14 @@ class LevelPlan:
             booking.turn = next(self._turns)
             booking.level.pending += 1
             self.bookings.append(booking)
+            self._by_job[booking.job] = booking
         self._sort()
 
     def empty(self) -> list[Job]:
         """Clear the plan; return its jobs in order of their starts."""
         jobs = [booking.job for booking in self.bookings]
         self.bookings = []
+        self._by_job = {}
         for level in self.levels:
             level.pending = 0
         return jobs
@@ -135,11 +138,15 @@ class LevelPlan:
 
     def withdraw(self, job: Job) -> bool:
         """Drop a job; return whether it was planned here."""
-        for booking in self.bookings:
-            if booking.job is job:
-                self._remove(booking)
-                return True
-        return False
+        booking = self._by_job.get(job)
+        if booking is not None:
+            self._remove(booking)
+        return booking is not None
+
+    def start_of(self, job: Job) -> int | None:
+        """Return when a job is planned to start; None if it is not planned here."""
+        booking = self._by_job.get(job)
+        return None if booking is None else booking.start_s
 
     def shift(self, booking: PlannedJob, now: int, *, alone: bool) -> None:
         """Move a job that the machine refused to the next scheduling point, first in its level.
@@ -265,6 +272,7 @@ class LevelPlan:
 
     def _remove(self, booking: PlannedJob) -> None:
         self.bookings.remove(booking)
+        del self._by_job[booking.job]
         booking.level.pending -= 1
 
     def _sort(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from kalends.core.errors import InvalidInput
+from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 
@@ -35,7 +37,7 @@ class Policy(Protocol):
         ...
 
     def returned(self, job: Job, now: int) -> None:
-        """Add a job that has waited before: held, altered, or under another policy.
+        """Add a job that has waited before: held, altered, or under another policy; or that has been stopped.
 
         Its place is by `Job.order`. It may be called for several jobs before `schedule` is.
         """
@@ -52,6 +54,21 @@ class Policy(Protocol):
     def wake_at(self, now: int) -> int | None:
         """Return when to call `schedule` without an event; None: never."""
         ...
+
+
+def places_of(policy: Policy) -> Sequence[Planned]:
+    """Return when the policy has planned which nodes for waiting jobs; () if it names none."""
+    ask = getattr(policy, "places", None)
+    return () if ask is None else tuple(ask())
+
+
+def never_started(name: str, jobs: int, first: int) -> InvalidInput:
+    """Return what is told of the policy `name`, under which so many jobs wait for ever."""
+    return InvalidInput(
+        f"{jobs} jobs were never started, the first is job {first}",
+        where=f"policy {name}",
+        remedy="a policy must start every job that fits on the empty cluster",
+    )
 
 
 def keeps_promises(policy: Policy, job: Job, until_s: int, now: int) -> bool:

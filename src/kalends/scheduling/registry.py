@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 import msgspec
@@ -211,6 +212,8 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     """
     if is_own(text):
         own = _load(text, text)
+        if not isinstance(own, type | FunctionType):
+            raise _no_class(text)
         return lambda cluster: WatchedPolicy(own, cluster, text)
     name, colon, rest = text.partition(":")
     info = BY_NAME.get(name)
@@ -246,11 +249,13 @@ def _load(where: str, text: str) -> Callable[..., Any]:
             remedy="write module:Class, with the module on PYTHONPATH",
         ) from error
     if not callable(found):
-        raise InvalidInput(
-            "is not a class", where=f"policy {text[:60]}", remedy="write module:Class"
-        )
+        raise _no_class(text)
     make: Callable[..., Any] = found
     return make
+
+
+def _no_class(text: str) -> InvalidInput:
+    return InvalidInput("is not a class", where=f"policy {text[:60]}", remedy="write module:Class")
 
 
 def _unknown(name: str) -> InvalidInput:

@@ -21,6 +21,8 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
     name: str = ""
     part: int = -1
     """The part of a grid, numbered from 0 in the clusters' order; -1 elsewhere."""
+    shape: tuple[int, ...] = ()
+    """Its extent on a machine with a topology; () for any."""
 
     def __post_init__(self) -> None:
         if self.end_s <= self.start_s or self.nodes < 1:

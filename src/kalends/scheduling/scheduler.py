@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from types import MappingProxyType
@@ -13,7 +13,8 @@ import msgspec
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.policy import Policy, keeps_promises, places_of
 from kalends.scheduling.reservations import Reservation
 
 LONG_AGO: Final = -(1 << 62)
@@ -125,22 +126,27 @@ class Scheduler:
     def run_again(self, job: Job, again: Job, now: int) -> list[Job]:
         """As `break_off`; before anybody else is looked at, `again` waits at the place that `job` had.
 
-        Only live. Raises `Conflict`, and nothing has changed, if `job` does not run.
+        Also in the place of one that was stopped. Only live. Raises `Conflict`, and nothing has changed, if
+        `job` has not begun.
         """
         self._check_live()
         self._check_time(now)
         self._check_here(job)
-        if not job.granted or again.order >= 0:
+        if job.start_s < 0 or again.order >= 0:
             raise Conflict(
-                f"job {job.id} does not run, or waits already",
+                f"job {job.id} has not begun, or waits already",
                 where="job",
                 remedy="break off a running job once",
             )
-        self.cluster.end(job)
+        if job.granted:
+            self.cluster.end(job)
+        elif self.held.pop(job.id, None) is None:
+            self._leave(job, now)
         again.order, again.request = job.order, again.as_requested()
         self.jobs[job.id] = again
         self._pass_to(now)
-        self._tell_ended(job, now)
+        if job.until_s >= 0:
+            self._tell_ended(job, now)
         self._submissions += 1
         self._withdrawals += 1
         self._return(again, now)
@@ -259,7 +265,7 @@ class Scheduler:
         Raises `InvalidInput` and `Conflict` as `Cluster.reserve` does. Only live.
         """
         with self._asked(now):
-            self.cluster.reserve(reservation, now)
+            self.cluster.reserve(reservation, now, planned=places_of(self.policy))
         return self.wake(now)
 
     def unreserve(self, name: str, now: int) -> list[Job]:
@@ -268,14 +274,28 @@ class Scheduler:
             self.cluster.unreserve(name, now)
         return self.wake(now)
 
-    def check_room(self, reservation: Reservation, now: int) -> None:
-        """Raise what `reserve` would raise; nothing has happened, not even time has passed."""
-        self._check_live()
-        moved = self.cluster.expect_overdue(now)
-        try:
-            self.cluster.check_room(reservation, now)
-        finally:
-            self.cluster.expect_as_before(moved)
+    def check_room(self, reservation: Reservation, now: int, *, sparing: bool = False) -> None:
+        """Raise what `reserve` would raise; nothing has happened, not even time has passed.
+
+        With `sparing`, also where it would take nodes that are planned for waiting jobs, by name.
+        """
+        with self._as_if_asked(now):
+            planned = places_of(self.policy)
+            self.cluster.check_room(reservation, now, planned=planned, sparing=sparing)
+
+    def have_room(
+        self, came: Iterable[Reservation], gone: Collection[str], now: int, *, sparing: bool
+    ) -> bool:
+        """Return whether the nodes that are named make a place for all that come, once others are gone.
+
+        With `sparing`, one beside those that are planned for waiting jobs. Where nodes are only counted
+        nothing is asked. Nothing has happened.
+        """
+        if not isinstance(self.cluster, MappedCluster):
+            return True
+        with self._as_if_asked(now):
+            planned = places_of(self.policy) if sparing else ()
+            return self.cluster.have_room(came, gone, now, planned)
 
     def start_in(self, name: str, job: Job, now: int) -> list[Job]:
         """Start a job, which has not waited here, on nodes of the reservation `name` until that ends.
@@ -320,10 +340,12 @@ class Scheduler:
             present = {each.name for each in self.cluster.made if each.end_s > now}
             for name in sorted(present.intersection(gone)):
                 self.cluster.unreserve(name, now)
+            planned = places_of(self.policy)
             for reservation in came:
                 try:
                     if reservation.end_s > now:
-                        self.cluster.reserve(reservation, now, guests.get(reservation.name, ()))
+                        inside = guests.get(reservation.name, ())
+                        self.cluster.reserve(reservation, now, inside, planned)
                 except Conflict:
                     refused.append(reservation.name)
         return self.wake(now), refused
@@ -331,11 +353,13 @@ class Scheduler:
     def drain(self, nodes: Collection[int], now: int) -> list[Job]:
         """Put nodes out of service: idle ones at once, others when their jobs have ended.
 
-        If they have failed, `jobs_on` names the jobs to be broken off. Raises `InvalidInput` for nodes that
-        are not here. Only live.
+        Where nodes have names, reservations get others if they can. If they have failed, `jobs_on` names the
+        jobs to be broken off. Raises `InvalidInput` for nodes that are not here. Only live.
         """
         with self._asked(now):
             self.cluster.drain(nodes)
+            if isinstance(self.cluster, MappedCluster):
+                self.cluster.leave_nodes_out(now, places_of(self.policy))
         return self.wake(now)
 
     def resume(self, nodes: Collection[int], now: int) -> list[Job]:
@@ -397,6 +421,23 @@ class Scheduler:
                 self.policy.ask(job, nodes, now)  # type: ignore[attr-defined]  # who denies, asks
         return self.wake(now)
 
+    def stopped(self, job: Job, now: int) -> list[Job]:
+        """Record that a running job stands still that was asked to stop: it waits again, at its old place.
+
+        It waits for the rest of its time. Raises `Conflict`, and nothing has changed, if it was not asked.
+        Only live.
+        """
+        self._check_asked_to_stop(job, now)
+        self.cluster.stopped(job, now)
+        self.policy.returned(job, now)
+        return self.wake(now)
+
+    def not_stopped(self, job: Job, now: int) -> list[Job]:
+        """Record that a running job cannot be stopped as it was asked to. Raises as `stopped` does."""
+        self._check_asked_to_stop(job, now)
+        self.cluster.goes_on(job)
+        return self.wake(now)
+
     def wake(self, now: int) -> list[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
         if self._live:
@@ -411,9 +452,13 @@ class Scheduler:
     def frozen(self, copies: dict[int, Any]) -> Scheduler:
         """Return an independent copy that is run on to see what will be; `copies` is a memo for `deepcopy`.
 
-        Its ends come when they are expected, as in a simulation. Who is held stays out of it.
+        Its ends come when they are expected, as in a simulation, and who was asked to stop has stopped. Who
+        is held stays out of it.
         """
         policy = deepcopy(self.policy, copies)
+        for job in [job for _, _, job in policy.cluster.ends if job.stopping]:
+            policy.cluster.stopped(job, self._last_s)
+            policy.returned(job, self._last_s)
         policy.cluster.foresee()
         twin = Scheduler(policy)
         twin._wakes = self._wakes
@@ -446,6 +491,16 @@ class Scheduler:
         """Let time pass; who is over its time is expected to end later."""
         self._last_s = now
         self.cluster.expect_overdue(now)
+
+    @contextmanager
+    def _as_if_asked(self, now: int) -> Iterator[None]:
+        """Ask what would be as of `now`, without any effect."""
+        self._check_live()
+        moved = self.cluster.expect_overdue(now)
+        try:
+            yield
+        finally:
+            self.cluster.expect_as_before(moved)
 
     @contextmanager
     def _asked(self, now: int) -> Iterator[None]:
@@ -495,6 +550,15 @@ class Scheduler:
         if not waits:
             remedy = "end it instead" if job.granted else "name a job that waits"
             raise Conflict(f"job {job.id} does not wait", where="job", remedy=remedy)
+
+    def _check_asked_to_stop(self, job: Job, now: int) -> None:
+        self._check_live()
+        self._check_time(now)
+        self._check_here(job)
+        if not job.stopping:
+            raise Conflict(
+                f"job {job.id} was not asked to stop", where="job", remedy="see what it was asked"
+            )
 
     def _check_here(self, job: Job) -> None:
         if self.jobs.get(job.id) is not job:

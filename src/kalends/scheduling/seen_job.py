@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
@@ -44,5 +45,14 @@ class SeenJob:
 
 _SETTERS: Final = {"nodes": SeenJob._mold, "requested_s": SeenJob._request}
 
+
+def _refusing(name: str) -> Callable[[SeenJob, object], None]:
+    def refuse(seen: SeenJob, value: object) -> None:
+        raise AttributeError(f"changes {name} of job {seen.id}")
+
+    return refuse
+
+
 for _name in Job.__struct_fields__:
-    setattr(SeenJob, _name, property(attrgetter(f"_SeenJob__job.{_name}"), _SETTERS.get(_name)))
+    _setter = _SETTERS.get(_name) or _refusing(_name)
+    setattr(SeenJob, _name, property(attrgetter(f"_SeenJob__job.{_name}"), _setter))

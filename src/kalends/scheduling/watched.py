@@ -16,8 +16,8 @@ from kalends.scheduling.job import Job
 from kalends.scheduling.seen_job import SeenJob
 
 CALLERS_OWN: Final = frozenset(
-    {"drain", "end", "expect_as_before", "expect_overdue", "kept", "prolong", "reserve", "resized",
-     "resume", "unreserve"}
+    {"drain", "end", "expect_as_before", "expect_overdue", "goes_on", "kept", "prolong", "reserve",
+     "resized", "resume", "stopped", "unreserve"}
 )  # fmt: skip
 """What only the caller of a scheduler may do to a cluster."""
 
@@ -25,6 +25,10 @@ METHODS: Final = ("submitted", "ended", "withdrawn", "schedule", "waiting", "wak
 
 IDLE_WAKES_MAX: Final = 10_000
 """Maximum number of successive wakes that a policy may ask for and start nothing."""
+
+
+class Interrupted(BaseException):
+    """Raised into the class's own code, from outside, to leave it; says why."""
 
 
 class WatchedPolicy:
@@ -48,9 +52,9 @@ class WatchedPolicy:
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self.ask(make, self._proxy)
-        self.chooses_sizes = bool(getattr(self._own, "chooses_sizes", False))
+        self.chooses_sizes = bool(self._attribute("chooses_sizes"))
         for method in METHODS:
-            if not callable(getattr(self._own, method, None)):
+            if not callable(self._attribute(method)):
                 self.refuse(f"has no method {method}")
 
     def submitted(self, job: Job, now: int) -> None:
@@ -69,7 +73,7 @@ class WatchedPolicy:
     def returned(self, job: Job, now: int) -> None:
         """Give back a job that has waited before; a class without this method is told as of a new one."""
         self._waiting[job.order] = job
-        own = getattr(self._own, "returned", None)
+        own = self._attribute("returned")
         if own is not None:
             self._told(own, job, now)
             return
@@ -97,7 +101,7 @@ class WatchedPolicy:
 
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return what the class says, if it has such a method."""
-        ask = getattr(self._own, "keeps_promises", None)
+        ask = self._attribute("keeps_promises")
         return ask is None or bool(self.ask(ask, self.seen(job), until_s, now))
 
     def seen(self, job: Job) -> SeenJob:
@@ -119,15 +123,19 @@ class WatchedPolicy:
         del self._waiting[job.order]
         return True
 
-    def stop(self, seen: SeenJob, now: int) -> None:
-        """Stop a job for the policy, if it runs."""
+    def stop(self, seen: SeenJob, now: int) -> bool:
+        """Stop a job for the policy, or ask it to stop, if it runs; says whether it waits again at once."""
         job = self._running(seen)
         if job is None:
             self.refuse(f"stops job {seen.id}, which does not run")
+        if not self.cluster.can_stop(job):
+            self.refuse(f"stops job {seen.id}, which can_stop says it may not")
         if now != self._proxy.now:
             self.refuse(f"stops job {job.id} at {now}, and it is {self._proxy.now} now")
-        self.cluster.stop(job, now)
-        self._waiting[job.order] = job
+        waits = self.cluster.stop(job, now)
+        if waits:
+            self._waiting[job.order] = job
+        return waits
 
     def resize(self, seen: SeenJob, nodes: int, now: int) -> bool:
         """Ask a job to change its size for the policy, if it runs."""
@@ -141,7 +149,7 @@ class WatchedPolicy:
     def undo(self, seen: SeenJob) -> None:
         """Take back the start of a job for the policy."""
         job = self._running(seen)
-        if job is None:
+        if job is None or job.stopping:
             self.refuse(f"takes back job {seen.id}, which does not run")
         self.cluster.undo(job)
         self._waiting[job.order] = job
@@ -150,23 +158,19 @@ class WatchedPolicy:
         """Call the class's own code; raises `InvalidInput` for whatever it raises."""
         try:
             return call(*arguments)
-        except KalendsError:
+        except (KalendsError, KeyboardInterrupt):
             raise
         except (
-            Exception,
-            SystemExit,
+            BaseException
         ) as error:  # Whatever a user's class raises is its own fault, and told so.
-            # Imported here: most policies are not a user's.
-            from traceback import extract_tb
-
-            at = extract_tb(error.__traceback__)[-1]
+            called = getattr(call, "__name__", "it")
             about = next(
                 (f" for job {each.id}" for each in arguments if isinstance(each, SeenJob)), ""
             )
-            called = getattr(call, "__name__", "it")
-            self.refuse(
-                f"{called} raised {type(error).__name__}{about}: {error} ({at.filename}:{at.lineno})"
-            )
+            happened = f"raised {type(error).__name__}"
+            if isinstance(error, Interrupted):
+                happened = "was interrupted"
+            self.refuse(f"{called} {happened}{about}: {error}{_place(error)}")
 
     def refuse(self, detail: str) -> NoReturn:
         """Raise `InvalidInput`: the policy is wrong."""
@@ -176,6 +180,10 @@ class WatchedPolicy:
         return next(
             (job for _, _, job in self.cluster.ends if self._seen.get(job.order) is seen), None
         )
+
+    def _attribute(self, name: str) -> Any:
+        """Return what the class has by this name, which may be computed; None without it."""
+        return self.ask(getattr, self._own, name, None)
 
     def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
         self._idle_wakes = 0
@@ -203,8 +211,8 @@ class _WatchedCluster:
     def start(self, job: SeenJob, now: int) -> bool:
         return self.__watch.start(job, now)
 
-    def stop(self, job: SeenJob, now: int) -> None:
-        self.__watch.stop(job, now)
+    def stop(self, job: SeenJob, now: int) -> bool:
+        return self.__watch.stop(job, now)
 
     def resize(self, job: SeenJob, nodes: int, now: int) -> bool:
         return self.__watch.resize(job, nodes, now)
@@ -219,3 +227,15 @@ class _WatchedCluster:
         if name in CALLERS_OWN:
             self.__watch.refuse(f"calls {name}, which only the caller of the scheduler may do")
         return getattr(self.__cluster, name)
+
+
+def _place(error: BaseException) -> str:
+    """Return the class's own line from which an error came, in words."""
+    # Imported here: most policies are not a user's.
+    from traceback import walk_tb
+
+    from kalends.scheduling.own_line import own_line
+
+    _, *behind = walk_tb(error.__traceback__)
+    at = own_line([(frame.f_code.co_filename, line) for frame, line in behind])
+    return f" ({at})" if at else ""

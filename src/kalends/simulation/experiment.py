@@ -92,7 +92,7 @@ def simulate(
 
     `nodes` are the machine's, any of which will do; without them, as many as the log's header says. A
     `machine` such as ``mesh2d:32x32:4x4`` decides itself which nodes go together; one such as
-    ``grid:64+32`` is several clusters, with a penalty for `crossing` them (``once:0.2``), and jobs
+    ``grid:64+32`` is several clusters, with a penalty for `ferry` them (``once:0.2``), and jobs
     split into `components` (``unordered:16``: of 16 nodes, more where clusters are too few).
     `reservations` are kept free of jobs; in a grid each must name its part. `treat` says which jobs of a
     log are interactive, or have a priority, by queue, user or group: ``queue:0=interactive,user:7=3``.

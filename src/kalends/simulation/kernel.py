@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import cast
 
-from kalends.core.errors import InvalidInput
+from kalends.scheduling.policy import never_started
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
@@ -85,8 +85,5 @@ def _all_started(scheduler: Scheduler) -> None:
     if scheduler.waiting:
         policy = scheduler.policy
         first = next(policy.waiting())
-        raise InvalidInput(
-            f"{scheduler.waiting} jobs were never started, the first is job {first.id}",
-            where=f"policy {getattr(policy, 'name', type(policy).__name__)}",
-            remedy="a policy must start every job that fits on the empty cluster",
-        )
+        name = getattr(policy, "name", type(policy).__name__)
+        raise never_started(name, scheduler.waiting, first.id)

@@ -21,7 +21,7 @@ def cluster_from(
 ) -> Cluster:
     """Return the empty cluster that `machine` names: ``mesh2d:32x32:4x4``, ``grid:64+32``, and so on.
 
-    Raises `InvalidInput` for a text that cannot be read, other `nodes` than the machine has, a `crossing`
+    Raises `InvalidInput` for a text that cannot be read, other `nodes` than the machine has, a `ferry`
     where there is only one cluster, and reservations that name a part where there are none, or none in
     a grid.
     """

@@ -9,10 +9,9 @@ from tests import effort
 from tests.live_worlds import ALL, CLUSTERS, LiveWorld
 from tests.policy_logs import SmallLog, crowded_log, decided
 
-from kalends.scheduling import Cluster, Job
+from kalends.scheduling import Cluster, Job, Scheduler
 from kalends.scheduling.node_numbers import NodeNumbers
-from kalends.scheduling.policies.backfill.promises import displaced
-from kalends.scheduling.profile import Profile
+from kalends.scheduling.policies.backfill.conservative import Conservative
 from kalends.scheduling.registry import POLICIES
 
 OWN = ["easy", "conservative", "ffdh*", "preemptive", "reconfigurable"]
@@ -57,29 +56,40 @@ def test_a_live_queue_decides_as_the_simulator_does_as_long_as_nobody_is_late(po
         assert decided(log, policy, live) == decided(log, policy)
 
 
-BUSY = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 9), st.integers(1, 5)), max_size=8)
-
-
-@given(BUSY, BUSY)
-def test_those_submitted_last_give_way_where_room_is_missing(
-    busy: list[tuple[int, int, int]], promised: list[tuple[int, int, int]]
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 9)), max_size=12), st.integers(0, 9))
+def test_promises_are_made_anew_in_order_of_submission_when_a_job_is_late(
+    waiting: list[tuple[int, int]], late_s: int
 ) -> None:
-    free = Profile.of(0, 8, [(start, start + length, nodes) for start, length, nodes in busy])
-    jobs = [Job(number, 0, 1, 1, order=number) for number in range(len(promised))]
-    taken = [(at, at + length, nodes) for at, length, nodes in promised]
-    gone: set[int] = set()
-    for time_s in range(30):
-        while True:
-            there = [
-                number
-                for number, (start_s, end_s, _) in enumerate(taken)
-                if start_s <= time_s < end_s and number not in gone
-            ]
-            if not there or sum(taken[number][2] for number in there) <= free.at(time_s):
-                break
-            gone.add(there[-1])
-    found = displaced([(*each, job) for each, job in zip(taken, jobs, strict=True)], free)
-    assert [job.order for job in found] == sorted(gone)
+    """The twin looks at every second."""
+    policy = Conservative(Cluster(8, live=True))
+    scheduler = Scheduler(policy)
+    late = Job(0, 0, 8, 5)
+    scheduler.submit(late, 0)
+    for number, (nodes, length_s) in enumerate(waiting, 1):
+        scheduler.submit(Job(number, 0, nodes, length_s), 0)
+    promised = {job: policy.promised(job) for job in policy.waiting()}
+    now = 5 + late_s
+    scheduler.wake(now)
+    free = [0] * late.until_s + [8] * 200
+
+    def book(job: Job, start_s: int, nodes: int) -> None:
+        for at in range(start_s, start_s + job.requested_s):
+            free[at] -= nodes
+
+    def fits(job: Job, start_s: int) -> bool:
+        return min(free[start_s : start_s + job.requested_s]) >= job.nodes
+
+    for job, start_s in promised.items():
+        start_s = max(start_s, now)
+        if not fits(job, start_s):
+            start_s = next(at for at in range(now, 200) if fits(job, at))
+        promised[job] = start_s
+        book(job, start_s, job.nodes)
+    for job, start_s in promised.items():
+        book(job, start_s, -job.nodes)
+        promised[job] = next(at for at in range(now, start_s + 1) if fits(job, at))
+        book(job, promised[job], job.nodes)
+    assert {job: policy.promised(job) for job in policy.waiting()} == promised
 
 
 @given(st.lists(st.tuples(st.sampled_from("tgdr"), st.integers(0, 99)), max_size=40))

@@ -69,6 +69,19 @@ def test_a_late_job_is_expected_to_end_later_by_steps_that_double() -> None:
     assert expected == [10, 11, 12, 14, 14, 18, 18, 26, 42]
 
 
+@pytest.mark.parametrize("cluster", ["counted", "mesh"])
+def test_a_job_that_is_displaced_for_a_second_is_not_overtaken_by_a_later_one(cluster: str) -> None:
+    scheduler = live("conservative", cluster)
+    nodes = scheduler.cluster.nodes
+    late = submitted(scheduler, 1, 1, 3, 0)
+    wide = submitted(scheduler, 2, nodes, 1, 0)
+    narrow = submitted(scheduler, 3, 1, 11, 0)
+    scheduler.wake(3)
+    assert narrow.start_s < 0
+    assert scheduler.end(late, 4) == [wide]
+    assert scheduler.end(wide, 5) == [narrow]
+
+
 def test_promises_stand_beside_a_late_job_where_they_can() -> None:
     policy = Conservative(Cluster(8, live=True))
     scheduler = Scheduler(policy)
@@ -299,10 +312,39 @@ def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
         asked.nodes = 2  # type: ignore[misc]  # what is tried
     scheduler = live("preemptive")
     stopped = submitted(scheduler, 1, 8, 10, 0)
-    scheduler.submit(Job(2, 4, 8, 5, priority=1), 4)
+    urgent = Job(2, 4, 8, 5, priority=1)
+    scheduler.submit(urgent, 4)
+    scheduler.stopped(stopped, 4)
     assert (stopped.granted, stopped.requested_s) == (0, 6)
     scheduler.alter(stopped, 5, priority=2)
+    scheduler.stopped(urgent, 5)
     assert (stopped.granted, stopped.request) == (8, NodeRequest(1, 0, 8, 10, priority=2))
+
+
+@every_cluster
+def test_nodes_of_a_job_that_is_to_stop_are_given_away_when_it_stands_still(cluster: str) -> None:
+    scheduler = live("preemptive", cluster)
+    job = submitted(scheduler, 1, 8, 10, 0)
+    urgent = Job(2, 4, 8, 5, priority=1)
+    assert scheduler.submit(urgent, 4) == [job]
+    assert (job.stopping, job.granted, urgent.granted) == (True, 8, 0)
+    assert predicted_starts(scheduler, 4) == {urgent: 4}
+    assert scheduler.wake(5) == []
+    assert scheduler.stopped(job, 6) == [urgent]
+    assert (job.stopping, job.granted, urgent.granted) == (False, 0, 8)
+    with pytest.raises(Conflict, match="job 1 was not asked to stop"):
+        scheduler.stopped(job, 6)
+    assert scheduler.end(urgent, 11) == [job]
+    assert job.until_s == 15
+
+
+def test_a_job_that_cannot_be_stopped_is_passed_over() -> None:
+    scheduler = live("preemptive")
+    first, second = submitted(scheduler, 1, 3, 10, 0), submitted(scheduler, 2, 3, 10, 0)
+    scheduler.submit(Job(3, 1, 3, 5, priority=1), 1)
+    assert (first.stopping, second.stopping) == (False, True)
+    assert scheduler.not_stopped(second, 2) == [first]
+    assert (first.stopping, second.stopping) == (True, False)
 
 
 def test_a_job_runs_longer_if_nothing_is_in_the_way() -> None:

@@ -116,8 +116,9 @@ def test_a_class_cannot_be_loaded_from_nowhere() -> None:
     ):
         with pytest.raises(InvalidInput):
             policy_maker(text)
-    with pytest.raises(InvalidInput, match="is not a class"):
-        policy_maker("hostile_policies:__doc__")
+    for text in ("hostile_policies:__doc__", "os:system"):
+        with pytest.raises(InvalidInput, match="is not a class"):
+            policy_maker(text)
 
 
 def test_a_module_that_breaks_while_it_is_loaded_is_told_by_name(

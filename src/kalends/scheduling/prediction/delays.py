@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kalends.core.errors import Conflict
 from kalends.scheduling.job import Job
+from kalends.scheduling.policy import places_of
 from kalends.scheduling.prediction.frozen import copied_jobs, predicted_starts
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
@@ -26,7 +27,7 @@ def delays(
     cluster = twin.policy.cluster
     cluster.live = True
     try:
-        cluster.reserve(wanted, now)
+        cluster.reserve(wanted, now, planned=places_of(twin.policy))
     except Conflict:
         return None
     finally:

@@ -113,6 +113,9 @@ class Future:
             self._run(job)
         # One that is due now may still be to come: it comes after all other events of its second.
         self._wake_s = self._scheduler.wake_at(now - 1)
+        if any(job.stopping for _, _, job in scheduler.cluster.ends):
+            # Somebody waits for their nodes.
+            self._wake_s = now
 
     def copy_of(self, job: Job) -> Job:
         """Return the copy of a job of the original scheduler."""

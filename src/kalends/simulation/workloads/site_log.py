@@ -33,8 +33,9 @@ def write_site_log(
     """Write `jobs` of `machine` in order of submission, with a header; the log begins at `began`, or with
     the first of them. Return the numbers that it uses.
 
-    Allocated processors are the mean over the run where a job changed its size; waits and runs of jobs
-    that never had nodes are -1. Users and projects are numbered in order of appearance.
+    Allocated processors are the mean over the run where a job changed its size, or stood still for a more
+    urgent one; waits and runs of jobs that never had nodes are -1. Users and projects are numbered in order
+    of appearance.
     """
     rows = sorted(jobs, key=lambda row: (row.submitted, row.job))
     if began is None:
@@ -90,7 +91,7 @@ def _header(
         "Conversion: by kalends from the accounts of the machine",
         f"MaxJobs: {len(rows)}",
         f"MaxRecords: {len(rows)}",
-        "Preemption: No",
+        f"Preemption: {'Yes' if any(row.stood_s for row in rows) else 'No'}",
         f"UnixStartTime: {began}",
         "TimeZoneString: UTC",
         f"StartTime: {_as_date(began)}",

@@ -7,13 +7,14 @@ others, where they stand by then, leave it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.backfill.promises import displaced, put_in_order
+from kalends.scheduling.policies.backfill.promises import put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
 
@@ -44,8 +45,9 @@ class Conservative:
     """Conservative backfilling: no job delays an earlier one. `promised` gives each waiting job's start.
 
     The plan counts nodes. When there is less room than there was (a job is late, a reservation arrives,
-    nodes leave service), promises stand as long as they can: where room is missing, those submitted last
-    give way and are promised anew. Who needs nodes that are out of service holds nothing back.
+    nodes leave service), all are looked at in order of submission: a promise stands if those before it
+    leave it room, and otherwise becomes the earliest time that they leave. Who needs nodes that are out of
+    service holds nothing back.
     `conservative` never puts it over a cluster that may refuse enough free nodes, but a user's own may be
     one: a job that is refused there moves to the next time at which the plan changes.
     """
@@ -129,13 +131,38 @@ class Conservative:
             for job, start_s in starts.items()
             if start_s < NEVER
         ]
-        lost = displaced(promised, self.cluster.plan(now))
-        for start_s, _, _, job in promised:
-            starts[job] = start_s
-        starts.update(dict.fromkeys(lost, NEVER))
-        kept = [each[:3] for each in promised if starts[each[3]] < NEVER]
-        self._plan = self.cluster.plan(now, kept)
+
+        def plan_with(count: int) -> Profile:
+            return self.cluster.plan(now, [each[:3] for each in promised[:count]])
+
+        def fails(count: int) -> bool:
+            return min(plan_with(count).free) < 0
+
+        # The more of them stand, the less is free: the first that cannot is found by halving.
+        stand = len(promised)
+        if fails(stand):
+            stand = bisect_left(range(1, stand), True, key=fails)
+        starts.update((job, start_s) for start_s, _, _, job in promised[:stand])
+        self._plan = plan_with(stand)
+        self._promise_anew(promised[stand:], self._plan)
         self._next_s, self._freed_until_s = now, NEVER
+
+    def _promise_anew(self, promised: list[tuple[int, int, int, Job]], plan: Profile) -> None:
+        """Let each stand, in order of submission, or give it the earliest time that those before it leave.
+
+        What was promised to a later one does not stand in the way of an earlier one: if it did, a job that
+        is displaced for a second would wait for the whole of another that came after it.
+        """
+        if len(plan.times) > STEPS_MANY:
+            plan = IndexedProfile(plan)
+        for start_s, end_s, width, job in promised:
+            if width > plan.free[-1]:
+                self._starts[job] = NEVER
+                continue
+            if not plan.fits(width, start_s, end_s):
+                start_s = plan.earlier(width, job.requested_s, NEVER, NEVER)
+            plan.take(width, start_s, start_s + job.requested_s)
+            self._starts[job] = start_s
 
     def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
         width = self.cluster.width(job)

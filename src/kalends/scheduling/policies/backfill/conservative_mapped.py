@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
@@ -20,8 +21,8 @@ class MappedConservative:
     """Conservative backfilling with a mapper. `promised` gives each waiting job's start.
 
     Enough free nodes need not make a partition, so the very nodes are reserved. A job gives them up for
-    an earlier start only. When nodes leave service or come back, all are promised anew, in their order;
-    who needs nodes that are out of service holds nothing back.
+    an earlier start only, unless a reservation or a late job takes them. When nodes leave service or come
+    back, all are promised anew, in their order; who needs nodes that are out of service holds nothing back.
     """
 
     def __init__(self, cluster: MappedCluster) -> None:
@@ -32,6 +33,8 @@ class MappedConservative:
         """Units taken by running, waiting and reserved jobs, from the last event on."""
         self._revision = cluster.revision
         """The revision of the plan."""
+        self._out = cluster.out_nodes
+        """The nodes out of service then."""
         self._booked: dict[Job, Booked | None] = {}
         """Reserved start and nodes of each waiting job, in order of submission; None while nodes that it
         needs are out of service.
@@ -66,11 +69,12 @@ class MappedConservative:
         fresh, self._fresh = self._fresh, None
         self._plan.forget_before(now)
         wake_s = self.wake_at(now)
-        if self._revision != self.mapped.revision or (wake_s is not None and wake_s < now):
+        too_late = wake_s is not None and wake_s < now
+        if self._revision != self.mapped.revision or too_late:
             # What was promised cannot be kept, or more can; or the scheduler was told of a time too late.
             self._revision, fresh = self.mapped.revision, None
             self._plan = self.mapped.plan_of_units(now)
-            self._booked = dict.fromkeys(self._booked)
+            self._book_again(now, anew=too_late)
         if fresh is not None:
             self._reserve(fresh, now)
             self._start_if_due(fresh, now)
@@ -94,11 +98,38 @@ class MappedConservative:
         booked = self._booked[job]
         return booked[0] if booked else NEVER
 
+    def places(self) -> Iterator[Planned]:
+        """Yield the starts and nodes reserved for waiting jobs."""
+        for job, booked in self._booked.items():
+            if booked is not None:
+                start_s, partition = booked
+                end_s = start_s + job.requested_s
+                yield Planned(job.order, job.nodes, start_s, end_s, job.shape, partition)
+
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return whether all promises stand if a running job ends by `until_s`."""
         assert job.partition is not None
         void = self._revision != self.mapped.revision
         return void or self._plan.fits(job.partition, job.until_s, until_s)
+
+    def _book_again(self, now: int, *, anew: bool) -> None:
+        """Keep the promises that those before them leave room for; none if other nodes are in service.
+
+        What was promised to a later job does not stand in the way of an earlier one.
+        """
+        before, self._booked = self._booked, dict.fromkeys(self._booked)
+        out, self._out = self._out, self.mapped.out_nodes
+        if anew or out != self._out:
+            return
+        self._freed_until = NEVER
+        for job, booked in before.items():
+            if booked is not None:
+                start_s, partition = booked
+                if self._plan.fits(partition, start_s, start_s + job.requested_s):
+                    self._take(job, booked)
+                    self._booked[job] = booked
+                else:
+                    self._reserve(job, now)
 
     def _reserve(self, job: Job, not_before: int) -> None:
         self._booked[job] = found = self._plan.earliest(job, not_before)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
+from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import (
@@ -136,15 +137,21 @@ class LevelPolicy:
 
     def predicted_start(self, job: Job, now: int) -> int | None:
         """Return when a waiting job will start, as things stand; None if it does not wait."""
-        for booking in self.plan.bookings:
-            if booking.job is job:
-                return max(booking.start_s, now)
+        start_s = self.plan.start_of(job)
+        if start_s is not None:
+            return max(start_s, now)
         return next((start_s for each, start_s in self.predictions(now) if each is job), None)
 
     def promised(self, job: Job) -> int:
         """Return the start that is planned for a waiting job; `NEVER` while it is in the waiting room."""
-        found = (booking.start_s for booking in self.plan.bookings if booking.job is job)
-        return next(found, NEVER)
+        start_s = self.plan.start_of(job)
+        return NEVER if start_s is None else start_s
+
+    def places(self) -> Iterator[Planned]:
+        """Yield the verified bookings of waiting jobs: no reservation is to take their nodes."""
+        for booking in self.plan.bookings:
+            if booking.partition is not None:
+                yield booking.wish()
 
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return whether all planned starts stand if a running job ends by `until_s`."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job, Moldability
+from kalends.scheduling.molding import sizes_of
 from kalends.scheduling.policies.moldable.moldable import Adaptive
 
 INTERVAL: Final = 10
@@ -61,7 +62,7 @@ class Reconfigurable(Adaptive):
         for waiting in self.queue:
             if not givers:
                 return
-            needed = waiting.molds.sizes[0] if waiting.molds is not None else waiting.nodes
+            needed = sizes_of(waiting)[0]
             if needed > room + excess:
                 continue
             while needed > room and givers:

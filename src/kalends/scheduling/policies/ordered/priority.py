@@ -44,7 +44,8 @@ class Preemptive(Priority):
     A stopped job keeps its progress, waits again in its old place, and later runs for the rest of
     its time. Stopped are, the least urgent first and of equals the youngest, as many as make room, but
     nobody without whom there is room. Only a strictly less urgent job is ever stopped, so that two never
-    stop each other in turns.
+    stop each other in turns. Where jobs have their nodes until they stand still, the first job waits for
+    that: those that are stopping count as gone.
     """
 
     def schedule(self, now: int) -> None:
@@ -54,25 +55,30 @@ class Preemptive(Priority):
                 stopped = self._stops_for(head, now)
                 if not stopped:
                     return
+                waits = [cluster.stop(job, now) for job in stopped]
+                if not all(waits):
+                    return
                 for job in stopped:
-                    cluster.stop(job, now)
                     line.add(job)
                 started = cluster.start(head, now)
                 assert started, f"there is room for job {head.id}"
             line.remove(head)
 
     def _stops_for(self, head: Job, now: int) -> list[Job]:
-        """Return the running jobs that must stop so that `head` fits now; none if all are not enough."""
+        """Return the running jobs that must stop so that `head` fits; none if that is no use, or it will."""
         cluster, stopped = self.cluster, list[Job]()
+        going = [job for _, _, job in cluster.ends if job.stopping]
+        if going and cluster.fits_without(head, now, going):
+            return []
         for candidate in self._less_urgent(head, now):
             stopped.append(candidate)
-            if cluster.fits_without(head, now, stopped):
+            if cluster.fits_without(head, now, [*going, *stopped]):
                 break
         else:
             return []
         for candidate in stopped[-2::-1]:
             others = [each for each in stopped if each is not candidate]
-            if cluster.fits_without(head, now, others):
+            if cluster.fits_without(head, now, [*going, *others]):
                 stopped = others
         return stopped
 
@@ -80,5 +86,7 @@ class Preemptive(Priority):
         """Return the running jobs that may be stopped for `head`, in order, except jobs about to end."""
         rank = self.rank(head)
         running = [job for until_s, _, job in self.cluster.ends if until_s > now]
-        less_urgent = [job for job in running if self.rank(job) > rank]
+        less_urgent = [
+            job for job in running if self.rank(job) > rank and self.cluster.can_stop(job)
+        ]
         return sorted(less_urgent, key=self.key, reverse=True)

@@ -1,0 +1,160 @@
+"""What letters wait for: the way by which they go, and on it the line of each user to each address.
+
+A way that is blocked is tried by one letter at a time. It is the turn of the user who was tried least
+recently, and of that user's address that was: so an address that never answers is found out by the next
+letter of somebody else, and holds up no letters but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from kalends.notices.letter import Letter
+
+
+@dataclass(slots=True)
+class WaitingLetter:
+    letter: Letter
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Pause:
+    """What does not answer is left alone for a while."""
+
+    failures: int = 0
+    """Since it answered last."""
+    until_s: int = 0
+
+    def fail(self, until_s: int) -> None:
+        self.failures += 1
+        self.until_s = until_s
+
+    def covers(self, now: int) -> bool:
+        return self.failures > 0 and now < self.until_s
+
+
+@dataclass(slots=True)
+class LetterLine:
+    """The letters of one user to one address."""
+
+    user: str
+    to: str
+    letters: dict[str, WaitingLetter] = field(default_factory=dict)
+    """All, in the order in which they came."""
+    due: list[tuple[int, int, str]] = field(default_factory=list)
+    """Those that are not under way, by the time of their next try."""
+    pause: Pause = field(default_factory=Pause)
+    tried: int = 0
+    """The number of its last try among all; 0: none."""
+    told: bool = False
+    """Whether it is known that this address does not answer where others do."""
+
+    def wait(self, due_s: int, order: int, letter: str) -> None:
+        heappush(self.due, (due_s, order, letter))
+
+    def next_try_s(self) -> int | None:
+        """Return from when on it may be tried; one that does not answer by one letter at a time."""
+        under_way = len(self.letters) - len(self.due)
+        if not self.due or (self.pause.failures and under_way):
+            return None
+        return max(self.due[0][0], self.pause.until_s if self.pause.failures else 0)
+
+    def pop(self, number: int) -> WaitingLetter:
+        """Take out the letter whose try is due, and which is tried as `number` of all."""
+        self.tried = number
+        waiting = self.letters[heappop(self.due)[2]]
+        waiting.tries += 1
+        return waiting
+
+    def take_old(self, made_before_s: int) -> list[Letter]:
+        """Take out what was made before and is not under way."""
+        waiting = {each for _, _, each in self.due}
+        old = []
+        for each in self.letters.values():
+            if each.letter.made_s > made_before_s:
+                break
+            if each.letter.id in waiting:
+                old.append(each.letter)
+        for letter in old:
+            del self.letters[letter.id]
+        if old:
+            self.due = sorted(entry for entry in self.due if entry[2] in self.letters)
+        return old
+
+
+@dataclass(slots=True)
+class Way:
+    """What is in the way of one of its letters may be in the way of all."""
+
+    name: str
+    lines: dict[tuple[str, str], LetterLine] = field(default_factory=dict)
+    under_way: set[str] = field(default_factory=set)
+    pause: Pause = field(default_factory=Pause)
+    soon_s: int = 0
+    """A user who was not tried yet does not wait for all of a long pause: only until then."""
+
+    def line_of(self, letter: Letter) -> LetterLine | None:
+        return self.lines.get((letter.user, letter.to))
+
+    def add(self, letter: Letter) -> LetterLine:
+        line = self.lines.setdefault((letter.user, letter.to), LetterLine(letter.user, letter.to))
+        line.letters[letter.id] = WaitingLetter(letter)
+        return line
+
+    def forget(self, line: LetterLine) -> None:
+        del self.lines[line.user, line.to]
+
+    def __len__(self) -> int:
+        return sum(len(line.letters) for line in self.lines.values())
+
+    def next_line(self, now: int) -> LetterLine | None:
+        """Return the line whose turn it is, of those that may be tried by now."""
+        due = [each for each in self._next_tries() if each[0] <= now]
+        if not due:
+            return None
+        return min(due, key=lambda each: (each[1], each[2].tried, each[2].due[0]))[2]
+
+    def next_due_s(self, at_once: int, give_up_s: int) -> int | None:
+        """Return when there is something to do here; None: only after a try has ended."""
+        if len(self.under_way) >= (1 if self.pause.failures else at_once):
+            return None
+        times = []
+        for at_s, _, line in self._next_tries():
+            if self.pause.failures or line.pause.failures:
+                oldest = next(iter(line.letters.values())).letter
+                at_s = min(at_s, oldest.made_s + give_up_s)
+            times.append(at_s)
+        return min(times, default=None)
+
+    def _next_tries(self) -> Iterator[tuple[int, int, LetterLine]]:
+        """Yield from when on each line may be tried, and when its user was tried last."""
+        tried: dict[str, int] = {}
+        for line in self.lines.values():
+            tried[line.user] = max(tried.get(line.user, 0), line.tried)
+        for line in self.lines.values():
+            at_s = line.next_try_s()
+            if at_s is not None:
+                open_s = self.pause.until_s if tried[line.user] else self.soon_s
+                yield max(at_s, open_s if self.pause.failures else 0), tried[line.user], line
+
+    def silent(self) -> Iterator[LetterLine]:
+        """Yield what has not answered lately; all of it if the way is blocked."""
+        for line in self.lines.values():
+            if self.pause.failures or line.pause.failures:
+                yield line
+
+    def answered(self, now: int) -> bool:
+        """The way is free; return whether it was not. Who has met it blocked may try again at once."""
+        if not self.pause.failures:
+            return False
+        self.pause = Pause()
+        for line in self.lines.values():
+            if line.pause.failures:
+                line.pause = Pause(1, now)
+        return True
+
+    def told_of(self, user: str) -> bool:
+        return any(line.told for line in self.lines.values() if line.user == user)
