@@ -28,7 +28,7 @@ ANSWER_S_MAX: Final = 600.0
 """A follower that has not answered by then is ended."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of the most jobs that may wait, at twice the length of the longest prediction."""
+"""Room for predictions of as many jobs as may wait, each twice as long as the longest one is."""
 
 
 FAILURES: Final = (OSError, EOFError, ValueError, msgspec.DecodeError)

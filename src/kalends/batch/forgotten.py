@@ -17,12 +17,12 @@ from kalends.batch.shepherds.launcher import Launcher
 
 
 class Forgotten(NamedTuple):
-    """Those that run, or may begin yet; `first_free` is the first number above all that there ever were."""
+    """The forgotten attempts that still run or may yet begin (`alive`), and the first unused job number."""
 
     alive: tuple[str, ...]
     first_free: int
     later: tuple[SeenAttempts, ...] = ()
-    """Of jobs that the store knows: attempts after the last one that it knows of."""
+    """For jobs that the store knows: the attempts made since the last one that it knows of."""
 
     @property
     def alarm(self) -> str:

@@ -29,7 +29,7 @@ class JobChange(NamedTuple):
         """
         for number in numbers:
             job = queue.flow.table.jobs.get(number)
-            if job is None or (self.body.array and self.body.what == "hold" and job.on_nodes):
+            if job is None or (self.body.array and self.body.what == "hold" and job.under_way):
                 continue
             if self.body.what == "kill":
                 queue.cancel(number, f"by {self.user}", now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from kalends.batch.machine_host import JobHistory
 from kalends.batch.orders import named_path
@@ -22,14 +22,37 @@ LOOK_EVERY_S: Final = 0.2
 
 
 @dataclass(frozen=True)
-class _WhoseOutput:
-    """A job, and the attempt that wrote last."""
+class Writer:
+    """A job, and the attempt of it that wrote last."""
 
+    number: int
     user: str
     request: JobRequest
     index: int | None
+    submitted_s: int
     attempt: int
     over: bool
+
+    def path(self, stream: str) -> str:
+        """Return where a stream goes as its user has named it; "" where the machine keeps it."""
+        request = self.request
+        path = request.error if stream == "error" and request.error else request.output
+        path = named_path(path, self.number, self.index, self.user)
+        if not path or path.startswith("/") or not request.directory:
+            return path
+        return f"{request.directory}/{path}"
+
+
+class Outputs(Protocol):
+    """Where the output of one machine's jobs lies."""
+
+    async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
+        """Return what there is at `path` ("" for what the machine keeps) from `offset` on.
+
+        Nothing where nothing was written yet. Raises `NotFound` for what is not kept any more, and what
+        else is in the way.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,62 +61,73 @@ class OutputReader:
 
     queue: Callable[[], BatchQueue]
     history: JobHistory
-    launcher: Launcher
-    kept_s: int
+    outputs: Outputs
 
     async def read(self, number: int, stream: str, offset: int, wait_s: float) -> JobOutput:
-        """Return what there is from `offset` on, from the very file that the job was given.
+        """Return what there is from `offset` on; waits for `wait_s` where nothing has come yet.
 
-        Waits for `wait_s` where nothing has come yet. Raises `NotFound` for what is not kept any more,
-        `NotAllowed` where the path leads to another file by now, `InvalidInput` and `Unavailable`.
+        Raises what `Outputs.piece` does, and `Unavailable`.
         """
         clock = asyncio.get_running_loop().time
         deadline_s = clock() + wait_s
         while True:
-            job = await self._whose(number)
-            path = named_path(_stream_path(job.request, stream), number, job.index, job.user)
-            name = f"{number}.{job.attempt}"
-            if job.over and job.attempt and self.launcher.look(name).state is State.ABSENT:
-                raise self._not_kept(number, path)
-            data = await asyncio.to_thread(self._piece, name, path, offset)
-            if data or job.over or clock() >= deadline_s:
-                return JobOutput(data=data, offset=offset, ended=job.over and not data)
+            writer = await self._writer(number)
+            data = b""
+            if writer.attempt:
+                data = await self.outputs.piece(writer, writer.path(stream), offset)
+            if data or writer.over or clock() >= deadline_s:
+                return JobOutput(data=data, offset=offset, ended=writer.over and not data)
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _piece(self, name: str, path: str, offset: int) -> bytes:
-        try:
-            return self.launcher.read_output(name, path, offset, OUTPUT_BYTES_MAX)
-        except NotFound:
-            return b""  # It has not begun to write.
-
-    async def _whose(self, number: int) -> _WhoseOutput:
+    async def _writer(self, number: int) -> Writer:
         queue = self.queue()
         job = queue.flow.table.jobs.get(number)
         if job is not None:
-            return _WhoseOutput(job.principal.user, job.request, job.index, job.attempt, over=False)
+            return Writer(
+                number, job.principal.user, job.request, job.index, job.submitted_s, job.attempt,
+                over=False,
+            )  # fmt: skip
         past = await self.history.one(queue.name, number)
         if past is None:
             raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
-        return _WhoseOutput(past.user, past.request, past.index, past.attempt, over=True)
-
-    def _not_kept(self, number: int, path: str) -> NotFound:
-        kept = format_duration(self.kept_s)
-        return NotFound(
-            f"what job {self.queue().name}/{number} has written is not kept any more: it is for {kept}",
-            where="job",
-            remedy=f"read {path} yourself"
-            if path
-            else "have jobs write to files of yours: --output",
+        return Writer(
+            number, past.user, past.request, past.index, past.submitted, past.attempt, over=True
         )
 
 
-def _stream_path(request: JobRequest, stream: str) -> str:
-    """Return where a stream goes as its user has named it, made absolute; "" where the machine keeps it."""
-    path = request.error if stream == "error" and request.error else request.output
-    if not path or path.startswith("/"):
-        return path
-    if not request.directory:
-        raise InvalidInput(
-            f"{path} lies in the home of its user", where="stream", remedy="read it there yourself"
-        )
-    return f"{request.directory}/{path}"
+@dataclass(frozen=True)
+class ShepherdOutputs:
+    """Output that shepherds of this host have written, from the very files that they were given."""
+
+    machine: str
+    launcher: Launcher
+    kept_s: int
+
+    async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
+        """As `Outputs` says; `NotAllowed` where the path leads to another file by now."""
+        if path and not path.startswith("/"):
+            raise InvalidInput(
+                f"{path} lies in the home of its user",
+                where="stream",
+                remedy="read it there yourself",
+            )
+        name = f"{writer.number}.{writer.attempt}"
+        if writer.over and self.launcher.look(name).state is State.ABSENT:
+            raise not_kept(
+                self.machine, writer, path, f": it is for {format_duration(self.kept_s)}"
+            )
+        try:
+            return await asyncio.to_thread(
+                self.launcher.read_output, name, path, offset, OUTPUT_BYTES_MAX
+            )
+        except NotFound:
+            return b""  # It has not begun to write.
+
+
+def not_kept(machine: str, writer: Writer, path: str, how_long: str = "") -> NotFound:
+    """Return what is told of output that was there, and is no more."""
+    return NotFound(
+        f"what job {machine}/{writer.number} has written is not kept any more{how_long}",
+        where="job",
+        remedy=f"read {path} yourself" if path else "have jobs write to files of yours: --output",
+    )

@@ -1,9 +1,9 @@
-"""Who may see and do what about jobs: their user, operators, auditors, and everybody else."""
+"""What may be seen of a job, and done to it, by its own user, operators, auditors and everybody else."""
 
 from __future__ import annotations
 
 from kalends.batch.queue.job import BatchJob
-from kalends.core.errors import NotAllowed
+from kalends.core.errors import NotAllowed, Refusal, RefusalCode
 from kalends.serving.auth.callers import Caller
 
 
@@ -30,6 +30,17 @@ def whose(caller: Caller, *, everyone: bool) -> str:
         "the use of everyone is for operators and auditors",
         where="everyone",
         remedy="ask for your own, or use a token with the scope audit",
+    )
+
+
+def no_account(user: str, machine: str) -> NotAllowed:
+    """Return what is told a user who is nobody in the batch system that runs the jobs of `machine`."""
+    detail = f"{user} has no account in the batch system of {machine}"
+    return NotAllowed(
+        detail,
+        where="machine",
+        remedy="ask its owner for one",
+        refusals=(Refusal(where=machine, code=RefusalCode.NO_ACCOUNT, detail=detail),),
     )
 
 

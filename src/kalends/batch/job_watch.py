@@ -1,18 +1,25 @@
-"""Who waits for news of a job, and what counts as news."""
+"""Callers who wait for news of one job or of all their jobs, and what counts as news."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+import secrets
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.contract.job_calls import JobView, WatchJob
 
 MOVED_S: Final = 60
 MOVED_PART: Final = 0.1
 """An expected start that moves by no more, or by no more than this part of the wait, is no news."""
+
+REMEMBERED_MAX: Final = 20_000
+"""Jobs of a machine whose last move is remembered; who is further behind looks at all of theirs."""
+
+ANSWER_MAX: Final = 1_000
+"""Jobs in one answer; the next call brings the next ones."""
 
 
 def is_news(view: JobView, known: WatchJob, now: int) -> bool:
@@ -26,16 +33,40 @@ def is_news(view: JobView, known: WatchJob, now: int) -> bool:
     return moved_s > MOVED_S and moved_s > MOVED_PART * (known.expected - now)
 
 
+class JobMoves(NamedTuple):
+    """Jobs that have moved up to `after`, by when they last did; `skipped`: perhaps others, too."""
+
+    after: int
+    numbers: tuple[int, ...] = ()
+    skipped: bool = False
+
+
 class JobWatch:
-    """Those who wait, by the machine and number of the job."""
+    """What has moved in this life of the site, and those who wait for it. In memory only."""
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
+        self.life = ""
+        self._last = 0
+        self._moves: defaultdict[str, OrderedDict[int, tuple[int, str]]] = defaultdict(OrderedDict)
+        """By machine and job: when it last moved, and its user; in that order."""
+        self._forgotten: defaultdict[str, int] = defaultdict(int)
+        """By machine: up to which move not all are remembered."""
+        self._waiting: defaultdict[tuple[str, int | str], set[asyncio.Event]] = defaultdict(set)
+        """By machine, and a job's number or a user's name."""
+
+    def begin(self, life: str = "") -> None:
+        """Begin a `life`, of a name that none had before: nobody can go on from what they know."""
+        self.life = life or secrets.token_hex(8)
+        self._moves.clear()
+        self._forgotten.clear()
+        for events in self._waiting.values():
+            for event in events:
+                event.set()
 
     @contextmanager
-    def of(self, machine: str, number: int) -> Iterator[asyncio.Event]:
-        """Provide an event that is set whenever the job has moved."""
-        name, event = (machine, number), asyncio.Event()
+    def of(self, machine: str, whose: int | str) -> Iterator[asyncio.Event]:
+        """Provide an event that is set whenever the job of this number, or any of this user, has moved."""
+        name, event = (machine, whose), asyncio.Event()
         self._waiting[name].add(event)
         try:
             yield event
@@ -44,8 +75,30 @@ class JobWatch:
             if not self._waiting[name]:
                 del self._waiting[name]
 
-    def moved(self, machine: str, numbers: Collection[int]) -> None:
-        """Wake those who wait for one of these jobs."""
-        for number in numbers:
-            for event in self._waiting.get((machine, number), ()):
+    def moved(self, machine: str, users: Mapping[int, str]) -> None:
+        """Note that these jobs have moved, with the user of each, and wake those who wait for them."""
+        moves = self._moves[machine]
+        for number, user in users.items():
+            self._last += 1
+            moves[number] = (self._last, user)
+            moves.move_to_end(number)
+        while len(moves) > REMEMBERED_MAX:
+            _, (self._forgotten[machine], _) = moves.popitem(last=False)
+        concerned: set[int | str] = {*users, *users.values()}
+        for each in concerned:
+            for event in self._waiting.get((machine, each), ()):
                 event.set()
+
+    def since(self, machine: str, user: str, life: str, after: int) -> JobMoves:
+        """Return which jobs of `user` have moved after the move `after` of a `life`."""
+        if life != self.life or not self._forgotten[machine] <= after <= self._last:
+            return JobMoves(self._last, skipped=True)
+        found: list[tuple[int, int]] = []
+        for number, (move, whose) in reversed(self._moves[machine].items()):
+            if move <= after:
+                break
+            if whose == user:
+                found.append((move, number))
+        found = found[::-1][:ANSWER_MAX]
+        upto = found[-1][0] if len(found) == ANSWER_MAX else self._last
+        return JobMoves(upto, tuple(number for _, number in found))

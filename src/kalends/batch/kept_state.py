@@ -13,10 +13,11 @@ from typing import Final
 from kalends.batch.follower import FACTS_A_STATE
 from kalends.batch.forecast import Forecaster
 from kalends.batch.queue.facts import Terms
-from kalends.batch.queue.own_policy import Watch
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import replayed
 from kalends.batch.state_files import load_state
+from kalends.batch.stopwatch import Stopwatch
+from kalends.batch.watchdog import Watchdog, hard_limit_s, mark_path
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.job_journal import entries_after
 
@@ -39,13 +40,26 @@ class KeptStates:
     _task: asyncio.Task[None] | None = field(init=False, default=None)
 
     def restored(
-        self, machine: str, terms: Terms, connection: sqlite3.Connection, now: int, watch: Watch
+        self,
+        machine: str,
+        terms: Terms,
+        connection: sqlite3.Connection,
+        now: int,
+        policy_ms_max: int,
     ) -> BatchQueue:
-        """Make a queue again from its state, and the facts behind it. Raises `StoreDamaged`."""
+        """Make a queue again from its state, and the facts behind it. Raises `StoreDamaged`.
+
+        A policy of the owner's own may take `policy_ms_max` for a decision.
+        """
+        most_s = policy_ms_max / 1000
+        watchdog = Watchdog(mark_path(self.store, machine), terms.policy, hard_limit_s(most_s))
+        watch = Stopwatch(most_s, watchdog)
         known = load_state(self.store, connection, machine)
         self._kept[machine] = known.number if known is not None else 0
         entries = partial(entries_after, connection, machine)
         queue = replayed(machine, terms, now, entries, watch=watch, known=known)
+        if queue.fault or queue.flow.terms.policy != terms.policy:
+            watchdog.forget()
         self.logger.info(
             "queue_restored", machine=machine, facts=queue.number, kept=self._kept[machine],
             policy=queue.flow.terms.policy, configured_policy=queue.flow.configured.policy,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from kalends.batch.follower import Foreseen, Question, Span
+from kalends.batch.job_watch import JobWatch
 from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.contract import history_calls as h
@@ -75,8 +75,9 @@ class Machines(Protocol):
     async def settled(self) -> None:
         """Return when all that has happened is durable, and can be read."""
 
-    def watched(self, machine: str, number: int) -> AbstractContextManager[asyncio.Event]:
-        """Provide an event that is set whenever the job has moved."""
+    @property
+    def watch(self) -> JobWatch:
+        """Which jobs have moved."""
 
     def now_s(self) -> int:
         """Return the time by the clock of the queues."""
@@ -93,6 +94,9 @@ class Machines(Protocol):
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
     ) -> c.JobOutput: ...
+
+    def words(self, machine: str, job: BatchJob) -> str:
+        """Return what a batch system that decides itself has of a job; "" where there is none."""
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""

@@ -8,25 +8,28 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from msgspec import structs
+
 from kalends.batch.job_changes import JobChange, steps_of_array
 from kalends.batch.job_rights import is_operator, not_yours, owns, sees_all, whose
 from kalends.batch.job_watch import is_news
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
+from kalends.batch.present_jobs import present
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
 from kalends.batch.terminal_sessions import Seat
-from kalends.batch.terms import check_policy
 from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.delay_calls import FindDelays, MachineDelays
+from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.limits import LISTING_MAX
-from kalends.scheduling.registry import is_own
+from kalends.scheduling.registry import is_own, policy_maker
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.job_journal import Cursor, ReservedTime
@@ -55,9 +58,9 @@ class JobOperations:
             "jobs": self.list_jobs,
             "job": self.show,
             "job_watch": self.watch,
+            "jobs_watch": self.watch_all,
             "job_change": self.change,
             "job_output": self.output,
-            "job_usage": self.usage,
             "job_history": self.history,
             "machine_plan": self.plan,
             "machine_gaps": self.gaps,
@@ -97,7 +100,7 @@ class JobOperations:
             views = [
                 view
                 for queue in queues
-                for view in _present(
+                for view in present(
                     caller,
                     queue,
                     body.state,
@@ -116,7 +119,7 @@ class JobOperations:
         """Answers at once with what is news to the caller; predictions are looked at now and then."""
         queue, clock = self._queue(caller, body.machine), asyncio.get_running_loop().time
         deadline_s = clock() + body.wait_ms / 1000
-        with self._machines.watched(body.machine, body.job) as moved:
+        with self._machines.watch.of(body.machine, body.job) as moved:
             while True:
                 moved.clear()
                 view = await self._view(caller, queue, body.job)
@@ -126,6 +129,28 @@ class JobOperations:
                     return c.JobNews(job=view, is_news=news)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(moved.wait(), min(left_s, LOOK_AGAIN_S))
+
+    async def watch_all(self, caller: Caller, body: WatchJobs) -> MovedJobs:
+        """Answers at once with what has moved since the caller last asked."""
+        self._queue(caller, body.machine)
+        watch, user = self._machines.watch, caller.principal.user
+        clock = asyncio.get_running_loop().time
+        deadline_s = clock() + body.wait_ms / 1000
+        with watch.of(body.machine, user) as moved:
+            while True:
+                moved.clear()
+                found = watch.since(body.machine, user, body.life, body.after)
+                left_s = deadline_s - clock()
+                if found.numbers or found.skipped or left_s <= 0:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(moved.wait(), left_s)
+        queue = self._queue(caller, body.machine)
+        views = [await self._view(caller, queue, each, foreseen=False) for each in found.numbers]
+        return MovedJobs(
+            machine=queue.name, life=watch.life, after=found.after, jobs=tuple(views),
+            skipped=found.skipped,
+        )  # fmt: skip
 
     async def change(self, caller: Caller, body: c.ChangeJob) -> c.JobView:
         queue = self._queue(caller, body.machine)
@@ -176,7 +201,7 @@ class JobOperations:
                 f"job {wish.job} has no terminal", where="job", remedy="read its log instead"
             )
         job = queue.flow.table.jobs.get(wish.job)
-        if job is None or not job.on_nodes:
+        if job is None or not job.under_way or job.phase == "starting":
             raise Conflict(f"job {wish.job} is {view.phase}: it does not run", where="job")
         place = await self._machines.attach(wish.machine, f"{wish.job}.{job.attempt}")
         return Seat(job.attempt, place)
@@ -229,7 +254,7 @@ class JobOperations:
         )
 
     async def plan(self, caller: Caller, body: c.ShowPlan) -> c.MachinePlan:
-        queue = self._queue(caller, body.machine)
+        queue = self._deciding(caller, body.machine)
         foreseen = await self._machines.foreseen("starts", queue.name, PREDICTED_S)
         own = [job.number for job in queue.flow.table if sees_all(caller, job.principal.user)]
         now = self._machines.now_s()
@@ -238,7 +263,7 @@ class JobOperations:
 
     async def gaps(self, caller: Caller, body: c.FindGaps) -> c.MachineGaps:
         """Also within what the limits of the caller leave."""
-        queue = self._queue(caller, body.machine)
+        queue = self._deciding(caller, body.machine)
         foreseen = await self._machines.foreseen("gaps", queue.name, GAPS_S)
         if not foreseen.known:
             raise Unavailable(
@@ -253,13 +278,16 @@ class JobOperations:
         return c.MachineGaps(machine=load_of(queue, now), made_at=foreseen.made_at, gaps=gaps)
 
     async def delays(self, caller: Caller, body: FindDelays) -> MachineDelays:
-        """Of jobs that are not the caller's own only their number is told, and the longest delay."""
+        """Tell which of the caller's own jobs would be delayed, and by how much.
+
+        Of other users' jobs it tells only how many, and the longest delay.
+        """
         queue = self._queue(caller, body.machine)
         own = {job.number for job in queue.flow.table if owns(caller, job)}
         return await machine_delays(self._machines, body, own)
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
-        queue = self._queue(caller, body.machine)
+        queue = self._deciding(caller, body.machine)
 
         def step(queue: BatchQueue, now: int) -> None:
             if body.what == "drain":
@@ -274,21 +302,21 @@ class JobOperations:
 
     async def set_policy(self, caller: Caller, body: c.SetPolicy) -> c.MachineLoad:
         """Only policies of ours, and the class that the owner's configuration names."""
-        queue = self._queue(caller, body.machine)
+        queue = self._deciding(caller, body.machine)
         if is_own(body.policy) and body.policy != self._machines.terms[body.machine].policy:
             raise NotAllowed(
                 f"{body.policy} is not in the configuration of {body.machine}",
                 where="policy",
                 remedy="only its owner can name a class that is loaded: as policy in its file",
             )
-        check_policy(body.policy)
+        policy_maker(body.policy)
         await self._machines.called(
             body.machine, lambda queue, now: queue.set_policy(body.policy, now)
         )
         return load_of(queue, self._machines.now_s())
 
     async def replan(self, caller: Caller, body: c.Replan) -> c.NewPlan:
-        queue = self._queue(caller, body.machine)
+        queue = self._deciding(caller, body.machine)
         moved = await self._machines.called(body.machine, BatchQueue.replan)
         promises = [
             c.MovedPromise(job=number, before=before, after=after)
@@ -312,12 +340,28 @@ class JobOperations:
             )
         return queue
 
-    async def _view(self, caller: Caller, queue: BatchQueue, number: int) -> c.JobView:
+    def _deciding(self, caller: Caller, machine: str) -> BatchQueue:
+        """Return a queue that decides who runs when; raises `InvalidInput` where a batch system does."""
+        queue = self._queue(caller, machine)
+        if system := queue.flow.terms.handed_to:
+            raise InvalidInput(
+                f"{system} alone decides about the jobs of {machine}, and its nodes are not known here",
+                where="machine",
+                remedy="use the commands of that batch system",
+            )
+        return queue
+
+    async def _view(
+        self, caller: Caller, queue: BatchQueue, number: int, *, foreseen: bool = True
+    ) -> c.JobView:
         job = queue.flow.table.jobs.get(number)
         if job is not None:
-            predictions = await self._predictions(queue) if job.phase == "queued" else {}
+            waits = foreseen and job.phase in ("queued", "stopped")
+            predictions = await self._predictions(queue) if waits else {}
             whole = sees_all(caller, job.principal.user)
-            return view_of(queue, job, predictions, self._machines.now_s(), whole=whole)
+            view = view_of(queue, job, predictions, self._machines.now_s(), whole=whole)
+            said = self._machines.words(queue.name, job) if whole else ""
+            return structs.replace(view, reasons=(said, *view.reasons)) if said else view
         await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
@@ -346,26 +390,3 @@ class JobOperations:
             )
             found += [view_over(job, whole=sees_all(caller, job.user)) for job in newest]
         return found
-
-
-def _present(
-    caller: Caller,
-    queue: BatchQueue,
-    state: str,
-    predictions: Mapping[int, c.PredictedStart],
-    now: int,
-    *,
-    everyone: bool,
-) -> list[c.JobView]:
-    """Return running jobs by their ends, then those that wait in the order of the queue."""
-    jobs = [
-        job
-        for job in queue.flow.table
-        if (everyone or owns(caller, job)) and (not state or (state == "running") == job.on_nodes)
-    ]
-    running = [job for job in jobs if job.on_nodes]
-    waiting = [job for job in jobs if not job.on_nodes]
-    return [
-        view_of(queue, job, predictions, now, whole=sees_all(caller, job.principal.user))
-        for job in (*running, *waiting)
-    ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from kalends.batch.elsewhere import Elsewhere
 from kalends.batch.queue.effects import Start
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.shepherds.order import JobOrder
 from kalends.core.jobs import LimitWarning
 from kalends.serving.configuration import MachineConfiguration
@@ -24,38 +26,49 @@ class OrderMaker:
     rules: MachineConfiguration
     cores: tuple[int, ...]
     as_root: bool
+    elsewhere: Elsewhere | None = None
+    """Where jobs run, if that is not this host."""
 
     def order(self, start: Start, name: str) -> JobOrder:
-        """Return the order of one attempt."""
+        """Return the order of one attempt.
+
+        Raises `InvalidInput` or `NotAllowed` where it cannot run: its user has lost the account, say.
+        """
         job, request, rules = start.job, start.job.request, self.rules
-        warning = request.warning
+        warning, limit_s = request.warning, self.limit_s(job, job.limit_s)
         return JobOrder(
             name=name,
             argv=request.command,
+            passage=tuple(self.elsewhere.passage(start, name)) if self.elsewhere else (),
             script=request.script,
-            environment=self._environment(start),
+            environment=self._environment(start, name),
             user=self._unix_user(job.principal.user),
+            listed=self.elsewhere is not None or job.principal.user in rules.users,
             directory=request.directory,
             input=request.input,
             output=named_path(request.output, job.number, job.index, job.principal.user),
             error=named_path(request.error, job.number, job.index, job.principal.user),
             cores=self.cores_of(start.nodes),
             resources=self._resources(),
-            limit_s=float(job.limit_s),
-            warn_s=_warn_s(warning, job.limit_s),
+            limit_s=float(limit_s),
+            warn_s=_warn_s(warning, limit_s),
             warning=warning.signal if warning is not None else "TERM",
             grace_s=float(rules.grace_s),
             terminal=FIRST_WINDOW if request.terminal else (0, 0),
             piped=request.piped,
-            attach_s=float(min(rules.attach_s, job.limit_s)) if request.terminal else 0.0,
+            attach_s=float(min(rules.attach_s, limit_s)) if request.terminal else 0.0,
             transcript_bytes_max=rules.output_mb_max * MEGABYTE or UNBOUNDED_BYTES,
             malleable=request.malleable,
             processes_max=rules.processes_max,
             memory_bytes_max=rules.memory_mb_max * MEGABYTE,
         )
 
+    def limit_s(self, job: BatchJob, limit_s: int) -> int:
+        """Return how long a program may run before it is asked to end, whose job has `limit_s`."""
+        return self.elsewhere.limit_s(job, limit_s) if self.elsewhere else limit_s
+
     def cores_of(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the host's cores that these nodes stand for; () where a node is a mere slot."""
+        """Return the host's cores that these nodes stand for; () where a node is no part of it."""
         each = self.rules.cores_each
         found = [
             self.cores[(node * each + number) % len(self.cores)]
@@ -72,23 +85,38 @@ class OrderMaker:
         return {name: limit for name, limit in limits.items() if limit}
 
     def _unix_user(self, user: str) -> str:
+        if self.elsewhere:
+            return self.elsewhere.unix_user(user)
         return self.rules.users.get(user, user) if self.as_root else ""
 
-    def _environment(self, start: Start) -> dict[str, str]:
-        job = start.job
+    def _environment(self, start: Start, name: str) -> dict[str, str]:
+        job, elsewhere = start.job, self.elsewhere
+        nodes = elsewhere.names(name) if elsewhere else map(str, start.nodes)
         said = {
-            "KALENDS_JOB": str(job.number),
-            "KALENDS_MACHINE": self.machine,
-            "KALENDS_NODES": ",".join(map(str, start.nodes)),
-            "KALENDS_NODE_COUNT": str(len(start.nodes)),
-            "KALENDS_USER": job.principal.user,
+            **variables_of(self.machine, job, len(start.nodes)),
+            "KALENDS_NODES": ",".join(nodes),
         }
-        if job.request.project:
-            said["KALENDS_PROJECT"] = job.request.project
-        if job.index is not None:
-            said["KALENDS_ARRAY"] = str(job.array)
-            said["KALENDS_INDEX"] = str(job.index)
-        return {**job.request.environment, **said}
+        return {
+            **job.request.environment,
+            **(elsewhere.allocator.environment if elsewhere else {}),
+            **said,
+        }
+
+
+def variables_of(machine: str, job: BatchJob, nodes: int) -> dict[str, str]:
+    """Return the variables in which a program finds what its job is, wherever it runs."""
+    said = {
+        "KALENDS_JOB": str(job.number),
+        "KALENDS_MACHINE": machine,
+        "KALENDS_NODE_COUNT": str(nodes),
+        "KALENDS_USER": job.principal.user,
+    }
+    if job.request.project:
+        said["KALENDS_PROJECT"] = job.request.project
+    if job.index is not None:
+        said["KALENDS_ARRAY"] = str(job.array)
+        said["KALENDS_INDEX"] = str(job.index)
+    return said
 
 
 def _warn_s(warning: LimitWarning | None, limit_s: int) -> float:

@@ -33,7 +33,7 @@ def plan_of(
     waiting = [
         _waiting(queue, job, predictions[job.number], now, job.number in whole)
         for job in present
-        if job.phase == "queued" and job.number in predictions
+        if job.phase in ("queued", "stopped") and job.number in predictions
     ]
     waiting.sort(key=lambda job: (job.start, job.job))
     jobs = (*running, *waiting)

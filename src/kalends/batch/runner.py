@@ -6,16 +6,39 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from msgspec import structs
+
+from kalends.batch.elsewhere import Elsewhere
 from kalends.batch.orders import OrderMaker
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
+from kalends.batch.queue.effects import (
+    Action,
+    Continue,
+    Kill,
+    LookUp,
+    Relimit,
+    Resize,
+    StandStill,
+    Start,
+    Withdraw,
+)
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
-from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Void
+from kalends.batch.shepherds.facts import (
+    Begun,
+    ChangeAnswered,
+    Ended,
+    Fact,
+    NotStopped,
+    Stopped,
+    Void,
+)
+from kalends.batch.shepherds.folders import attempt_of, job_of
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.shepherd_line import ShepherdRefusal
 from kalends.batch.shepherds.watch import Wanted
-from kalends.core.errors import Conflict, InvalidInput, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, Unavailable
 from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
@@ -57,9 +80,12 @@ class ShepherdRunner:
         )
         self._machine = machine
         self._orders = orders
+        self._elsewhere = orders.elsewhere
         self._report = report
         self._logger = logger
         self._tasks: set[asyncio.Task[object]] = set()
+        self._releasing: set[str] = set()
+        """Attempts that have ended, and may have something left elsewhere."""
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` as `Launcher.start` does."""
@@ -86,6 +112,10 @@ class ShepherdRunner:
                 self._spawn(self._insist(action, self._relimit))
             elif isinstance(action, Resize | Withdraw):
                 self._spawn(self._insist(action, self._change_size))
+            elif isinstance(action, StandStill):
+                self._spawn(self._insist(action, self._stop))
+            elif isinstance(action, Continue):
+                self._spawn(self._insist(action, self._let_go_on))
 
     async def end_forgotten(self, names: Sequence[str], within_s: float) -> None:
         """End these attempts, which no queue knows; return when nothing of them runs, or after `within_s`.
@@ -123,12 +153,27 @@ class ShepherdRunner:
             except Unavailable as error:
                 self._logger.error("jobs_not_started", machine=self._machine, detail=error.detail)
                 await asyncio.sleep(AGAIN_S)
+        if self._elsewhere is not None:
+            await self._elsewhere.ready(self._silent)
+            # What was killed meanwhile is void, and nobody has told the queue.
+            decided = [each for each in starts if not self._undecided(_name(each))]
+            await self._adopt(list(map(_name, decided)))
+            starts = [each for each in starts if each not in decided]
         for start in starts:
             try:
                 self.launcher.launch((self._orders.order(start, _name(start)),))
-            except InvalidInput as error:
+            except (InvalidInput, NotAllowed) as error:
+                if self._elsewhere is not None:
+                    self._elsewhere.forget(_name(start))
                 self._end(start, f.JobEnding(kind="not-started", detail=str(error)[:500]))
                 await self._try(self.launcher.void(_name(start)))
+
+    def _undecided(self, name: str) -> bool:
+        """Return whether an attempt that has waited is still to begin."""
+        try:
+            return self.launcher.look(name).state is State.UNDECIDED
+        except Unavailable:
+            return True
 
     async def _adopt(self, names: Sequence[str]) -> None:
         while True:
@@ -150,7 +195,39 @@ class ShepherdRunner:
 
     async def _relimit(self, relimit: Relimit) -> None:
         if relimit.job.limit_s == relimit.limit_s:  # Else a later one has been sent.
-            await self.launcher.prolong(_name(relimit), float(relimit.limit_s))
+            limit_s = self._orders.limit_s(relimit.job, relimit.limit_s)
+            await self.launcher.prolong(_name(relimit), float(limit_s))
+            if self._elsewhere is not None:
+                await self._elsewhere.prolong(relimit.job, _name(relimit))
+
+    async def _stop(self, stop: StandStill) -> None:
+        """Have an attempt stand still. One whose shepherd cannot do that goes on."""
+        if self._elsewhere is not None:
+            why = "a program in a batch system cannot be stopped and let go on"
+            self._not_stopped(stop.job.number, stop.attempt, stop.stop, why)
+            return
+        try:
+            await self.launcher.stop(_name(stop), stop.stop)
+        except ShepherdRefusal as error:
+            self._not_stopped(stop.job.number, stop.attempt, stop.stop, error.detail)
+
+    def _not_stopped(self, number: int, attempt: int, stop: int, why: str) -> None:
+        def step(queue: BatchQueue, now: int) -> None:
+            if queue.not_stopped(number, attempt, stop, why, now):
+                self._logger.warning(
+                    "job_not_stopped", machine=self._machine, job=number, detail=why
+                )
+
+        self._report(step)
+
+    async def _let_go_on(self, action: Continue) -> None:
+        try:
+            await self.launcher.go_on(
+                _name(action), action.stop, self._orders.cores_of(action.nodes)
+            )
+        except ShepherdRefusal as error:
+            # It still stands still, with nodes: it is to be asked again.
+            raise Unavailable(error.detail, where=f"job {_name(action)}") from None
 
     async def _change_size(self, action: Resize | Withdraw) -> None:
         """Ask for a change, or take it back. A program that cannot be asked keeps its size.
@@ -204,6 +281,8 @@ class ShepherdRunner:
             at_s = int(fact.at)
             self._report(lambda queue, now: queue.begun(job, att, now, at_s))
         elif isinstance(fact, Void):
+            if self._elsewhere is not None:
+                self._elsewhere.forget(name)
             self._report(lambda queue, now: queue.void(job, att, now))
         elif isinstance(fact, Ended):
             ending = f.JobEnding(
@@ -211,16 +290,49 @@ class ShepherdRunner:
                 ran_s=fact.ran_s, cpu_s=fact.cpu_s, memory_bytes=fact.memory_bytes,
                 strays=fact.strays,
             )  # fmt: skip
-            self._report(lambda queue, now: queue.ended(job, att, ending, now))
+            if self._elsewhere is None:
+                self._report(lambda queue, now: queue.ended(job, att, ending, now))
+            elif name not in self._releasing:
+                self._releasing.add(name)
+                self._spawn(self._end_elsewhere(self._elsewhere, name, ending))
         elif isinstance(fact, ChangeAnswered):
             changed = fact
             self._report(
                 lambda queue, now: queue.size_changed(
-                    job, changed.number, changed.ranks, changed.took_s, now
+                    job, changed.number, changed.ranks, changed.took_s, now, changed.refused
                 )
             )
+        elif isinstance(fact, Stopped):
+            stop = fact.number
+            self._report(lambda queue, now: queue.stopped(job, att, stop, now))
+        elif isinstance(fact, NotStopped):
+            self._not_stopped(job, att, fact.number, fact.why)
         elif isinstance(fact, Wanted):
             self._take_wish(name, job, fact.ranks)
+
+    async def _end_elsewhere(self, elsewhere: Elsewhere, name: str, ending: f.JobEnding) -> None:
+        """Tell of an end once nothing is left there: until then its nodes are not free.
+
+        What it used is known of the commands that ran it, and not of the program.
+        """
+        await elsewhere.release(name, self._silent)
+        self._releasing.discard(name)
+        elsewhere.forget(name)
+        job, attempt = job_of(name), attempt_of(name)
+        told = structs.replace(ending, cpu_s=0.0, memory_bytes=0, strays=0)
+        self._report(lambda queue, now: queue.ended(job, attempt, told, now))
+
+    async def sweep(self, queue: BatchQueue) -> None:
+        """End again and again what attempts have left elsewhere that have no nodes at their queue."""
+
+        def alive() -> dict[str, BatchJob]:
+            return {f"{job.number}.{job.attempt}": job for job in queue.flow.table if job.on_nodes}
+
+        if self._elsewhere is not None:
+            await self._elsewhere.sweep(alive, self._silent)
+
+    def _silent(self, detail: str) -> None:
+        self._logger.warning("batch_system_not_reached", machine=self._machine, detail=detail)
 
     def _not_written(self, name: str, error: OSError) -> None:
         self._logger.error("record_not_written", machine=self._machine, job=name, detail=str(error))

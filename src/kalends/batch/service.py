@@ -21,7 +21,7 @@ from msgspec import structs
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Occupied
+from kalends.batch.queue.effects import Action, Occupied, QueueEffects
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
@@ -87,7 +87,7 @@ class QueueService:
         *,
         moment: Callable[[], Moment],
         carry_out: Callable[[str, Sequence[Action]], None],
-        moved: Callable[[str, set[int]], None],
+        moved: Callable[[str, Mapping[int, str]], None],
         alarmed: Callable[[str], None],
         reserved: Mapping[str, Sequence[ReservedTime]],
         reported: Callable[[str, str], None],
@@ -125,6 +125,8 @@ class QueueService:
         """What the calendar knows of claims for which nobody has come."""
         self._foreseen: dict[str, Mapping[int, int]] = {name: {} for name in queues}
         """Starts of waiting jobs, as they were last foreseen."""
+        self._standing: set[str] = set()
+        """Queues whose last event is still to come, by the clock."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -132,7 +134,6 @@ class QueueService:
     def begin(self) -> None:
         """Book what runs, take the claims of the calendar, and look after everything that was begun."""
         for name, queue in self.queues.items():
-            self._compare_clocks(queue)
             self._claims[name] = queue.flow.claims()
             self._unplaced[name] = queue.flow.room.unplaced()
             with self._believed(name):
@@ -142,14 +143,20 @@ class QueueService:
         self._keep_time()
 
     def _compare_clocks(self, queue: BatchQueue) -> None:
-        """Tell the operator of a queue whose time stands still because the clock was once ahead."""
-        ahead_s = queue.last_s - self.now_s()
-        if ahead_s > AHEAD_S_MAX:
-            self._alarmed(
+        """Tell the operator of a queue whose time stands still, for the clock is, or was, wrong."""
+        ahead_s, about = queue.last_s - self.now_s(), f"clock of {queue.name}"
+        if queue.name not in self._standing and ahead_s > AHEAD_S_MAX:
+            self._standing.add(queue.name)
+            self._reported(
+                about,
                 f"{queue.name}: the clock is {format_duration(ahead_s)} behind the last event of its "
-                "queue. Until it has caught up, the queue counts no time and may use reserved nodes: "
-                "set the clock, or drain the nodes"
+                "queue. Until it has caught up, the queue counts no time and may use reserved nodes. "
+                "If the clock is wrong, set it right: the site follows at once. If it is right, it was "
+                "ahead before: drain the nodes until then",
             )
+        elif queue.name in self._standing and ahead_s <= 0:
+            self._standing.remove(queue.name)
+            self._reported(about, "")
 
     def close(self) -> None:
         self._closed = True
@@ -240,12 +247,13 @@ class QueueService:
 
     def _carry_out(self, queue: BatchQueue) -> None:
         self._tell_fault(queue)
+        self._compare_clocks(queue)
         effects = queue.take_effects()
         if not effects:
             return
         for booking in effects.unplaced:
             self._unplaced[queue.name].add(booking)
-            self._alarmed(f"{queue.name}: a job beyond its time has nodes that are reserved")
+            self._alarmed(f"{queue.name}: {queue.flow.room.why_unplaced}")
         letters = self._notices.post(queue.name, effects.milestones, self.now_s())
         operations: list[Operation] = [over_of(queue.name, job) for job in effects.over]
         operations += letters
@@ -257,7 +265,7 @@ class QueueService:
             self._ledger.store_jobs(operations, durable)
         self._book(queue, effects.occupied)
         if effects.moved:
-            self._tell(queue.name, effects.moved)
+            self._tell(queue.name, _users_of(queue, effects))
         if effects.over and self._unplaced[queue.name]:
             again, self._unplaced[queue.name] = self._unplaced[queue.name], set()
             self._claims_moved(queue.name, again, again)
@@ -316,6 +324,14 @@ class QueueService:
                     self._carry_out(queue)
                     self._look_at_reserved(queue, self.now_s())
             self._keep_time()
+
+
+def _users_of(queue: BatchQueue, effects: QueueEffects) -> dict[int, str]:
+    """Return the jobs that have moved, with the user of each, those that are over last."""
+    over = {job.number: job.principal.user for job in effects.over}
+    jobs = queue.flow.table.jobs
+    there = sorted(number for number in effects.moved if number in jobs and number not in over)
+    return {**{number: jobs[number].principal.user for number in there}, **over}
 
 
 def _if_new(known: dict[str, T], name: str, value: T) -> T | None:

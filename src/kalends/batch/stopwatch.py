@@ -2,7 +2,8 @@
 
 A timer of the process interrupts the code wherever it is, but never in the middle of a change of ours: there
 it is tried again a moment later. Only the main thread can be interrupted; elsewhere a call that takes too
-long is told of when it is over.
+long is told of when it is over. Code that cannot be interrupted, in C, or does not heed it, holds the process
+until a watchdog ends that.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType
 from typing import Final
 
-from kalends.scheduling.watched import WatchedPolicy
+from kalends.batch.watchdog import Watchdog
+from kalends.scheduling.watched import Interrupted, WatchedPolicy
 
 AGAIN_S: Final = 0.01
+"""So soon it is tried again; later and later where the code goes on in spite of it."""
 
 OURS: Final = (
     "kalends.machines.", "kalends.scheduling.cluster", "kalends.scheduling.grid",
@@ -29,33 +33,54 @@ _BORDER: Final = WatchedPolicy.ask.__code__
 
 
 class Stopwatch:
-    """Makes calls that may take `most_s` each. Raises `TimeoutError` for one that takes longer."""
+    """Makes calls that may take `most_s` each. Raises `TimeoutError` for one that takes longer.
 
-    def __init__(self, most_s: float) -> None:
+    And for the first one, unmade, if the `watchdog` has ended the process before this one.
+    """
+
+    def __init__(self, most_s: float, watchdog: Watchdog | None = None) -> None:
         self._most_s = most_s
+        self._watchdog = watchdog
 
     def __deepcopy__(self, memo: dict[int, object]) -> Stopwatch:
         return self
 
     def __call__(self, call: Callable[[], None]) -> None:
+        if self._watchdog is not None and self._watchdog.struck:
+            struck, self._watchdog.struck = self._watchdog.struck, ""
+            raise TimeoutError(struck)
         began_s = time.monotonic()
         if threading.current_thread() is threading.main_thread():
-            self._interrupted(call, began_s)
+            with self._watchdog or nullcontext():
+                self._interrupted(call, began_s)
         else:
             call()
         if time.monotonic() - began_s > self._most_s:
             raise self._too_long()
 
     def _interrupted(self, call: Callable[[], None], began_s: float) -> None:
+        over, again_s = False, AGAIN_S
+
         def interrupt(number: int, frame: FrameType | None) -> None:
-            if _may_be_left(frame):
-                raise self._too_long()
+            nonlocal again_s
+            if over:
+                return
+            if not _may_be_left(frame):
+                signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+                return
+            # Each signal takes room where the event loop hears of signals, and this one may not be the last.
+            again_s *= 2
+            signal.setitimer(signal.ITIMER_REAL, again_s)
+            raise Interrupted(self._too_long())
 
         handler = signal.signal(signal.SIGALRM, interrupt)
-        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, self._most_s, AGAIN_S)
+        left_s, every_s = signal.setitimer(signal.ITIMER_REAL, self._most_s)
         try:
             call()
+        except Interrupted as interrupted:
+            raise TimeoutError(str(interrupted)) from None
         finally:
+            over = True
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
             if left_s:  # Of somebody else's timer.

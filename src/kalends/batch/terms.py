@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kalends.batch.queue.facts import FairShares, JobLimits, Terms
 from kalends.core.errors import InvalidInput
 from kalends.machines.spec import machine_from
@@ -12,17 +14,16 @@ from kalends.serving.configuration import (
     SiteConfiguration,
 )
 
-NOT_LIVE = ("preemptive",)
-"""Policies that stop jobs, and let them go on later: programs cannot."""
-
 
 def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
     """Return the terms of each machine by its full name; raises `InvalidInput` with the path."""
-    capacities = {resource.name: resource.capacity for resource in configuration.resources}
+    resources = {resource.name: resource for resource in configuration.resources}
     found = {}
     for number, machine in enumerate(configuration.machines):
         try:
-            terms = terms_of(machine, capacities[machine.resource])
+            resource = resources[machine.resource]
+            system = configuration.advisory_system(resource)
+            terms = terms_of(machine, resource.capacity, system.name if system else "")
         except InvalidInput as error:
             where = f"site.machines[{number}].{error.where}"
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
@@ -30,8 +31,11 @@ def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
     return found
 
 
-def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
-    """Return the terms of a queue; raises `InvalidInput` for a machine or a policy that cannot be."""
+def terms_of(machine: MachineConfiguration, capacity: int, handed_to: str = "") -> Terms:
+    """Return the terms of a queue; raises `InvalidInput` for a machine or a policy that cannot be.
+
+    `handed_to` names the batch system that its jobs are handed over to.
+    """
     shape = machine.shape or f"pool:{capacity}"
     nodes = machine_from(shape).nodes
     if nodes != capacity:
@@ -40,7 +44,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
             where="shape",
             remedy="let a unit of the resource be a node",
         )
-    check_policy(machine.policy)
+    policy_maker(machine.policy)
     unknown = sorted(machine.tariff.keys() - machine.classes.keys())
     if unknown:
         raise InvalidInput(
@@ -63,18 +67,13 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         change_s=int(machine.change_s_max),
         may_delay=machine.may_delay,
         no_show_s=int(machine.no_show_s),
+        handed_to=handed_to,
     )
 
 
-def check_policy(policy: str) -> None:
-    """Raise `InvalidInput` for a policy that there is not, or that cannot decide about real programs."""
-    policy_maker(policy)
-    if policy.partition(":")[0] in NOT_LIVE:
-        raise InvalidInput(
-            f"{policy} stops programs and lets them go on later, which they cannot",
-            where="policy",
-            remedy="name another one; kalends policies lists them",
-        )
+def directory_of(machine: MachineConfiguration, store: Path) -> Path:
+    """Return the folder for the jobs of a machine; where the owner names none, no other site's."""
+    return machine.directory or store.with_name(f"{store.stem}.{machine.resource}.jobs")
 
 
 def _limits(limits: JobLimitsConfiguration) -> JobLimits:

@@ -30,8 +30,8 @@ def over_of(machine: str, job: BatchJob) -> JobOver:
         machine=machine, number=job.number, user=job.principal.user, request=job.request,
         submitted=job.submitted_s, over=job.over_s, phase=job.phase, started=job.started_s,
         index=job.index, array=job.array, attempt=job.attempt, node_numbers=job.last_nodes,
-        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, detail=job.kill_detail,
-        ending=job.ending,
+        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, stood_s=job.stood_s,
+        detail=job.kill_detail, ending=job.ending,
     )  # fmt: skip
 
 
@@ -50,11 +50,38 @@ def view_of(
         reasons=tuple(_reasons(queue, job, now, whole)), attempt=job.attempt, node_numbers=job.nodes,
         detail=job.kill_detail if whole else "",
     )  # fmt: skip
+    if runs(queue, job):
+        view = structs.replace(view, started=job.started_s, stood_s=job.stood_until(now))
+    if whole and job.refused:
+        view = structs.replace(view, refused=job.refused, refused_at=job.refused_s)
+    if queue.flow.terms.handed_to:
+        return _seen_from_here(queue, job, view)
     if job.entry is None or not job.on_nodes:
         predicted = predictions.get(job.number)
         return structs.replace(view, predicted=predicted and predicted.not_before(now))
+    if job.phase == "changing" and job.entry.before is not None:
+        view = structs.replace(
+            view, changing_to=job.entry.target, changing_since=job.entry.before.asked_s
+        )
     until_s = job.until_s if job.reservation else job.entry.until_s
-    return structs.replace(view, started=job.started_s, until=until_s)
+    return structs.replace(view, until=max(until_s, 0))
+
+
+def runs(queue: BatchQueue, job: BatchJob) -> bool:
+    """Whether an attempt is under way here; one that was handed over waits there until it has begun."""
+    waits = queue.flow.terms.handed_to and job.begun_attempt != job.attempt
+    return job.under_way and not waits
+
+
+def _seen_from_here(queue: BatchQueue, job: BatchJob, view: JobView) -> JobView:
+    """Return a job that a batch system decides about: it has nodes of that, which has not named them."""
+    view = structs.replace(view, node_numbers=())
+    if runs(queue, job):
+        return structs.replace(view, until=job.started_s + job.request.limit_s)
+    if job.phase == "starting":
+        said = f"{queue.flow.terms.handed_to} decides when it starts, and predicts nothing"
+        return structs.replace(view, phase="queued", reasons=(said,))
+    return view
 
 
 def planned_starts(queue: BatchQueue) -> dict[int, PredictedStart]:
@@ -76,7 +103,7 @@ def view_over(job: JobOver, *, whole: bool) -> JobView:
         phase=job.phase, submitted=job.submitted, index=job.index, array=job.array,
         started=job.started, over=job.over, attempt=job.attempt, node_numbers=job.node_numbers,
         node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, end="withdrawn",
-        detail=job.detail if whole else "",
+        stood_s=job.stood_s, detail=job.detail if whole else "",
     )  # fmt: skip
     ending = job.ending
     if ending is None:
@@ -105,6 +132,7 @@ def row_of(job: JobOver, default_class: str) -> HistoryRow:
     return structs.replace(
         row, started=job.started, nodes_had=len(job.node_numbers), end=ending.kind,
         status=ending.status, cpu_s=ending.cpu_s, memory_bytes=ending.memory_bytes,
+        stood_s=job.stood_s,
     )  # fmt: skip
 
 
@@ -113,21 +141,23 @@ def load_of(queue: BatchQueue, now: int) -> MachineLoad:
     cluster = queue.flow.room.scheduler.cluster
     reserved = cluster.reservations.nodes_at(max(now, queue.last_s))
     jobs = list(queue.flow.table)
-    running = sum(job.on_nodes for job in jobs)
+    running = sum(job.on_nodes and runs(queue, job) for job in jobs)
+    decides = queue.flow.terms.handed_to
     return MachineLoad(
         machine=queue.name,
         description=queue.flow.terms.machine,
-        nodes=cluster.nodes,
-        free=max(cluster.free - reserved, 0),
+        nodes=queue.flow.room.nodes,
+        free=0 if decides else max(cluster.free - reserved, 0),
         out=cluster.out_of_service,
         reserved=reserved,
-        policy=DEFAULT_POLICY if queue.fault else queue.flow.terms.policy,
+        policy=decides or (DEFAULT_POLICY if queue.fault else queue.flow.terms.policy),
         waiting=len(jobs) - running,
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
         out_reasons=_out_reasons(queue),
         put_aside=queue.fault,
-        configured_policy=queue.flow.configured.policy,
+        configured_policy=decides or queue.flow.configured.policy,
+        decides=decides,
     )
 
 

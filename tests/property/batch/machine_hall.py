@@ -11,7 +11,17 @@ from typing import Literal
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import decode_state, encode_state
-from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
+from kalends.batch.queue.effects import (
+    Action,
+    Continue,
+    Kill,
+    LookUp,
+    Relimit,
+    Resize,
+    StandStill,
+    Start,
+    Withdraw,
+)
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import ALL
 from kalends.scheduling.prediction.predictor import FollowingScheduler
@@ -39,6 +49,41 @@ class Run:
     """The nodes that it had before it began with that change; none: it has not begun."""
     answers: list[tuple[int, int]] = field(default_factory=list)
     """In its record: changes, and how many ranks the program said that it has then; 0: it refused."""
+    stop: int = 0
+    """The number of the last stop that it was asked for."""
+    stops: bool = False
+    """It was asked to stop, and runs yet."""
+    stands: bool = False
+    """Nothing of it runs: it is on no node."""
+    stood: list[tuple[int, bool]] = field(default_factory=list)
+    """In its record: stops, and whether it has come to a stand."""
+
+    @property
+    def runs_on(self) -> tuple[int, ...]:
+        """The nodes on which something of it may run."""
+        return self.nodes if self.alive and not self.stands else ()
+
+    def ask_to_stop(self, number: int) -> None:
+        """As a shepherd does it: an old number changes nothing, nor does one that was said before."""
+        if not self.alive or number <= self.stop:
+            return
+        self.stop = number
+        if self.stands:
+            self.stood.append((number, True))
+        else:
+            self.stops = True
+
+    def stand(self, *, can: bool) -> None:
+        """It has come to a stand, or cannot be brought to that."""
+        self.stood.append((self.stop, can))
+        self.stops, self.stands = False, can
+
+    def go_on(self, number: int, nodes: tuple[int, ...]) -> bool:
+        """Return whether it goes on: no other stop than that counts."""
+        if not (self.alive and self.stands and number == self.stop):
+            return False
+        self.stands, self.nodes = False, nodes
+        return True
 
     def ask(self, number: int, nodes: tuple[int, ...]) -> None:
         if self.alive and number > self.last_change:
@@ -124,9 +169,25 @@ class Hall:
             run = self.runs[number, attempt]
             tell = run.ask if isinstance(action, Resize) else run.withdraw
             tell(action.change, action.nodes)
+        elif isinstance(action, StandStill):
+            run = self.runs.setdefault((number, attempt), Run(action.job.nodes))
+            if run.record == "empty":
+                run.record = "void"
+            run.ask_to_stop(action.stop)
+        elif isinstance(action, Continue):
+            if self.runs[number, attempt].go_on(action.stop, action.nodes):
+                self.check_alone((number, attempt))
         else:
             assert isinstance(action, Relimit)
             assert action.limit_s > 0
+
+    def check_alone(self, attempt: Attempt) -> None:
+        """Nobody else has a process where this attempt has."""
+        others = {
+            node for each, run in self.runs.items() if each != attempt for node in run.runs_on
+        }
+        nodes = self.runs[attempt].runs_on
+        assert others.isdisjoint(nodes), f"{attempt} is on nodes of another: {nodes}"
 
     def crash(self) -> None:
         """Die, and begin anew from what was stored; what is asked of the zygote may still come."""
@@ -171,6 +232,11 @@ class Hall:
             self.queue.begun(*attempt, self.now)
             for change, ranks in run.answers:
                 self.queue.size_changed(attempt[0], change, ranks, 0.7, self.now)
+            for stop, stands in run.stood:
+                if stands:
+                    self.queue.stopped(*attempt, stop, self.now)
+                else:
+                    self.queue.not_stopped(*attempt, stop, "it cannot", self.now)
         elif run.record in ("begun", "ended"):
             self.queue.begun(*attempt, self.now)
             self.queue.ended(*attempt, run.ending or f.JobEnding(kind="lost"), self.now)
@@ -181,7 +247,7 @@ class Hall:
 
     def look_at_all(self) -> None:
         for job in list(self.queue.flow.table):
-            if job.on_nodes:
+            if job.under_way:
                 stale = (job.number, job.attempt) not in self.asked
                 self.look((job.number, job.attempt), recovering=stale)
 
@@ -224,6 +290,9 @@ class Hall:
         self.queue.claims_changed(gone, came, self.now)
         self.gather()
 
+    def offered(self) -> list[int]:
+        return [job.number for job in self.queue.flow.table if job.offered]
+
     # Shepherds
 
     def shepherd_begins(self, which: int) -> None:
@@ -232,9 +301,8 @@ class Hall:
         attempt = self.asked.pop(which % len(self.asked))
         run = self.runs[attempt]
         if run.record == "empty":
-            busy = {node for other in self.runs.values() if other.alive for node in other.nodes}
-            assert busy.isdisjoint(run.nodes), f"{attempt} begins on nodes of another: {run.nodes}"
             run.record, run.alive = "begun", True
+            self.check_alone(attempt)
 
     def program_ends(self, attempt: Attempt, ending: f.JobEnding) -> None:
         run = self.runs[attempt]
@@ -248,14 +316,8 @@ class Hall:
         if run.before:
             return
         nodes = tuple(dict.fromkeys((*run.nodes, *run.asked[1])))
-        others = {
-            node
-            for each in self.runs.values()
-            if each.alive and each is not run
-            for node in each.nodes
-        }
-        assert others.isdisjoint(nodes), f"{attempt} grows onto nodes of another: {nodes}"
         run.before, run.nodes = run.nodes, nodes
+        self.check_alone(attempt)
 
     def program_answers(self, attempt: Attempt, ranks: int | None) -> None:
         """It does what it was asked to, and says so; or says that it has `ranks`, and is as it was."""
@@ -276,6 +338,9 @@ class Hall:
     def running(self) -> list[Attempt]:
         return [attempt for attempt, run in self.runs.items() if run.alive]
 
+    def asked_to_stop(self) -> list[Attempt]:
+        return [attempt for attempt in self.running() if self.runs[attempt].stops]
+
     def asked_to_change(self) -> list[Attempt]:
         return [attempt for attempt in self.running() if self.runs[attempt].asked is not None]
 
@@ -292,7 +357,14 @@ class Hall:
             if isinstance(fact := entry.said, f.JobSubmitted)
             for number in range(fact.first, fact.first + (len(fact.request.indices) or 1))
         }
+        offers = {
+            fact.first
+            for entry in self.store
+            if isinstance(fact := entry.said, f.JobSubmitted) and fact.offered_s
+        }
+        taken = {fact.job for entry in self.store if isinstance(fact := entry.said, f.OfferTaken)}
         for number, attempts in begun.items():
+            assert number in taken or number not in offers, f"{number} was only offered"
             assert number in jobs, f"job {number} has begun, and was never stored"
             assert len(attempts) == 1 or jobs[number].rerun, f"job {number} began twice: {attempts}"
         table = self.queue.flow.table
@@ -301,7 +373,9 @@ class Hall:
         for (number, attempt), run in self.runs.items():
             job = table.jobs.get(number)
             if run.alive and job is not None and job.attempt == attempt:
-                assert set(run.nodes) <= set(job.nodes), f"{number} has nodes that it was not given"
+                assert set(run.runs_on) <= set(job.nodes), (
+                    f"{number} has nodes that it was not given"
+                )
         for number in self.accepted:
             assert number in table.jobs or number in table.past, f"job {number} is lost"
         cluster = self.queue.flow.room.scheduler.cluster
@@ -361,6 +435,8 @@ def state_of(queue: BatchQueue) -> tuple[object, ...]:
                 job.withdrawn,
                 job.limit_s,
                 job.node_seconds,
+                job.stops,
+                job.stood_s,
             )
             for job in flow.table
         ],

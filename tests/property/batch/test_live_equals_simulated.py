@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import sys
 from pathlib import Path
@@ -26,12 +28,14 @@ LOGS = Path(__file__).parents[2] / "data" / "logs"
 REAL = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "DAS2-fs1-2003-1")
 CHOOSE_SIZES = ("lazy", "adaptive", "reconfigurable")
 MESH = "mesh2d:4x2"
+QUEUE = 14
+"""The field of a log's line."""
 
 
 @pytest.mark.parametrize("log", REAL)
 @pytest.mark.parametrize("policy", LIVE_POLICIES)
 def test_a_log_starts_live_as_it_does_in_the_simulator(policy: str, log: str) -> None:
-    nodes, jobs = first_jobs(LOGS / f"{log}.swf.gz", 700 * effort.EFFORT)
+    nodes, jobs = first_jobs(LOGS / f"{log}.swf.gz", 400 * effort.EFFORT)
     jobs = [_of_some_class(job) for job in short_of_limits(jobs)]
     machine = Machine(f"pool:{nodes}")
     expected = simulated(jobs, policy, machine)
@@ -74,10 +78,10 @@ def test_a_job_at_its_limit_has_its_nodes_until_its_end_is_told() -> None:
         SimulatedJob(id=3, submit_s=10, nodes=2, requested_s=1, run_s=1),
     ]
     machine = Machine("pool:4")
-    assert simulated(jobs, "easy", machine)[2] == Started(2, 10, 4)
+    assert simulated(jobs, "easy", machine)[2].start == Started(2, 10, 4)
     # When job 3 came, in that second, job 1 was still there: so job 3 went before job 2.
-    assert live(jobs, "easy", machine)[3] == Started(3, 10, 2)
-    assert live(jobs, "easy", machine)[2] == Started(2, 11, 4)
+    assert live(jobs, "easy", machine)[3].start == Started(3, 10, 2)
+    assert live(jobs, "easy", machine)[2].start == Started(2, 11, 4)
     jobs = list(short_of_limits(jobs))
     assert live(jobs, "easy", machine) == simulated(jobs, "easy", machine)
 
@@ -90,8 +94,34 @@ def test_the_comparison_is_a_command_that_tells_what_differs(
     monkeypatch.setattr(sys, "argv", arguments)
     assert main() == 0
     easy, levels = capsys.readouterr().out.splitlines()
-    assert " 700 starts,      0 different" in easy
+    assert " 700 starts,      0 stops,      0 different" in easy
     assert levels.split()[1] == "ffih*"
+
+
+def test_with_priorities_the_command_compares_what_is_stopped_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "queues.swf"
+    with gzip.open(LOGS / f"{REAL[0]}.swf.gz", "rt") as stream, log.open("w") as written:
+        for number, line in enumerate(stream):
+            fields = line.split()
+            if not line.startswith(";"):
+                fields[QUEUE] = str(number % 3)
+            written.write(" ".join(fields) + "\n")
+    treated = [
+        "--treat",
+        "queue:1=1,queue:2=2",
+        "--policy",
+        "preemptive",
+        "--jobs",
+        "700",
+        "--json",
+    ]
+    monkeypatch.setattr(sys, "argv", ["live_replay", str(log), *treated])
+    assert main() == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["starts"], found["different"]) == (700, 0)
+    assert found["stops"] > 20
 
 
 def _of_some_class(job: SimulatedJob) -> SimulatedJob:

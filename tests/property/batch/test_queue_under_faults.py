@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests import effort
 
 from kalends.batch.queue import facts as f
+from kalends.batch.queue.offers import PlaceOffers
 from kalends.core.errors import Conflict, KalendsError
 from kalends.core.jobs import After, Dependency, JobRequest
 from kalends.core.principals import Principal
@@ -58,6 +59,7 @@ def requests(draw: st.DrawFn) -> JobRequest:
         after=tuple(After(job=number, happened=draw(happened)) for number in after),
         held=draw(st.integers(0, 9)) == 0,
         rerun=draw(st.booleans()),
+        priority=draw(st.sampled_from(["", "", "high", "low"])),
         project=draw(st.sampled_from(["", "", "dna"])),
         not_before=draw(st.sampled_from([0, 0, 0, 1_030])),
     )
@@ -117,6 +119,44 @@ class QueueUnderFaults(RuleBasedStateMachine):
             command=("true",),
         )  # fmt: skip
         self.submit(who=who, request=request, again=False)
+
+    @rule(
+        who=USERS,
+        nodes=st.integers(1, NODES),
+        limit_s=st.integers(1, 40),
+        counted_s=st.integers(1, 8),
+        rerun=st.booleans(),
+        again=st.booleans(),
+    )
+    def offer(
+        self, who: Principal, nodes: int, limit_s: int, counted_s: int, rerun: bool, again: bool
+    ) -> None:
+        hall = self.hall
+        self.keys += 1
+        key = f"key-{self.keys:06}"
+        request = JobRequest(
+            machine="lab/box", nodes=nodes, limit_s=limit_s, rerun=rerun, command=("true",)
+        )
+        try:
+            number = PlaceOffers(hall.queue).offer(who, request, key, counted_s, hall.now)
+        except KalendsError:
+            return
+        if again:
+            assert PlaceOffers(hall.queue).offer(who, request, key, counted_s, hall.now) == number
+        hall.answers.append(number)
+        hall.gather()
+
+    @precondition(lambda self: self.hall.offered())
+    @rule(which=st.integers(0, 20), taken=st.sampled_from([True, True, False]))
+    def somebody_decides(self, which: int, taken: bool) -> None:
+        hall = self.hall
+        offered = hall.offered()
+        number = offered[which % len(offered)]
+        if taken:
+            PlaceOffers(hall.queue).take(number, hall.now)
+        else:
+            hall.queue.cancel(number, "another offer was taken", hall.now)
+        hall.gather()
 
     @rule(rounds=st.integers(1, 3), by_s=st.sampled_from([1, 1, 1, 5]))
     def life_goes_on(self, rounds: int, by_s: int) -> None:
@@ -193,6 +233,12 @@ class QueueUnderFaults(RuleBasedStateMachine):
     @rule()
     def policy_is_put_back(self) -> None:
         self.hall.queue.set_policy(self.policy, self.hall.now)
+        self.hall.gather()
+
+    @precondition(lambda self: self.policy.startswith("preemptive"))
+    @rule(policy=st.sampled_from(["preemptive", "easy", "reconfigurable"]))
+    def another_policy_decides(self, policy: str) -> None:
+        self.hall.queue.set_policy(policy, self.hall.now)
         self.hall.gather()
 
     @rule(
@@ -284,6 +330,19 @@ class QueueUnderFaults(RuleBasedStateMachine):
         running = self.hall.running()
         self.hall.program_ends(running[which % len(running)], ending)
 
+    @precondition(lambda self: self.hall.asked_to_stop())
+    @rule(
+        which=st.integers(0, 20),
+        can=st.sampled_from([True, True, True, False]),
+        heard=st.booleans(),
+    )
+    def program_stands_still(self, which: int, can: bool, heard: bool) -> None:
+        asked = self.hall.asked_to_stop()
+        attempt = asked[which % len(asked)]
+        self.hall.runs[attempt].stand(can=can)
+        if heard:
+            self.hall.look(attempt)
+
     @precondition(lambda self: self.hall.asked_to_change())
     @rule(which=st.integers(0, 20))
     def program_begins_to_change(self, which: int) -> None:
@@ -334,9 +393,13 @@ class QueueUnderFaults(RuleBasedStateMachine):
             hall.flush()
             for job in list(hall.queue.flow.table):
                 hall.queue.release(job.number, ["user", "dependency", "time"], hall.now)
+            for number in hall.offered():
+                PlaceOffers(hall.queue).take(number, hall.now)
             hall.gather()
             hall.flush()
             hall.shepherd_begins(0)
+            for attempt in hall.asked_to_stop():
+                hall.runs[attempt].stand(can=True)
             for attempt in hall.running()[:1]:
                 hall.program_ends(attempt, f.JobEnding(kind="exit"))
             hall.look_at_all()
@@ -354,15 +417,19 @@ def machine_under(policy: str) -> type[QueueUnderFaults]:
 
 
 @pytest.mark.parametrize(
-    "policy", ["fcfs", "easy", "conservative", "sjf-scan", "lazy", "adaptive", "reconfigurable"]
-)
+    "policy",
+    [
+        "fcfs", "easy", "conservative", "sjf-scan", "lazy", "adaptive", "reconfigurable", "preemptive",
+        "preemptive:20",
+    ],
+)  # fmt: skip
 def test_a_queue_keeps_its_promises_whatever_dies(policy: str) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(
         machine_under(policy),
         settings=settings(
-            max_examples=effort.examples(300 if policy == "reconfigurable" else 60),
+            max_examples=effort.examples(100 if policy == "reconfigurable" else 30),
             stateful_step_count=40,
             deadline=None,
         ),
@@ -386,7 +453,7 @@ def test_the_same_holds_where_nodes_of_unused_reservations_go_back(policy: str) 
     GivesBack.policy = policy
     run_state_machine_as_test(
         GivesBack,
-        settings=settings(max_examples=effort.examples(60), stateful_step_count=40, deadline=None),
+        settings=settings(max_examples=effort.examples(30), stateful_step_count=40, deadline=None),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kalends.batch.job_watch import JobWatch, is_news
+from kalends.batch.job_watch import ANSWER_MAX, REMEMBERED_MAX, JobMoves, JobWatch, is_news
 from kalends.contract.job_calls import JobView, PredictedStart, WatchJob
 
 NOW = 1_000_000
@@ -54,12 +54,64 @@ def test_another_phase_or_attempt_is_always_news() -> None:
 
 def test_all_who_wait_for_a_job_hear_of_it_and_nobody_else() -> None:
     watch = JobWatch()
+    watch.begin("first")
     with (
         watch.of("lab/box", 1) as one,
         watch.of("lab/box", 1) as two,
         watch.of("lab/mill", 1) as other,
     ):
-        watch.moved("lab/box", {1, 2})
+        watch.moved("lab/box", {1: "ann", 2: "ann"})
         assert (one.is_set(), two.is_set(), other.is_set()) == (True, True, False)
-    watch.moved("lab/mill", {1})
+    watch.moved("lab/mill", {1: "ann"})
     assert not other.is_set(), "who has gone is not kept"
+
+
+def test_a_user_hears_of_each_job_that_has_moved_once_and_of_nobody_elses() -> None:
+    watch = JobWatch()
+    watch.begin("first")
+    start = watch.since("lab/box", "ann", "first", 0)
+    assert start == JobMoves(0)
+    with watch.of("lab/box", "ann") as ann, watch.of("lab/box", "bob") as bob:
+        watch.moved("lab/box", {1: "ann", 2: "ann", 3: "eve"})
+        watch.moved("lab/box", {1: "ann"})
+        watch.moved("lab/mill", {4: "ann"})
+        assert (ann.is_set(), bob.is_set()) == (True, False)
+    found = watch.since("lab/box", "ann", "first", start.after)
+    assert found.numbers == (2, 1), "by when they last moved"
+    assert not found.skipped
+    assert watch.since("lab/box", "ann", "first", found.after).numbers == ()
+    assert watch.since("lab/box", "bob", "first", 0).numbers == ()
+
+
+def test_who_is_further_behind_than_is_remembered_is_told_so() -> None:
+    watch = JobWatch()
+    watch.begin("first")
+    watch.moved("lab/box", dict.fromkeys(range(REMEMBERED_MAX + 1), "ann"))
+    behind = watch.since("lab/box", "ann", "first", 0)
+    assert behind == JobMoves(REMEMBERED_MAX + 1, skipped=True)
+    assert len(watch.since("lab/box", "ann", "first", 1).numbers) == ANSWER_MAX
+    assert watch.since("lab/box", "ann", "first", behind.after) == JobMoves(behind.after)
+
+
+def test_a_long_answer_comes_in_pieces() -> None:
+    watch = JobWatch()
+    watch.begin("first")
+    watch.moved("lab/box", dict.fromkeys(range(1, ANSWER_MAX + 3), "ann"))
+    first = watch.since("lab/box", "ann", "first", 0)
+    assert first.numbers == tuple(range(1, ANSWER_MAX + 1))
+    assert watch.since("lab/box", "ann", "first", first.after).numbers == (
+        ANSWER_MAX + 1,
+        ANSWER_MAX + 2,
+    )
+
+
+def test_another_life_of_the_site_is_told_at_once() -> None:
+    watch = JobWatch()
+    watch.begin("first")
+    watch.moved("lab/box", {1: "ann"})
+    with watch.of("lab/box", "ann") as woken:
+        watch.begin("second")
+        assert woken.is_set()
+    assert watch.since("lab/box", "ann", "first", 1).skipped
+    assert watch.since("lab/box", "ann", "", 0).skipped
+    assert watch.since("lab/box", "ann", "second", 9).skipped, "a move that is still to come"

@@ -27,6 +27,7 @@ from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler
+from kalends.serving.alarms import Alarms
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
@@ -59,6 +60,7 @@ async def queues_of_a_site(
     queue: BatchQueue,
     alarmed: Callable[[str], None] = lambda text: None,
     failed: Callable[[StoreFailed], None] = lambda failure: None,
+    reported: Callable[[str, str], None] = lambda about, text: None,
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
     calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
@@ -80,7 +82,7 @@ async def queues_of_a_site(
     service = QueueService(
         {BOX: queue}, JobLedger(engine), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
-        alarmed=alarmed, reserved={}, reported=lambda about, text: None,
+        alarmed=alarmed, reserved={}, reported=reported,
         notices=JobNotices(office), broken=lambda machine, error: engine.broken(error),
     )  # fmt: skip
     try:
@@ -136,11 +138,30 @@ async def test_a_queue_follows_a_jump_that_its_site_believes(tmp_path: Path) -> 
 async def test_an_operator_is_told_of_a_queue_that_is_far_ahead_of_the_clock(
     tmp_path: Path, ahead_s: int, told: bool
 ) -> None:
-    alarms: list[str] = []
+    told_of: list[tuple[str, str]] = []
     queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S - ahead_s)
-    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue, alarms.append) as service:
+    async with queues_of_a_site(
+        tmp_path / "lab.sqlite", clock, queue, reported=lambda *told: told_of.append(told)
+    ) as service:
         service.begin()
-    assert [BOX in alarm and "10d" in alarm for alarm in alarms] == [True] * told
+    assert [BOX in text and "10d" in text for _, text in told_of] == [True] * told
+
+
+async def test_an_operator_hears_that_the_clock_has_caught_up_with_a_queue(tmp_path: Path) -> None:
+    alarms = Alarms(get_logger(role="site", name="lab"), lambda: None)
+    queue, clock = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S - 7_200)
+    async with queues_of_a_site(
+        tmp_path / "lab.sqlite", clock, queue, reported=alarms.report
+    ) as service:
+        service.begin()
+        (problem,) = alarms.problems
+        assert "2h behind" in problem
+        clock.pass_s(7_199)
+        service.claims_moved([(BOX, 1)])
+        assert alarms.problems == (problem,)
+        clock.pass_s(1)
+        service.claims_moved([(BOX, 1)])
+    assert alarms.problems == ()
 
 
 class Brittle(Scheduler):

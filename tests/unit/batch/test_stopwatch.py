@@ -25,12 +25,23 @@ def test_a_policy_that_never_comes_back_is_put_aside_and_what_it_has_started_sta
     for number, nodes in enumerate((3, 4, 1)):
         job = JobRequest(machine="lab/box", nodes=nodes, limit_s=60, command=("true",))
         queue.submit(Principal("ann"), job, f"the-key-{number}", 1_000)
-    assert "took longer than 50 ms" in queue.fault
+    assert "schedule was interrupted: it took longer than 50 ms" in queue.fault
+    assert f"({erring_policies.__file__}:" in queue.fault
     assert [queue.job(number).phase for number in (1, 2, 3)] == ["starting", "queued", "starting"]
     entries = queue.take_effects().entries
     again = BatchQueue("lab/box", queue.flow.terms, 1_000, entries)
     assert again.fault == queue.fault
     assert [job.nodes for job in again.flow.table] == [job.nodes for job in queue.flow.table]
+
+
+@pytest.mark.parametrize("policy", ["SwallowsErrors", "NeverMade", "LoopsWhenRead"])
+def test_a_policy_is_put_aside_wherever_it_never_comes_back(policy: str) -> None:
+    queue = queue_of_four(policy, Stopwatch(0.05))
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+    queue.submit(Principal("ann"), job, "the-key", 1_000)
+    assert "was interrupted: it took longer than 50 ms" in queue.fault
+    assert f"({erring_policies.__file__}:" in queue.fault
+    assert queue.job(1).nodes == (0, 1, 2)
 
 
 @pytest.mark.parametrize("round_number", range(5))

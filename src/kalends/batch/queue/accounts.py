@@ -72,7 +72,7 @@ class ReachedLimit(NamedTuple):
 
 @dataclass(slots=True)
 class JobAccounts:
-    """Who uses what; and the jobs that a limit holds, in order of submission for each user."""
+    """What each user and project has in use, and which jobs a limit holds back, in order of submission."""
 
     terms: Terms
     granted: Callable[[int, tuple[int, ...]], int]

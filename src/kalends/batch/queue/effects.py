@@ -51,8 +51,27 @@ class Withdraw:
 
 
 @dataclass(slots=True, frozen=True)
+class StandStill:
+    """Have all processes of an attempt stand still; its number `stop`."""
+
+    job: BatchJob
+    attempt: int
+    stop: int
+
+
+@dataclass(slots=True, frozen=True)
+class Continue:
+    """Let an attempt go on, on `nodes`, that stands still since it was asked to `stop`."""
+
+    job: BatchJob
+    attempt: int
+    stop: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class Relimit:
-    """Let an attempt run until `limit_s` after it began: its size or its reservation has changed."""
+    """Let an attempt run for `limit_s` in all: its size or its reservation has changed."""
 
     job: BatchJob
     attempt: int
@@ -77,7 +96,7 @@ class Occupied:
     until_s: int
 
 
-Action = Start | Kill | Resize | Withdraw | Relimit | LookUp
+Action = Start | Kill | Resize | Withdraw | StandStill | Continue | Relimit | LookUp
 
 
 @dataclass(slots=True)

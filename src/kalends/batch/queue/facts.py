@@ -93,6 +93,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     attempts_max: int = 3
     """A job that is lost or whose node fails begins so often, if it may run again."""
+    handed_to: str = ""
+    """The batch system that decides in the place of the policy: jobs are handed over at once; "": none."""
 
 
 class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="fact", omit_defaults=True):
@@ -116,6 +118,15 @@ class JobSubmitted(Fact, frozen=True):
     key: str
     principal: Principal
     request: JobRequest
+    offered_s: int = 0
+    """If not 0, it is an offer: it has its place in the queue, and begins once somebody takes it. So long
+    that may take when its nodes are free; they are counted as its own for that time, too."""
+
+
+class OfferTaken(Fact, frozen=True):
+    """From now on it is a job as others."""
+
+    job: JobNumber
 
 
 class JobHeld(Fact, frozen=True):
@@ -188,6 +199,8 @@ class SizeChanged(Fact, frozen=True):
     change: int
     nodes: int
     took_s: float = 0.0
+    why: str = ""
+    """Why it has not, in the words of the program."""
 
 
 class SizeWanted(Fact, frozen=True):
@@ -195,6 +208,23 @@ class SizeWanted(Fact, frozen=True):
 
     job: JobNumber
     nodes: int
+
+
+class JobStopped(Fact, frozen=True):
+    """All of this attempt stands still, as it was asked to: its nodes are free."""
+
+    job: JobNumber
+    attempt: int
+    stop: int
+
+
+class StopFailed(Fact, frozen=True):
+    """This attempt could not be stopped as it was asked to, and goes on."""
+
+    job: JobNumber
+    attempt: int
+    stop: int
+    detail: str = ""
 
 
 class PolicyWoken(Fact, frozen=True):
@@ -223,6 +253,8 @@ class NodeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
     reservation: str = ""
     user: str = ""
     request: str = ""
+    shape: tuple[int, ...] = ()
+    """What its job asks for on a machine with a topology, if its start is fixed."""
 
 
 class ClaimsChanged(Fact, frozen=True):
@@ -251,7 +283,7 @@ class NodesResumed(Fact, frozen=True):
 
 
 class Allotment(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A policy starts a job on so many nodes, or asks it to change to them."""
+    """A policy lets a job start, or go on, on so many nodes, or asks it to change to them; 0: to stop."""
 
     job: JobNumber
     nodes: int
@@ -276,6 +308,7 @@ AnyFact = (
     TermsSet
     | PolicySwitched
     | JobSubmitted
+    | OfferTaken
     | JobHeld
     | JobReleased
     | JobWithdrawn
@@ -286,6 +319,8 @@ AnyFact = (
     | JobEnded
     | SizeChanged
     | SizeWanted
+    | JobStopped
+    | StopFailed
     | PolicyWoken
     | Replanned
     | PolicyPutBack

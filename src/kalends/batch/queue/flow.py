@@ -14,11 +14,13 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.accounts import AccountNumbers, JobAccounts
 from kalends.batch.queue.dependencies import Dependencies
 from kalends.batch.queue.effects import (
+    Continue,
     Kill,
     Occupied,
     QueueEffects,
     Relimit,
     Resize,
+    StandStill,
     Start,
 )
 from kalends.batch.queue.job import BatchJob
@@ -70,6 +72,8 @@ class JobFlow:
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
         taken, self.effects = self.effects, QueueEffects()
+        if self.terms.handed_to:
+            taken.occupied.clear()
         return taken
 
     def apply(self, fact: f.AnyFact, now: int) -> None:
@@ -99,6 +103,23 @@ class JobFlow:
             if self.dependencies.add(job):
                 job.reasons.add("dependency")
             self._queue_unless_held(job, now)
+
+    def taken(self, fact: f.OfferTaken, now: int) -> None:
+        """It begins where it has its place; on its nodes, unless they were kept for too long by now."""
+        job = self.table.jobs[fact.job]
+        job.offered = False
+        self.effects.moved.add(job.number)
+        if job.phase != "kept":
+            return
+        assert job.entry is not None
+        if now - job.since_s > job.offered_s:
+            self._run_again(job, now)
+            return
+        job.entry.stays = False
+        job.started_s = job.since_s = now
+        job.node_seconds = job.held_s = 0
+        job.enter("start")
+        self._start(job, now)
 
     def held(self, fact: f.JobHeld, now: int) -> None:
         job = self.table.jobs[fact.job]
@@ -140,6 +161,9 @@ class JobFlow:
         job.begun_attempt = fact.attempt
         job.begun_times += 1
         job.begun_s = min(max(fact.at_s, job.asked_s), now) if fact.at_s else job.asked_s
+        if self.terms.handed_to:
+            # Until now it has waited there.
+            job.since_s = job.started_s = job.begun_s
         slot = self.reserved.slots.get(job.slot)
         if slot is not None:
             job.until_s = slot_end_of(job.request, slot, job.begun_s)
@@ -152,14 +176,14 @@ class JobFlow:
     def void(self, fact: f.AttemptVoid, now: int) -> None:
         """Nothing of it has run: the next attempt is made on the same nodes, or the job waits again.
 
-        It waits if one of its nodes has failed meanwhile; and if time has passed, for there may not be all of
-        its time on these nodes any more before somebody's reservation.
+        It waits if one of its nodes has failed meanwhile, or if it was to stop; and if time has passed, for
+        there may not be all of its time on these nodes any more before somebody's reservation.
         """
         job = self.table.jobs[fact.job]
         if job.reservation and job.phase == "starting" and job.until_s <= now:
             job.enter("kill")
             job.kill_detail = "its reservation is over"
-        if job.phase != "ending" and (job.reservation or now == job.asked_s):
+        if job.phase == "starting" and (job.reservation or now == job.asked_s):
             job.enter("void")
             self._start(job, now)
         elif job.phase != "ending" or (job.failed_node and not job.unwanted):
@@ -181,16 +205,16 @@ class JobFlow:
             job.attempts_seen = each.last
             if not each.begun or job.request.rerun:
                 continue
-            if not job.on_nodes:
+            if not job.under_way:
                 self._withdraw(job, BEGUN_SINCE, now)
             elif job.phase != "ending":
-                self._kill(job, BEGUN_SINCE)
+                self._kill(job, BEGUN_SINCE, now)
         self._give(self.room.resume(idle, now), now)
 
     def kill_asked(self, fact: f.KillAsked, now: int) -> None:
         job = self.table.jobs[fact.job]
         job.unwanted = True
-        self._kill(job, fact.detail)
+        self._kill(job, fact.detail, now)
 
     def ended(self, fact: f.JobEnded, now: int) -> None:
         job = self.table.jobs[fact.job]
@@ -199,6 +223,8 @@ class JobFlow:
             job.ending = msgspec.structs.replace(
                 fact.ending, kind="node-failed", detail=job.failed_node
             )
+        if job.phase == "stopped":
+            job.count_stand(now)
         job.enter("lost" if fact.ending.kind == "lost" else "ended")
         if self._runs_again(job):
             self._run_again(job, now)
@@ -211,13 +237,16 @@ class JobFlow:
         assert job.entry is not None
         job.enter("changed")
         job.withdrawn = False
+        if fact.why:
+            job.refused, job.refused_s = fact.why, now
         if fact.nodes == job.entry.target:
             until_s, given = self.room.resized(job.entry, fact.took_s, now)
         else:
             until_s, given = self.room.kept(job.entry, now)
         job.take_nodes(self.room.nodes_of(job.entry), now)
-        if job.limit_s != until_s - job.started_s:
-            job.limit_s = until_s - job.started_s
+        limit_s = until_s - job.started_s - job.stood_s
+        if job.limit_s != limit_s:
+            job.limit_s = limit_s
             self.effects.actions.append(Relimit(job, job.attempt, job.limit_s))
         self.effects.occupied.append(self.occupied(job))
         self.effects.moved.add(job.number)
@@ -227,6 +256,22 @@ class JobFlow:
         entry = self.table.jobs[fact.job].entry
         assert entry is not None
         self._give(self.room.change_size(entry, fact.nodes, now), now)
+
+    def stopped(self, fact: f.JobStopped, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        assert job.entry is not None
+        job.enter("stopped")
+        job.stand(now)
+        self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
+        self.effects.moved.add(job.number)
+        self._give(self.room.stop_answered(job.entry, now, stands=True), now)
+
+    def not_stopped(self, fact: f.StopFailed, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        assert job.entry is not None
+        job.enter("go on")
+        self.effects.moved.add(job.number)
+        self._give(self.room.stop_answered(job.entry, now, stands=False), now)
 
     # The machine
 
@@ -269,7 +314,7 @@ class JobFlow:
             job.slot_end_s = now
             self.effects.occupied.append(self.occupied(job))
             if job.phase != "ending":
-                self._kill(job, "its reservation has these nodes no more")
+                self._kill(job, "its reservation has these nodes no more", now)
         self._give(given, now)
 
     def drained(self, fact: f.NodesDrained, now: int) -> None:
@@ -282,8 +327,11 @@ class JobFlow:
         for job in [
             each for each in self.table if each.on_nodes and not gone.isdisjoint(each.nodes)
         ]:
+            if job.phase == "kept":
+                self._run_again(job, now)
+                continue
             job.failed_node = fact.detail or "a node has failed"
-            self._kill(job, job.failed_node)
+            self._kill(job, job.failed_node, now)
 
     def resumed(self, fact: f.NodesResumed, now: int) -> None:
         self._give(self.room.resume(fact.nodes, now), now)
@@ -329,6 +377,8 @@ class JobFlow:
         """An attempt was lost, or has not begun, not by its user's doing: the job waits at its old place."""
         job.enter("requeue")
         job.failed_node = job.kill_detail = ""
+        if not job.offered:
+            job.offered_s = 0
         entry = self._take_nodes_back(job, now)
         job.ending = None
         again = self._queued(job, now) if self.accounts.may_queue(job, now) else None
@@ -355,26 +405,54 @@ class JobFlow:
         return entry
 
     def _give(self, given: Iterable[Given], now: int) -> None:
-        """Start what has got nodes, and ask what is to have others."""
-        for number, nodes, changes in given:
+        """Start what has got nodes, or let it go on; ask what is to have others, or to stop."""
+        for number, nodes, changes, stops in given:
             job = self.table.jobs[number]
             if changes:
-                job.change += 1
-                job.enter("ask")
-                self.effects.actions.append(Resize(job, job.attempt, job.change, nodes))
-                assert job.entry is not None
-                # What it gains is its own from now on, what it gives up until it is gone.
-                job.take_nodes(self.room.nodes_of(job.entry), now)
+                self._ask_to_change(job, nodes, now)
+            elif stops:
+                job.stops += 1
+                job.enter("stop")
+                self.effects.actions.append(StandStill(job, job.attempt, job.stops))
                 self.effects.moved.add(number)
+            elif job.phase == "stopped":
+                self._let_go_on(job, nodes, now)
             else:
-                assert job.entry is not None
-                job.node_seconds = job.change = 0
-                job.withdrawn = False
-                job.started_s, job.limit_s = now, job.entry.until_s - now
-                job.take_nodes(nodes, now)
-                job.enter("start")
-                self._start(job, now)
+                self._begin_attempt(job, nodes, now)
             self.effects.occupied.append(self.occupied(job))
+
+    def _ask_to_change(self, job: BatchJob, nodes: tuple[int, ...], now: int) -> None:
+        job.change += 1
+        job.enter("ask")
+        self.effects.actions.append(Resize(job, job.attempt, job.change, nodes))
+        assert job.entry is not None
+        # What it gains is its own from now on, what it gives up until it is gone.
+        job.take_nodes(self.room.nodes_of(job.entry), now)
+        self.effects.moved.add(job.number)
+
+    def _let_go_on(self, job: BatchJob, nodes: tuple[int, ...], now: int) -> None:
+        job.count_stand(now)
+        job.take_nodes(nodes, now)
+        job.enter("go on")
+        self.effects.actions.append(Continue(job, job.attempt, job.stops, nodes))
+        self.effects.moved.add(job.number)
+        if job.request.malleable:
+            assert job.entry is not None
+            self._give(self.room.let_change(job.entry, now), now)
+
+    def _begin_attempt(self, job: BatchJob, nodes: tuple[int, ...], now: int) -> None:
+        assert job.entry is not None
+        job.node_seconds = job.held_s = job.change = job.stops = job.stood_s = 0
+        job.withdrawn, job.refused = False, ""
+        job.started_s, job.limit_s = now, job.entry.until_s - now - job.offered_s
+        job.take_nodes(nodes, now)
+        if job.offered:
+            job.enter("keep")
+            job.entry.stays = True
+            self.effects.moved.add(job.number)
+        else:
+            job.enter("start")
+            self._start(job, now)
 
     def _start(self, job: BatchJob, now: int) -> None:
         job.attempt = max(job.attempt, job.attempts_seen) + 1
@@ -395,11 +473,14 @@ class JobFlow:
 
     def _withdraw(self, job: BatchJob, detail: str, now: int) -> None:
         job.kill_detail = detail
-        if job.phase == "queued":
+        before = job.phase
+        if before == "queued":
             self.accounts.unqueued(job)
         job.enter("withdraw")
-        entry, job.entry = job.entry, None
-        if entry is not None:
+        if before == "kept":
+            self._vacate(job, now)
+        elif job.entry is not None:
+            entry, job.entry = job.entry, None
             self._give(self.room.withdraw(entry, now), now)
         self._over(job, now)
 
@@ -441,13 +522,15 @@ class JobFlow:
                 job.limit_s = limit_s
                 self.effects.actions.append(Relimit(job, job.attempt, limit_s))
 
-    def _kill(self, job: BatchJob, detail: str) -> None:
+    def _kill(self, job: BatchJob, detail: str, now: int) -> None:
+        if job.phase == "stopped":
+            job.count_stand(now)
         job.enter("kill")
         job.kill_detail = detail
-        if job.entry is not None:
-            self.room.let_be(job.entry)
         self.effects.actions.append(Kill(job, job.attempt, detail))
         self.effects.moved.add(job.number)
+        if job.entry is not None:
+            self._give(self.room.let_be(job.entry, now), now)
 
     def _vacate(self, job: BatchJob, now: int) -> None:
         """All processes of an attempt are gone: its nodes are free."""
@@ -463,6 +546,8 @@ class JobFlow:
         job.take_nodes((), now)
         if job.ending is None or job.ending.kind in UNCHARGED:
             job.node_seconds = 0
+        else:
+            job.count_by(job.ending.ran_s)
         self.accounts.ended(job, job.node_seconds, now)
         priority = job.request.priority or self.terms.default_class
         if not job.request.reservation:
@@ -483,6 +568,8 @@ class JobFlow:
     def _over(self, job: BatchJob, now: int) -> None:
         """The job is done with, whatever has become of it."""
         job.over_s = now
+        if self.terms.handed_to:
+            job.last_nodes = ()  # They were places here: which nodes it had there, nobody knows.
         self.dependencies.drop(job)
         self.accounts.over(job)
         if job.reservation:
@@ -534,6 +621,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.TermsSet: JobFlow.terms_set,
     f.PolicySwitched: JobFlow.policy_switched,
     f.JobSubmitted: JobFlow.submitted,
+    f.OfferTaken: JobFlow.taken,
     f.JobHeld: JobFlow.held,
     f.JobReleased: JobFlow.released,
     f.JobWithdrawn: JobFlow.withdrawn,
@@ -544,6 +632,8 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.JobEnded: JobFlow.ended,
     f.SizeChanged: JobFlow.size_changed,
     f.SizeWanted: JobFlow.size_wanted,
+    f.JobStopped: JobFlow.stopped,
+    f.StopFailed: JobFlow.not_stopped,
     f.PolicyWoken: JobFlow.time_passed,
     f.Replanned: JobFlow.replanned,
     f.PolicyPutBack: JobFlow.policy_put_back,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kalends.batch.queue.facts import JobEnding, NodeClaim, Reason, SeenAttempts
-from kalends.batch.queue.phases import ON_NODES, OVER, JobEvent, JobPhase, next_phase
+from kalends.batch.queue.phases import ON_NODES, OVER, UNDER_WAY, JobEvent, JobPhase, next_phase
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.core.run_times import clocks_agree
 from kalends.scheduling.job import Job
 
 
@@ -20,6 +21,10 @@ class BatchJob:
     request: JobRequest
     submitted_s: int
     key: str
+    offered_s: int = 0
+    """Its limit is counted by so much longer: it was offered, and may have to wait on its nodes."""
+    offered: bool = False
+    """Nobody has taken it yet."""
     index: int | None = None
     """Of an array, whose first job is `array`."""
     array: int = 0
@@ -48,6 +53,8 @@ class BatchJob:
     """When it got just these nodes."""
     node_seconds: int = 0
     """Used by this attempt until `since_s`."""
+    held_s: int = 0
+    """How long it had nodes until then."""
     credit_seconds: int = 0
     """Charged for it: node-seconds times credits for a node-hour; 3,600 of them are a credit."""
     begun_attempt: int = 0
@@ -64,8 +71,18 @@ class BatchJob:
     """The number of the last change of size that it was asked for."""
     withdrawn: bool = False
     """Whether that change is being taken back."""
+    refused: str = ""
+    """Why the last change was not made that has not been."""
+    refused_s: int = 0
+    """When that was heard."""
+    stops: int = 0
+    """The number of the last time that this attempt was asked to stop."""
+    stopped_s: int = 0
+    """When it stood still last."""
+    stood_s: int = 0
+    """How long this attempt has stood still, until it went on last."""
     limit_s: int = 0
-    """How long this attempt may run, as far as is known on its present size."""
+    """How long this attempt may run, as far as is known on its present size; not counted while it stands."""
     kill_detail: str = ""
     ending: JobEnding | None = None
     over_s: int = 0
@@ -81,8 +98,29 @@ class BatchJob:
     def take_nodes(self, nodes: tuple[int, ...], now: int) -> None:
         """Have these nodes from now on, and account for those that it had."""
         self.node_seconds += len(self.nodes) * (now - self.since_s)
+        self.held_s += now - self.since_s if self.nodes else 0
         self.nodes, self.since_s = nodes, now
         self.last_nodes = nodes or self.last_nodes
+
+    def count_by(self, ran_s: float) -> None:
+        """Let its shepherd's clock tell how long this attempt ran, where the queue's cannot be right."""
+        if not ran_s or clocks_agree(self.held_s, ran_s):
+            return
+        node_s = self.node_seconds if self.held_s else len(self.last_nodes)
+        self.node_seconds = node_s * int(ran_s) // (self.held_s or 1)
+
+    def stand(self, now: int) -> None:
+        """Stand still from now on, without nodes."""
+        self.take_nodes((), now)
+        self.stopped_s = now
+
+    def count_stand(self, now: int) -> None:
+        """Stand still no longer, whatever comes now."""
+        self.stood_s += now - self.stopped_s
+
+    def stood_until(self, now: int) -> int:
+        """Return how long this attempt has stood still until `now`."""
+        return self.stood_s + (max(now - self.stopped_s, 0) if self.phase == "stopped" else 0)
 
     @property
     def reservation(self) -> str:
@@ -100,6 +138,7 @@ class BatchJob:
             nodes,
             self.reservation,
             user,
+            shape=self.request.shape,
         )
 
     @property
@@ -109,3 +148,7 @@ class BatchJob:
     @property
     def on_nodes(self) -> bool:
         return self.phase in ON_NODES
+
+    @property
+    def under_way(self) -> bool:
+        return self.phase in UNDER_WAY

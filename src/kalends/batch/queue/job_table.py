@@ -64,7 +64,7 @@ class JobTable:
         each = structs.replace(request, indices=()) if request.indices else request
         added = [
             BatchJob(
-                number, fact.principal, each, now, fact.key,
+                number, fact.principal, each, now, fact.key, fact.offered_s, fact.offered_s > 0,
                 index=index, array=fact.first if request.indices else 0,
             )
             for number, index in enumerate(indices, fact.first)

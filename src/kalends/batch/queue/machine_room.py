@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from kalends.batch.queue.facts import NodeClaim, Terms
+from kalends.batch.queue.handed_over import PLACES, STAY_S
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, allotments_of, unwatched
 from kalends.core.errors import Conflict, InvalidInput
@@ -39,7 +40,8 @@ class Given(NamedTuple):
     number: int
     nodes: tuple[int, ...]
     changes: bool
-    """Whether it runs already, and is to change to these nodes."""
+    """Whether it runs already, and is to change to these nodes; with `stops` it has them until it stops."""
+    stops: bool
 
 
 class MachineRoom:
@@ -60,11 +62,9 @@ class MachineRoom:
         """Whether every policy that is made now does what it has decided once, and nothing else."""
         self.decisions = Decisions()
         machine = machine_from(terms.machine)
-        cluster = (
-            Cluster(machine.nodes, live=True)
-            if machine.interchangeable
-            else MappedCluster(machine, live=True)
-        )
+        count = PLACES if terms.handed_to else machine.nodes
+        plain = machine.interchangeable
+        cluster = Cluster(count, live=True) if plain else MappedCluster(machine, live=True)
         self.nodes = machine.nodes
         self.out_reasons: dict[int, str] = {}
         """What the operator has said of nodes out of service."""
@@ -105,10 +105,11 @@ class MachineRoom:
                 job.number, now, request.nodes, 1,
                 priority=ABOVE_ALL, user=user, interactive=request.terminal, shape=request.shape,
             )  # fmt: skip
+        limit_s = STAY_S if self._terms.handed_to else request.limit_on(request.nodes)
         return Job(
-            job.number, now, request.nodes, request.limit_on(request.nodes),
+            job.number, now, request.nodes, limit_s + job.offered_s,
             priority=priority, user=user, interactive=request.terminal, shape=request.shape,
-            molds=_molds_of(request),
+            molds=_molds_of(request, job.offered_s),
         )  # fmt: skip
 
     def width(self, request: JobRequest) -> int:
@@ -119,15 +120,16 @@ class MachineRoom:
         """Return how many nodes are given to one that asks for so many, and for this shape if it has any."""
         return self._empty.granted(nodes, shape)
 
-    def could_ever_run(self, request: JobRequest) -> bool:
-        """Return whether the empty machine could be configured for a job, in each of its sizes."""
+    def never_had(self, request: JobRequest) -> int:
+        """Return a size of a job for which not even the empty machine could be configured; else 0."""
         sizes = request.sizes or (request.nodes,)
-        return all(self._empty.could_ever_fit(nodes, request.shape) for nodes in sizes)
+        fit = self._empty.could_ever_fit
+        return next((nodes for nodes in sizes if not fit(nodes, request.shape)), 0)
 
     def check_switch(self, terms: Terms) -> None:
         """Raise `InvalidInput` for terms that this machine cannot follow."""
         policy_maker(terms.policy)
-        if terms.machine != self._terms.machine:
+        if (terms.machine, terms.handed_to) != (self._terms.machine, self._terms.handed_to):
             raise InvalidInput(
                 f"the queue is one of {self._terms.machine}, not of {terms.machine}",
                 where="machine",
@@ -194,7 +196,9 @@ class MachineRoom:
         return _given(self.scheduler.withdraw(entry, now))
 
     def end(self, entry: Job, now: int, *, by_itself: bool) -> list[Given]:
-        """Take back the nodes of a job, all of whose processes are gone."""
+        """Take back the nodes of a job, all of whose processes are gone; one that was stopped has none."""
+        if not entry.granted:
+            return self.withdraw(entry, now)
         end = self.scheduler.end if by_itself else self.scheduler.break_off
         return _given(end(entry, now))
 
@@ -215,10 +219,18 @@ class MachineRoom:
             entry.molds = structs.replace(entry.molds, malleable=True)
         return self.pass_time(now)
 
-    def let_be(self, entry: Job) -> None:
-        """Let the policy change the size of a job no more: it is to end."""
+    def let_be(self, entry: Job, now: int) -> list[Given]:
+        """Let the policy do no more with a job: it is to end."""
         if entry.molds is not None:
             entry.molds = structs.replace(entry.molds, malleable=False, when_begun=False)
+        entry.stays = True
+        waits = not entry.granted and entry.id not in self.scheduler.held
+        return self.hold(entry, now) if waits else []
+
+    def stop_answered(self, entry: Job, now: int, *, stands: bool) -> list[Given]:
+        """Take back the nodes of a job that stands still, and waits to go on; or it cannot be stopped."""
+        answer = self.scheduler.stopped if stands else self.scheduler.not_stopped
+        return _given(answer(entry, now))
 
     def resized(self, entry: Job, took_s: float, now: int) -> tuple[int, list[Given]]:
         """Take it that a program has changed as it was asked to, which took so long.
@@ -271,9 +283,33 @@ class MachineRoom:
 
     def check_room(self, claim: NodeClaim, now: int) -> None:
         """Raise `Conflict` where a claim that comes would find no room, and `InvalidInput` if it is over."""
-        self.scheduler.check_room(
-            Reservation(claim.start, claim.end, claim.nodes, str(claim.booking)), now
-        )
+        self.scheduler.check_room(_reservation(claim), now, sparing=self._spares)
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether it matters which nodes are free: on a topology."""
+        return isinstance(self.scheduler.cluster, MappedCluster)
+
+    @property
+    def why_unplaced(self) -> str:
+        """What is told of a claim that gets no nodes."""
+        if self.names_nodes:
+            return "what jobs have leaves a reservation no nodes that lie together"
+        return "a job beyond its time has nodes that are reserved"
+
+    def have_room(self, came: Iterable[NodeClaim], gone: Collection[int], now: int) -> bool:
+        """Return whether the nodes of a topology make a place for claims that come, once others are gone.
+
+        The units of the calendar do not tell. Nodes that waiting jobs are promised count as taken, unless
+        the owner lets a reservation delay them.
+        """
+        wanted = [_reservation(each) for each in came if each.end > now]
+        names = list(map(str, gone))
+        return self.scheduler.have_room(wanted, names, now, sparing=self._spares)
+
+    @property
+    def _spares(self) -> bool:
+        return self._terms.may_delay != "all"
 
     def claims(self) -> dict[int, NodeClaim]:
         """Return the claims of the calendar that were told, and not over then, by their bookings."""
@@ -298,9 +334,7 @@ class MachineRoom:
         kept = {booking: each for booking, each in self._claims.items() if booking not in gone}
         kept.update((each.booking, each) for each in came)
         self._claims = {booking: each for booking, each in kept.items() if each.end > now}
-        reservations = [
-            Reservation(each.start, each.end, each.nodes, str(each.booking)) for each in came
-        ]
+        reservations = [_reservation(each) for each in came]
         names = [str(booking) for booking in gone]
         inside = {str(booking): jobs for booking, jobs in guests.items()}
         touched, refused = self.scheduler.rearrange(names, reservations, now, inside)
@@ -337,22 +371,29 @@ class MachineRoom:
         return min([*times, *([] if wake_s is None else [wake_s])], default=None)
 
 
+def _reservation(claim: NodeClaim) -> Reservation:
+    return Reservation(claim.start, claim.end, claim.nodes, str(claim.booking), shape=claim.shape)
+
+
 def _given(touched: Iterable[Job]) -> list[Given]:
     given = []
     for entry in touched:
-        assert entry.partition is not None, "no policy of a live queue stops jobs"
+        assert entry.partition is not None, (
+            "on a live cluster it has its nodes until it has stopped"
+        )
         count = entry.target or entry.granted
-        given.append(Given(entry.id, entry.partition.nodes[:count], bool(entry.target)))
+        has = entry.partition.nodes[:count]
+        given.append(Given(entry.id, has, bool(entry.target), entry.stopping))
     return given
 
 
-def _molds_of(request: JobRequest) -> Moldability | None:
+def _molds_of(request: JobRequest, longer_s: int) -> Moldability | None:
     """Return the sizes of a program that can choose, and its limit on each; none changes before it runs."""
     if len(request.sizes) < 2:
         return None
     return Moldability(
         request.sizes,
-        tuple(request.limit_on(nodes) for nodes in request.sizes),
+        tuple(request.limit_on(nodes) + longer_s for nodes in request.sizes),
         reconfiguration_s=request.change_s,
         scales=not request.limits_s,
         when_begun=request.malleable,

@@ -20,7 +20,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.molding import mold
-from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.policy import Policy, keeps_promises, never_started
 from kalends.scheduling.registry import policy_maker
 
 T = TypeVar("T")
@@ -156,6 +156,7 @@ class OwnPolicy:
             self._settle(fault, now)
         else:
             self._tell(lambda policy: policy.schedule(now), now)
+            self._check_starts(now)
             self._decisions.add(allotments_of(self.cluster.touched, self.cluster), self.fault)
             self._settle(self.fault, now)
         self._forget_started()
@@ -167,15 +168,18 @@ class OwnPolicy:
         if self._default is not None:
             return self._default.wake_at(now)
         if self._own is None or self.fault:
-            # It begins, or is put aside, in a pass.
-            return now if self._waiting or self.fault else None
+            # It begins, or is put aside, in a pass: at once, so that its owner hears what is wrong.
+            return now
         found: list[int | None] = []
         self._tell(lambda policy: found.append(policy.wake_at(now)), now)
         return found[0] if found else now
 
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        deciding = self._default or self._own
-        return deciding is None or keeps_promises(deciding, job, until_s, now)
+        if self._default is None and self._own is None:
+            return True
+        found: list[bool] = []
+        self._tell(lambda policy: found.append(keeps_promises(policy, job, until_s, now)), now)
+        return not found or found[0]
 
     def release_sizes(self) -> None:
         """Let who waits ask for what their users asked for, whatever sizes the policy has set."""
@@ -194,8 +198,19 @@ class OwnPolicy:
 
             try:
                 self._watch(told)
-            except (KalendsError, TimeoutError) as error:
+            except KalendsError as error:
                 self.fault = str(error)[:FAULT_LENGTH_MAX]
+            except TimeoutError as error:
+                self.fault = f"policy {self.name}: {error}"[:FAULT_LENGTH_MAX]
+
+    def _check_starts(self, now: int) -> None:
+        """Find the fault of a policy that leaves the machine empty, and wants to look no more."""
+        if self.fault or self.cluster.ends or self.cluster.touched:
+            return
+        waiting = list(self.waiting())
+        fitting = next((job for job in waiting if self.cluster.can_start(job, now)), None)
+        if fitting is not None and self.wake_at(now) is None:
+            self.fault = str(never_started(self.name, len(waiting), fitting.id))[:FAULT_LENGTH_MAX]
 
     def _forget_started(self) -> None:
         for job in self.cluster.touched:
@@ -213,6 +228,8 @@ class OwnPolicy:
         if allotment.changes:
             running = [job for _, _, job in self.cluster.ends if job.id == allotment.job]
             done = any(self.cluster.resize(job, allotment.nodes, now) for job in running)
+        elif not allotment.nodes:
+            done = self._stop(allotment.job, now)
         else:
             waiting = self._waiting.get(allotment.job)
             done = waiting is not None and self._start(waiting, allotment, now)
@@ -222,6 +239,13 @@ class OwnPolicy:
                 where=f"policy {self.name}",
                 remedy="restore the store from a backup",
             )
+
+    def _stop(self, number: int, now: int) -> bool:
+        for _, _, job in self.cluster.ends:
+            if job.id == number and self.cluster.can_stop(job):
+                self.cluster.stop(job, now)
+                return True
+        return False
 
     def _start(self, job: Job, allotment: Allotment, now: int) -> bool:
         mold(job, allotment.nodes)
@@ -248,7 +272,9 @@ def allotments_of(touched: Iterable[Job], cluster: Cluster) -> tuple[Allotment, 
     """Return what was decided of the jobs that a pass has touched."""
     named = isinstance(cluster, MappedCluster)
     return tuple(
-        Allotment(
+        Allotment(job.id, 0)
+        if job.stopping
+        else Allotment(
             job.id, job.target or job.nodes, bool(job.target), job.partition if named else None
         )
         for job in touched

@@ -17,10 +17,11 @@ from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import QueueState
-from kalends.batch.queue.effects import Kill, LookUp, QueueEffects, Relimit
+from kalends.batch.queue.effects import QueueEffects
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Watch, unwatched
+from kalends.batch.queue.recovery import recover
 from kalends.batch.queue.submission import check_submission
 from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
@@ -80,7 +81,7 @@ class BatchQueue:
             if first is None:
                 assert terms is not None, "a queue that only follows has facts to follow"
                 self.flow = JobFlow(terms, scheduler_type, watch)
-                self._record(f.TermsSet(terms), now)
+                self.record(f.TermsSet(terms), now)
                 return
             if not isinstance(first.fact, f.TermsSet):
                 raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
@@ -91,9 +92,9 @@ class BatchQueue:
         self.follow(stored)
         self._prescribed_to = min(prescribed_to, self.number)
         if terms is not None and self.flow.configured != terms:
-            self._record(f.TermsSet(terms), now)
+            self.record(f.TermsSet(terms), now)
         if terms is not None and self.flow.room.stands_in:
-            self._record(f.Replanned(), now)
+            self.record(f.Replanned(), now)
 
     def follow(self, entries: Iterable[f.JournalEntry]) -> None:
         """Take further facts as they were stored; what follows from them was done before, or elsewhere."""
@@ -149,33 +150,31 @@ class BatchQueue:
             return known.first, known.number
         first = self.next_number
         check_submission(self.flow, principal, request, first, max(now, self.last_s))
-        self._record(f.JobSubmitted(first, key, principal, request), now)
+        self.record(f.JobSubmitted(first, key, principal, request), now)
         return first, len(request.indices) or 1
 
     def hold(self, number: int, reason: f.Reason, now: int) -> None:
-        """Keep a job back that waits; repeating is harmless.
-
-        Raises `NotFound`, and `Conflict` for a job that has nodes already.
-        """
+        """Keep a waiting job back; repeating is harmless. Raises `NotFound`, `Conflict` if it has begun."""
         job = self.job(number)
-        if job.on_nodes:
-            raise _not_waiting(job, "it can be killed")
+        if job.offered or job.under_way:
+            said = "only offered" if job.offered else f"{job.phase}: it does not wait"
+            raise Conflict(f"job {number} is {said}", where="job", remedy="kill it instead")
         if reason not in job.reasons:
-            self._record(f.JobHeld(number, reason), now)
+            self.record(f.JobHeld(number, reason), now)
 
     def release(self, number: int, reasons: Collection[f.Reason], now: int) -> None:
         """End such holds of a job; repeating is harmless. Raises `NotFound`."""
         job = self.job(number)
         for reason in sorted(job.reasons & set(reasons)):
-            self._record(f.JobReleased(number, reason), now)
+            self.record(f.JobReleased(number, reason), now)
 
     def cancel(self, number: int, detail: str, now: int) -> None:
-        """Withdraw a job that waits, or end one that has nodes; repeating is harmless. Raises `NotFound`."""
+        """Withdraw a job that waits, or end one that has begun; repeating is harmless. Raises `NotFound`."""
         job = self.job(number)
-        if not job.on_nodes:
-            self._record(f.JobWithdrawn(number, detail), now)
+        if not job.under_way:
+            self.record(f.JobWithdrawn(number, detail), now)
         elif job.phase != "ending" or not job.unwanted:
-            self._record(f.KillAsked(number, detail), now)
+            self.record(f.KillAsked(number, detail), now)
 
     @property
     def fault(self) -> str:
@@ -202,7 +201,7 @@ class BatchQueue:
         """
         job = self._at(number, attempt)
         if job is not None and job.begun_attempt != attempt:
-            self._record(f.JobBegun(number, attempt, at_s), now)
+            self.record(f.JobBegun(number, attempt, at_s), now)
 
     def attempts_seen(self, seen: Iterable[f.SeenAttempts], now: int) -> None:
         """There are later attempts of jobs than those that are known; told again, it changes nothing.
@@ -211,7 +210,7 @@ class BatchQueue:
         """
         jobs = self.flow.table.jobs
         if news := tuple(each for each in seen if each.job in jobs and jobs[each.job].misses(each)):
-            self._record(f.AttemptsSeen(news), now)
+            self.record(f.AttemptsSeen(news), now)
 
     def void(self, number: int, attempt: int, now: int) -> None:
         """An attempt has not begun, and never can; or it had, and then its record is gone: it is lost."""
@@ -219,28 +218,45 @@ class BatchQueue:
         if job is None:
             return
         if job.begun_attempt != attempt:
-            self._record(f.AttemptVoid(number, attempt), now)
+            self.record(f.AttemptVoid(number, attempt), now)
         else:
-            self._record(f.JobEnded(number, attempt, f.JobEnding(kind="lost", detail=GONE)), now)
+            self.record(f.JobEnded(number, attempt, f.JobEnding(kind="lost", detail=GONE)), now)
 
     def ended(self, number: int, attempt: int, ending: f.JobEnding, now: int) -> None:
         """All processes of an attempt are gone."""
         if self._at(number, attempt) is not None:
-            self._record(f.JobEnded(number, attempt, ending), now)
+            self.record(f.JobEnded(number, attempt, ending), now)
 
-    def size_changed(self, number: int, change: int, nodes: int, took_s: float, now: int) -> None:
-        """Record the answer to a change: the program has `nodes` nodes now, or 0: it refuses.
+    def size_changed(
+        self, number: int, change: int, nodes: int, took_s: float, now: int, why: str = ""
+    ) -> None:
+        """Record the answer to a change: the program has `nodes` nodes now, or 0: it refuses, and says `why`.
 
         Whatever else it says that it has counts as refused. Told again, or too late, it changes nothing.
         """
         job = self.flow.table.jobs.get(number)
         if job is None or job.phase != "changing" or job.change != change:
             return
+        assert job.entry is not None
         entry = job.entry
-        assert entry is not None
         if nodes != entry.target:
+            why = why or f"it says that it has {nodes} ranks, not {entry.target}"
             nodes = len(self.flow.room.nodes_before(entry))
-        self._record(f.SizeChanged(number, change, nodes, took_s), now)
+        self.record(f.SizeChanged(number, change, nodes, took_s, why), now)
+
+    def stopped(self, number: int, attempt: int, stop: int, now: int) -> None:
+        """All of an attempt stands still, as it was asked to. Told again, or too late, it changes nothing."""
+        if self._at_stop(number, attempt, stop):
+            self.record(f.JobStopped(number, attempt, stop), now)
+
+    def not_stopped(self, number: int, attempt: int, stop: int, detail: str, now: int) -> bool:
+        """An attempt that has begun cannot be stopped; return whether that is news, else nothing changes."""
+        news = self._at_stop(number, attempt, stop)
+        if news:
+            # Who has said so has begun.
+            self.begun(number, attempt, now)
+            self.record(f.StopFailed(number, attempt, stop, detail), now)
+        return news
 
     def wanted(self, number: int, nodes: int, now: int) -> None:
         """Have a running program change its size as it wants to. Raises `Conflict` with why it cannot."""
@@ -257,7 +273,7 @@ class BatchQueue:
         why = self.flow.room.denies_size(job.entry, nodes, max(now, self.last_s))
         if why:
             raise Conflict(why, where="want")
-        self._record(f.SizeWanted(number, nodes), now)
+        self.record(f.SizeWanted(number, nodes), now)
 
     # What the calendar and the operator say
 
@@ -266,24 +282,24 @@ class BatchQueue:
     ) -> None:
         """The calendar has other claims than before; see `QueueEffects.unplaced`."""
         if gone or came:
-            self._record(f.ClaimsChanged(tuple(gone), tuple(came)), now)
+            self.record(f.ClaimsChanged(tuple(gone), tuple(came)), now)
 
     def drain(self, nodes: Collection[int], detail: str, now: int) -> None:
         """Let nodes take no new jobs. Raises `InvalidInput` for nodes that are not there."""
-        self._record(f.NodesDrained(self._checked(nodes), detail), now)
+        self.record(f.NodesDrained(self._checked(nodes), detail), now)
 
     def fail(self, nodes: Collection[int], detail: str, now: int) -> None:
         """Take nodes away from what runs there. Raises `InvalidInput` as `drain` does."""
-        self._record(f.NodesFailed(self._checked(nodes), detail), now)
+        self.record(f.NodesFailed(self._checked(nodes), detail), now)
 
     def resume(self, nodes: Collection[int], now: int) -> None:
         """Let nodes take jobs again. Raises `InvalidInput` as `drain` does."""
-        self._record(f.NodesResumed(self._checked(nodes)), now)
+        self.record(f.NodesResumed(self._checked(nodes)), now)
 
     def set_terms(self, terms: f.Terms, now: int) -> None:
         """Follow new terms of the owner, another policy among them. Raises `InvalidInput` if it cannot."""
         self.flow.room.check_switch(terms)
-        self._record(f.TermsSet(terms), now)
+        self.record(f.TermsSet(terms), now)
 
     def set_policy(self, policy: str, now: int) -> None:
         """Let another policy decide, until the owner sets other terms. Raises as `set_terms` does.
@@ -292,9 +308,9 @@ class BatchQueue:
         """
         self.flow.room.check_switch(structs.replace(self.flow.terms, policy=policy))
         if policy != self.flow.terms.policy:
-            self._record(f.PolicySwitched(policy), now)
+            self.record(f.PolicySwitched(policy), now)
         elif self.fault:
-            self._record(f.PolicyPutBack(), now)
+            self.record(f.PolicyPutBack(), now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
         """Make the plan anew; return the jobs that were promised another start: before, and now.
@@ -302,7 +318,7 @@ class BatchQueue:
         The new start is 0 of those that are promised none any more, or have begun.
         """
         before = self.flow.room.promises()
-        self._record(f.Replanned(), now)
+        self.record(f.Replanned(), now)
         after = self.flow.room.promises()
         return [
             (number, start_s, after.get(number, 0))
@@ -316,7 +332,7 @@ class BatchQueue:
         """Let time pass: call it when `next_due_s` has come."""
         due_s = self.next_due_s()
         if due_s is not None and max(now, self.last_s) >= due_s:
-            self._record(f.PolicyWoken(), now)
+            self.record(f.PolicyWoken(), now)
 
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
@@ -336,21 +352,10 @@ class BatchQueue:
 
     def recover(self) -> None:
         """After a restart: look up what may have been begun, and show the calendar what runs."""
-        effects = self.flow.effects
-        for job in self.flow.table:
-            if job.request.at and not job.on_nodes:
-                effects.occupied.append(self.flow.occupied(job))
-            if job.on_nodes:
-                effects.actions.append(LookUp(job, job.attempt))
-                effects.occupied.append(self.flow.occupied(job))
-            if job.phase == "ending":
-                effects.actions.append(Kill(job, job.attempt, job.kill_detail))
-            if job.phase == "changing":
-                effects.actions.append(self.flow.open_changes.told(job))
-            if job.on_nodes and (job.change or job.reservation):
-                effects.actions.append(Relimit(job, job.attempt, job.limit_s))
+        recover(self.flow)
 
-    def _record(self, fact: f.AnyFact, now: int) -> None:
+    def record(self, fact: f.AnyFact, now: int) -> None:
+        """Let a fact be true, which can be: whoever calls has seen to it."""
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
         decisions = self.flow.room.decisions
         decisions.record()
@@ -377,7 +382,11 @@ class BatchQueue:
     def _at(self, number: int, attempt: int) -> BatchJob | None:
         """Return the job if this is the attempt that it is at."""
         job = self.flow.table.jobs.get(number)
-        return job if job is not None and job.on_nodes and job.attempt == attempt else None
+        return job if job is not None and job.under_way and job.attempt == attempt else None
+
+    def _at_stop(self, number: int, attempt: int, stop: int) -> bool:
+        job = self._at(number, attempt)
+        return job is not None and job.phase == "stopping" and job.stops == stop
 
     def _checked(self, nodes: Collection[int]) -> tuple[int, ...]:
         numbers = tuple(sorted(set(nodes)))
@@ -388,9 +397,3 @@ class BatchQueue:
                 remedy=f"they are 0 to {self.flow.room.nodes - 1}",
             )
         return numbers
-
-
-def _not_waiting(job: BatchJob, instead: str) -> Conflict:
-    return Conflict(
-        f"job {job.number} is {job.phase}: it does not wait", where="job", remedy=instead
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.flow import JobFlow
+from kalends.batch.queue.handed_over import check_handed_over
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, LimitExceeded
 from kalends.core.jobs import JobRequest
@@ -19,6 +20,8 @@ def check_submission(
     in the way; of a reservation what `ReservedJobs.check` raises, of a fixed start `Conflict`.
     """
     request.check(from_wire=True)
+    if flow.terms.handed_to:
+        check_handed_over(request, flow.terms.handed_to)
     flow.accounts.check_project(principal, request.project)
     count = len(request.indices) or 1
     if len(flow.table.jobs) + count > limits.JOBS_MAX:
@@ -41,9 +44,10 @@ def check_submission(
                 where="after",
                 remedy="submit that one first",
             )
-    if not flow.room.could_ever_run(request):
+    never = flow.room.never_had(request)
+    if never:
         raise InvalidInput(
-            f"{request.nodes} nodes{_in_shape(request)} can never be had of {flow.terms.machine}",
+            f"{_counted(request, never)} can never be had of {flow.terms.machine}",
             where="shape" if request.shape else "nodes",
             remedy="ask for fewer nodes, or another shape",
         )
@@ -68,8 +72,10 @@ def _check_fixed_start(
         )
     nodes = flow.room.width(request)
     end = request.at + request.limit_on(request.nodes)
-    flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes), now)
+    flow.room.check_room(f.NodeClaim(-number, request.at, end, nodes, shape=request.shape), now)
 
 
-def _in_shape(request: JobRequest) -> str:
-    return f" as {'x'.join(map(str, request.shape))}" if request.shape else ""
+def _counted(request: JobRequest, nodes: int) -> str:
+    if request.shape:
+        return f"nodes as {'x'.join(map(str, request.shape))}"
+    return f"{nodes} nodes"

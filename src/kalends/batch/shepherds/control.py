@@ -44,6 +44,8 @@ class Control:
     ) -> None:
         """Welcome those who come to `listener`."""
         self.sizes: tuple[int, ...] = ()
+        self.trouble = ""
+        """What was wrong with a line since the last answer to a change."""
         self._answered = answered
         self._wanted = wanted
         self._loop = loop
@@ -120,7 +122,8 @@ class Control:
         try:
             for line in lines:
                 self._take(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            self.trouble = f": a line of its program was wrong ({error!r:.100})"
             self._let_go()
             return
         self._rest = rest
@@ -159,6 +162,7 @@ class Control:
         if answer.number not in self.open:
             return
         self.open = {each: self.open[each] for each in self.open if each > answer.number}
+        self.trouble = ""
         self._answered(answer, left)
 
     def _hand_on_want(self) -> None:

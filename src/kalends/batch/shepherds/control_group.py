@@ -34,6 +34,23 @@ class ControlGroup:
         if self._path:
             self._write("cgroup.procs", "0")
 
+    def __bool__(self) -> bool:
+        return bool(self._path)
+
+    def freeze(self) -> None:
+        """Stop all that are in it, and whoever is forked there; raises `OSError`. It takes a moment."""
+        self._write("cgroup.freeze", "1")
+
+    @property
+    def frozen(self) -> bool:
+        """Whether all that are in it stand still; raises `OSError`."""
+        with open(f"{self._path}/cgroup.events") as events:
+            return "frozen 1" in events.read().splitlines()
+
+    def thaw(self) -> None:
+        """Let all that are in it go on; raises `OSError`."""
+        self._write("cgroup.freeze", "0")
+
     def end(self) -> None:
         """Kill all that are in it, and remove it when they are gone."""
         if not self._path:

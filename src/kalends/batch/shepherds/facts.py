@@ -49,6 +49,29 @@ class ChangeAnswered(NamedTuple):
     at: float
 
 
+class Stopped(NamedTuple):
+    """All processes stand still, as was asked by stop `number`."""
+
+    number: int
+    at: float
+
+
+class NotStopped(NamedTuple):
+    """They could not be brought to that, and go on."""
+
+    number: int
+    why: str
+    at: float
+
+
+class WentOn(NamedTuple):
+    """They go on after stop `number`, on `cores`; none: wherever they were."""
+
+    number: int
+    cores: tuple[int, ...]
+    at: float
+
+
 class Ended(NamedTuple):
     """All processes of the attempt are gone."""
 
@@ -60,6 +83,7 @@ class Ended(NamedTuple):
     """In words for the user, where there is more to say."""
     at: float
     ran_s: float
+    """Without the time in which it stood still."""
     cpu_s: float
     memory_bytes: int
     """The most that one of its processes had."""
@@ -73,7 +97,7 @@ class Void(NamedTuple):
     at: float
 
 
-Fact = Begun | Main | ChangeAsked | ChangeAnswered | Ended | Void
+Fact = Begun | Main | ChangeAsked | ChangeAnswered | Stopped | NotStopped | WentOn | Ended | Void
 
 EXIT: Final = "exit"
 LIMIT: Final = "limit"
@@ -84,8 +108,8 @@ KINDS: Final = (EXIT, LIMIT, KILLED, NOT_STARTED, LOST)
 """It ended by itself, at its limit, was killed, could not be started, or its shepherd died with it."""
 
 _TYPES: Final[dict[str, type[Fact]]] = {
-    "begun": Begun, "main": Main, "change": ChangeAsked, "changed": ChangeAnswered, "ended": Ended,
-    "void": Void,
+    "begun": Begun, "main": Main, "change": ChangeAsked, "changed": ChangeAnswered,
+    "stopped": Stopped, "not-stopped": NotStopped, "went-on": WentOn, "ended": Ended, "void": Void,
 }  # fmt: skip
 _WORDS: Final = {kind: word for word, kind in _TYPES.items()}
 

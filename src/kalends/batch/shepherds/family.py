@@ -50,7 +50,7 @@ def end_descendants(pid: int) -> Toll:
     toll, left = _reap(NONE)
     while left:
         for each in _stopped(pid):
-            _send(each, signal.SIGKILL)
+            send(each, signal.SIGKILL)
         before = toll.processes
         toll, left = _reap(toll)
         if left and toll.processes == before:
@@ -67,20 +67,34 @@ def _stopped(pid: int) -> set[int]:
         if not new:
             break
         for each in new:
-            _send(each, signal.SIGSTOP)
+            send(each, signal.SIGSTOP)
         known |= new
     return known
 
 
 def descendants(pid: int) -> set[int]:
     """Return the processes below `pid`, as far as they hold still."""
-    found: set[int] = set()
+    return set(tree(pid))
+
+
+def tree(pid: int) -> list[int]:
+    """Return the same, each behind its parent."""
+    found: dict[int, None] = {}
     ahead = [pid]
-    while ahead:
-        below = [each for each in linux.children(ahead.pop()) if each not in found]
-        found.update(below)
+    for each in ahead:
+        below = [child for child in linux.children(each) if child not in found]
+        found.update(dict.fromkeys(below))
         ahead += below
-    return found
+    return list(found)
+
+
+def keep_on(cores: tuple[int, ...], pid: int) -> None:
+    """Let every thread of all descendants of `pid` run on these processors and no others."""
+    for each in tree(pid):
+        for thread in linux.threads(each):
+            # It may be gone. Another user's runs where it likes.
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(thread, cores)
 
 
 def _reap(toll: Toll) -> tuple[Toll, bool]:
@@ -95,7 +109,8 @@ def _reap(toll: Toll) -> tuple[Toll, bool]:
         toll = toll.and_of(used)
 
 
-def _send(pid: int, number: int) -> None:
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process, if that can be."""
     # It may be gone. Another user's, as those of a set-uid program, ends when it wants to.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

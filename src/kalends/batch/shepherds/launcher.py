@@ -188,8 +188,24 @@ class Launcher:
                     return
             await asyncio.sleep(LOOK_S)
 
+    async def stop(self, name: str, number: int) -> None:
+        """Have all of an attempt stand still: its stop `number`, above the last. Void it if it has not begun.
+
+        What becomes of it is heard as `Stopped` or `NotStopped`. A repeated number does no harm. Raises
+        `Conflict` and `Unavailable`.
+        """
+        while (state := (await self.void(name)).state) in (State.STARTING, State.RUNNING):
+            if state is State.RUNNING:
+                await self._command(name, {"do": "stop", "number": number})
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def go_on(self, name: str, number: int, cores: tuple[int, ...]) -> None:
+        """Let an attempt go on after its stop `number`, on `cores`; raises as `stop` does."""
+        await self._command(name, {"do": "go on", "number": number, "cores": list(cores)})
+
     async def prolong(self, name: str, limit_s: float) -> None:
-        """Let the attempt run until `limit_s` after it began; raises `Conflict`."""
+        """Let the attempt run for `limit_s` in all; raises `Conflict`."""
         await self._command(name, {"do": "prolong", "limit_s": limit_s})
 
     async def change(

@@ -73,24 +73,45 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def stat_fields(pid: int) -> list[bytes] | None:
-    """Return the fields of /proc/PID/stat from the third, its state, on; None if there is no such process."""
+def stat_fields(pid: int, thread: int = 0) -> list[bytes] | None:
+    """Return the fields of /proc/PID/stat from the third, its state, on; None if there is no such process.
+
+    With `thread` those of one of its threads.
+    """
+    path = f"/proc/{pid}/task/{thread}/stat" if thread else f"/proc/{pid}/stat"
     try:
-        return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return _read(path).rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def threads(pid: int) -> list[int]:
+    """Return the threads of `pid`; none if it is gone."""
+    try:
+        return list(map(int, os.listdir(f"/proc/{pid}/task")))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def thread_states(pid: int) -> set[bytes]:
+    """Return the states of all threads of `pid` (proc(5)); none if it is gone."""
+    found = set()
+    for thread in threads(pid):
+        fields = stat_fields(pid, thread)
+        if fields is not None:
+            found.add(fields[0])
+    return found
 
 
 def children(pid: int) -> list[int]:
     """Return the children of `pid`, the dead that nobody has waited for among them."""
     found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with (
-                contextlib.suppress(FileNotFoundError, ProcessLookupError),
-                open(f"/proc/{pid}/task/{thread}/children") as file,
-            ):
-                found += [int(each) for each in file.read().split()]
+    for thread in threads(pid):
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/{pid}/task/{thread}/children") as file,
+        ):
+            found += [int(each) for each in file.read().split()]
     return found
 
 

@@ -24,13 +24,17 @@ class JobOrder(NamedTuple):
     """The attempt, ``JOB.ATTEMPT``; see `names`."""
     argv: tuple[str, ...] = ()
     """The program and its arguments; with `script`, the arguments alone."""
+    passage: tuple[tuple[str, ...], ...] = ()
+    """A `Passage` to where the program runs; (): on this host."""
     script: str = ""
     """Text that begins with ``#!``: it is put into a file that only its user can read, and run."""
     environment: dict[str, str] = {}
     user: str = ""
     """The Unix user who runs it; "" is the service's own, and never root."""
+    listed: bool = False
+    """Whether the owner has named that account for its user: it may be one of the system's then."""
     directory: str = ""
-    """"" is the user's home."""
+    """A relative one lies in the user's home, which is ""."""
     input: str = ""
     """"" is /dev/null. These three are opened as the user; no link is followed at their end."""
     output: str = ""

@@ -18,13 +18,17 @@ import sys
 import termios
 from typing import Final, NamedTuple, NoReturn
 
+from kalends.backends.passage import Passage
 from kalends.batch.shepherds import linux
 from kalends.batch.shepherds.control_group import ControlGroup
+from kalends.batch.shepherds.ferry import NotGiven, cross
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import JobOrder
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 STATUS_NOT_STARTED: Final = 127
+PEOPLE_FROM_UID: Final = 1000
+"""Accounts below are those of services and devices (login.defs(5), UID_MIN)."""
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WHY: Final = {
     errno.ELOOP: "it is a link, and links are not followed here",
@@ -97,7 +101,7 @@ def _run(
         fcntl.ioctl(wires.input, termios.TIOCSCTTY, 0)
     if order.cores:
         _pin(order.cores)
-    user = _find_user(order.user)
+    user = _find_user(order)
     kept = _hand_over(order, folders, user, wires)
     group.enter()
     _limit(order.resources)
@@ -122,14 +126,18 @@ def _stay_with(shepherd: int) -> None:
         os._exit(STATUS_NOT_STARTED)
 
 
-def _find_user(name: str) -> _User:
-    own = os.geteuid()
+def _find_user(order: JobOrder) -> _User:
+    own, name = os.geteuid(), order.user
     try:
         entry = pwd.getpwnam(name) if name else pwd.getpwuid(own)
     except KeyError:
         raise Unable(f"there is no user {name or own} on this machine") from None
     if entry.pw_uid == 0:
         raise Unable("jobs are never run as root")
+    if name and entry.pw_uid < PEOPLE_FROM_UID and not order.listed:
+        raise Unable(
+            f"{name} is an account of this machine's system: its owner has to name it under `users`"
+        )
     if own not in (0, entry.pw_uid):
         raise Unable(f"this service runs jobs as its own user, not as {entry.pw_name}")
     return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
@@ -140,7 +148,7 @@ def _hand_over(order: JobOrder, folders: Folders, user: _User, wires: Wires) -> 
 
     All of it is in a folder of the service's own, so no link can be in the way.
     """
-    if order.script:
+    if order.script and not order.passage:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         script = os.open(folders.script(order.name), flags, 0o500)
         with os.fdopen(script, "wb") as file:
@@ -180,7 +188,7 @@ def _limit(limits: dict[str, int]) -> None:
 
 def _enter(directory: str, user: _User) -> None:
     try:
-        os.chdir(directory or user.home)
+        os.chdir(os.path.join(user.home, directory))
     except (OSError, ValueError) as error:
         named = f"the directory {directory}"
         if not directory:
@@ -222,6 +230,8 @@ def _open(path: str, flags: int, purpose: str) -> int:
 
 def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
     environment = _environment(order, folders, user)
+    if order.passage:
+        _cross(order, environment)
     argv = [folders.script(order.name), *order.argv] if order.script else list(order.argv)
     named = "the script" if order.script else argv[0]
     try:
@@ -238,6 +248,14 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
         raise Unable(reason) from None
     except (OSError, ValueError) as error:
         raise Unable(f"cannot run {named}: {_why(error)}") from None
+
+
+def _cross(order: JobOrder, environment: dict[str, str]) -> NoReturn:
+    try:
+        words = [order.script, *order.argv]
+        cross(Passage._make(order.passage), words, environment, quiet=order.piped)
+    except NotGiven as error:
+        raise Unable(f"the batch system gives it no nodes: {error}") from None
 
 
 def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, str]:

@@ -84,6 +84,7 @@ def take(path: str) -> AttemptRecord | None:
         os.close(descriptor)
         return None
     except BaseException:
+        # Also at a signal: nobody else knows of the descriptor, and its lock would outlive us.
         os.close(descriptor)
         raise
 

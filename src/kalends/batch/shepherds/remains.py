@@ -23,6 +23,7 @@ PAUSE_S: Final = 0.01
 SUSPECT_S: Final = 10.0
 """How long all are looked at again while one cannot be judged: on a busy host others come and go, too."""
 
+FOLDER_VARIABLE: Final = b"KALENDS_JOB_DIRECTORY="
 ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 SESSION_FIELD: Final = 3
 FLAGS_FIELD: Final = 6
@@ -47,7 +48,7 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
     Returns when they are gone, however long the kernel needs for that.
     """
     group.end()
-    mark = b"KALENDS_JOB_DIRECTORY=" + os.fsencode(folder)
+    mark = FOLDER_VARIABLE + os.fsencode(folder)
     ended: set[int] = set()
     dead: set[int] = set()
     suspected_until_s = time.monotonic() + SUSPECT_S
@@ -64,7 +65,8 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
 
 
 def _processes() -> list[int]:
-    return [int(each) for each in os.listdir("/proc") if each.isdigit()]
+    """Return all, the latest first: one that is about to make the next must be looked at soon."""
+    return sorted((int(each) for each in os.listdir("/proc") if each.isdigit()), reverse=True)
 
 
 def _judge(pid: int, mark: bytes, main: Main | None) -> Verdict:
@@ -88,21 +90,34 @@ def _look(pid: int, mark: bytes, main: Main | None) -> Verdict:
     candidate = (
         main is not None and _uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks
     )
-    # A session keeps its number as long as it has members: only a later one could be another's.
-    if main is not None and candidate and int(fields[SESSION_FIELD]) == main.pid:
-        return Verdict.OURS
+    readable = True
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read(ENVIRONMENT_BYTES_MAX)
+            environment = file.read(ENVIRONMENT_BYTES_MAX).split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return Verdict.UNSURE
     except OSError:
-        return Verdict.ANOTHERS
-    if mark in environment.split(b"\0"):
+        readable, environment = False, []
+    if mark in environment:
+        return Verdict.OURS
+    of_another = any(each.startswith(FOLDER_VARIABLE) for each in environment)
+    if main is not None and candidate and not of_another and _is_in_session(fields, main):
         return Verdict.OURS
     # In the midst of an exec(2) there is no environment, not even an empty one.
-    in_exec = candidate and fields[ENVIRONMENT_END_FIELD] == b"0"
+    in_exec = readable and candidate and fields[ENVIRONMENT_END_FIELD] == b"0"
     return Verdict.UNSURE if in_exec else Verdict.ANOTHERS
+
+
+def _is_in_session(fields: list[bytes], main: Main) -> bool:
+    """Whether it is in the session of `main`, and not in a later one that has got the same number.
+
+    A session keeps its number as long as it has members: who has that of `main` now, and is another, leads
+    another session.
+    """
+    return int(fields[SESSION_FIELD]) == main.pid and linux.start_ticks(main.pid) in {
+        None,
+        main.ticks,
+    }
 
 
 def _uid(pid: int) -> int | None:

@@ -20,6 +20,7 @@ from kalends.batch.shepherds import facts, family, frames, linux, program
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
+from kalends.batch.shepherds.ferry import KILL_THERE
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
@@ -28,6 +29,8 @@ from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.program import Ready, decode_report
 from kalends.batch.shepherds.record import AttemptRecord, take
 from kalends.batch.shepherds.size_changes import SizeChanges
+from kalends.batch.shepherds.stillness import stillness_of
+from kalends.batch.shepherds.stops import Stops
 from kalends.batch.shepherds.streams import Streams, open_streams
 from kalends.batch.shepherds.terminal import Terminal
 from kalends.batch.shepherds.transcript import Transcript
@@ -36,6 +39,9 @@ from kalends.batch.shepherds.visitors import Reception, Visitor, listening
 LOCK_TRIES: Final = 500
 LOCK_PAUSE_S: Final = 0.02
 """A server that looks at the record has its lock for some microseconds."""
+
+KILLS_THERE: Final = 5
+"""So often a program that runs elsewhere is killed there, before what runs it from here is."""
 
 AGAIN_S: Final = 1.0
 """When to try again to write to a full disk."""
@@ -99,6 +105,7 @@ class Shepherd:
         self._record = record
         self._began_s = linux.since_boot_s()
         self._cannot = ""
+        self._kills_there = KILLS_THERE if order.passage else 0
         self._started = False
         self._all_reported = False
         self._reports = b""
@@ -108,6 +115,10 @@ class Shepherd:
         control = listening(folders.control(order.name)) if order.malleable else None
         self._main = self._fork(streams)
         self._loop = PollLoop()
+        self._stops = Stops(
+            self._loop, stillness_of(group), ready=lambda: self._started, note=self._note,
+            hint=self._hint,
+        )  # fmt: skip
         self._countdown = Countdown(
             order.limit_s, order.warn_s, getattr(signal, f"SIG{order.warning}"), order.grace_s,
             order.attach_s,
@@ -154,7 +165,9 @@ class Shepherd:
         self._loop.watch(main.ended, ended.append)
         while not ended:
             for number in self._countdown.due(self._ran_s):
-                self._signal(number)
+                if self._countdown.under_way:
+                    self._stops.give_up()
+                self._signal(self._there(number))
             self._loop.run_once(self._countdown.wait_s(self._ran_s))
         # As long as nobody has waited for it, its number is no other's.
         self._signal(signal.SIGKILL)
@@ -192,13 +205,21 @@ class Shepherd:
 
         def shut_down(ready: int) -> None:
             os.read(reader, 64)
-            self._countdown.ask(self._ran_s, facts.KILLED, "the machine was shut down")
+            self._end("the machine was shut down")
 
         self._loop.watch(reader, shut_down)
 
     @property
     def _ran_s(self) -> float:
-        return linux.since_boot_s() - self._began_s
+        """How long it has run: what its limit is for."""
+        now_s = linux.since_boot_s()
+        return now_s - self._began_s - self._stops.stood_s(now_s)
+
+    def _end(self, why: str, grace_s: float | None = None) -> None:
+        """Have the program end. One that stands still has no nodes on which it could tidy up."""
+        if self._stops.give_up():
+            grace_s = 0.0
+        self._countdown.ask(self._ran_s, facts.KILLED, why, grace_s)
 
     def _hear_report(self, main: FirstProcess) -> None:
         """Hear of the program's way to its start: that it is ready, then nothing more or what prevents it."""
@@ -226,6 +247,13 @@ class Shepherd:
         self._note(Main(main.pid, ticks or 0, ready.uid, files), sync=False)
         main.let_go_on()
         self._hint()
+
+    def _there(self, number: int) -> int:
+        """Return what to send in the place of a signal: at first a program is killed where it runs."""
+        if number == signal.SIGKILL and self._kills_there:
+            self._kills_there -= 1
+            return KILL_THERE
+        return number
 
     def _signal(self, number: int) -> None:
         """Send a signal to the program's process group."""
@@ -337,7 +365,8 @@ class Shepherd:
 
     def _obey(self, command: dict[str, Any]) -> dict[str, Any]:
         commands: dict[Any, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "kill": self._kill, "prolong": self._prolong,
+            "kill": self._kill, "prolong": self._prolong, "stop": self._stops.stop,
+            "go on": self._stops.go_on,
         }  # fmt: skip
         if self._sizes is not None:
             commands |= {
@@ -356,7 +385,7 @@ class Shepherd:
     def _kill(self, command: dict[str, Any]) -> dict[str, Any]:
         grace_s = command.get("grace_s")
         grace_s = None if grace_s is None else float(grace_s)
-        self._countdown.ask(self._ran_s, facts.KILLED, str(command["reason"]), grace_s)
+        self._end(str(command["reason"]), grace_s)
         return {}
 
     def _prolong(self, command: dict[str, Any]) -> dict[str, Any]:

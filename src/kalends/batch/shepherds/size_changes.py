@@ -69,7 +69,8 @@ class SizeChanges:
         unasked = self._last is None or change.number > self._last.number
         if unasked or self._control.withdraw(change.number):
             self._last = change
-            self._note(ChangeAnswered(change.number, 0, 0.0, "it was taken back", time.time()))
+            why = f"it was taken back{self._control.trouble}"
+            self._note(ChangeAnswered(change.number, 0, 0.0, why, time.time()))
             self._hint(0)
         return {}
 

@@ -20,12 +20,15 @@ from kalends.batch.shepherds.keyboard import Keyboard
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.streams import Streams
 from kalends.batch.shepherds.transcript import Transcript
-from kalends.batch.shepherds.visitors import Visitor
+from kalends.batch.shepherds.visitors import ATTACHED_MAX, Visitor
 
 HISTORY_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 32 * 1024
 REDRAW_S: Final = 0.05
 """How long a terminal stays one row smaller: long enough for its program to have looked."""
+
+UNDER_WAY_BYTES_MAX: Final = 1 << 20
+"""What a pipe may hold (pipe(7)), and more than a terminal does."""
 
 EXTENT_MAX: Final = 10_000
 _WINDOW: Final = struct.Struct("HHHH")
@@ -83,13 +86,16 @@ class Terminal:
             self._tell_who()
 
     def drain(self) -> None:
-        """Take what the program has said last."""
-        while self._read():
+        """Take what the program has said last: as much as was under way, whoever goes on writing."""
+        most = self._output_bytes + UNDER_WAY_BYTES_MAX
+        while self._output_bytes < most and self._read():
             pass
 
     def _attach(self, visitor: Visitor, wishes: dict[str, Any]) -> None:
         size = _extent(wishes) if wishes.get("keys") else None
         if visitor not in self._attached:
+            if len(self._attached) >= ATTACHED_MAX:
+                raise ValueError("as many as may look on already")
             self._attached.append(visitor)
             start = self._output_bytes - len(self._history)
             visitor.say(frames.history_frame(start, bytes(self._history)))

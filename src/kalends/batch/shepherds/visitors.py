@@ -15,7 +15,11 @@ from typing import Any, Final
 from kalends.batch.shepherds.frames import FrameReader, json_frame
 from kalends.batch.shepherds.poll_loop import READ, WRITE, PollLoop
 
-VISITORS_MAX: Final = 64
+ATTACHED_MAX: Final = 64
+"""Who may look at a terminal at once."""
+
+VISITORS_MAX: Final = 2 * ATTACHED_MAX
+"""More than may be attached: a job that many look at must hear of its end all the same."""
 PENDING_BYTES_MAX: Final = 1024 * 1024
 """What waits for one who is slow: hundreds of screens. Whoever attaches again begins with the history."""
 

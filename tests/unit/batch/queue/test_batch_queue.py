@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import erring_policies
 import pytest
 from msgspec import structs
 
@@ -103,8 +105,9 @@ def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"nodes": 5}, "can never be had"),
-        ({"nodes": 2, "shape": (2, 2)}, "can never be had"),
+        ({"nodes": 5}, ": 5 nodes can never be had"),
+        ({"nodes": 1, "sizes": (1, 2, 9)}, ": 9 nodes can never be had"),
+        ({"nodes": 2, "shape": (2, 2)}, ": nodes as 2x2 can never be had"),
         ({"priority": "royal"}, "no priority class royal"),
         ({"after": (After(job=7),)}, "no job 7"),
         ({"command": ()}, "nothing to run"),
@@ -683,7 +686,7 @@ def test_a_policy_that_takes_too_long_is_put_aside_for_good_and_no_job_is_lost()
     job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
     for number in range(4):
         queue.submit(ANN, job, f"the-key-{number}", 1_000)
-    assert queue.fault == "it took a day"
+    assert queue.fault == f"policy {terms.policy}: it took a day"
     told = calls
     for number in (1, 2, 3, 4):
         assert queue.job(number).nodes == (0, 1, 2)
@@ -692,11 +695,64 @@ def test_a_policy_that_takes_too_long_is_put_aside_for_good_and_no_job_is_lost()
     assert calls == told, "it is never asked again"
     stored = queue.take_effects().entries
     again = BatchQueue("lab/box", terms, 1_000, stored, watch=watch)
-    assert (again.fault, calls) == ("it took a day", told)
+    assert (again.fault, calls) == (queue.fault, told)
     again.set_policy(terms.policy, 1_000)
     again.submit(ANN, job, "another-key", 1_000)
     assert (again.fault, again.job(5).nodes) == ("", (0, 1, 2))
     assert calls > told, "it decides again"
+
+
+def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_put_aside() -> None:
+    terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
+    queue = BatchQueue("lab/box", terms, 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+    queue.submit(ANN, job, "the-key", 1_000)
+    assert queue.fault == (
+        "policy erring_policies:Idle: 1 jobs were never started, the first is job 1 "
+        "(a policy must start every job that fits on the empty cluster)"
+    )
+    assert queue.job(1).nodes == (0, 1, 2)
+    again = BatchQueue("lab/box", terms, 1_000, queue.take_effects().entries)
+    assert (again.fault, again.job(1).nodes) == (queue.fault, (0, 1, 2))
+
+
+def test_a_policy_may_leave_the_machine_empty_until_it_wants_to_look_again() -> None:
+    terms = f.Terms(machine="pool:4", policy="hostile_policies:AtFullHours")
+    queue = BatchQueue("lab/box", terms, 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+    queue.submit(ANN, job, "the-key", 1_000)
+    assert (queue.fault, queue.job(1).phase) == ("", "queued")
+    queue.advance(3_600)
+    assert queue.job(1).nodes == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        ("erring_policies:NeverBegins", "NeverBegins raised RuntimeError: no licence"),
+        ("hostile_policies:HalfAPolicy", "has no method ended"),
+        ("builtins:int", "int raised TypeError"),
+    ],
+)
+def test_a_class_that_is_no_policy_is_put_aside_before_any_job_waits(
+    policy: str, fault: str
+) -> None:
+    queue = BatchQueue("lab/box", f.Terms(machine="pool:4", policy=policy), 1_000)
+    assert queue.next_due_s() == 1_000
+    queue.advance(1_000)
+    assert f"policy {policy}: {fault}" in queue.fault
+    assert queue.next_due_s() is None
+
+
+def test_a_policy_that_changes_a_job_is_told_its_own_line_and_the_job() -> None:
+    terms = f.Terms(machine="pool:4", policy="erring_policies:ChangesLimits")
+    queue = BatchQueue("lab/box", terms, 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=1, command=("true",))
+    queue.submit(ANN, job, "the-key", 1_000)
+    path = Path(erring_policies.__file__)
+    line = path.read_text().splitlines().index("            job.until_s = 1") + 1
+    said = f"schedule raised AttributeError: changes until_s of job 1 ({path}:{line})"
+    assert said in queue.fault
 
 
 def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() -> None:

@@ -10,6 +10,8 @@ from tests.unit.batch.queue.test_batch_queue import DONE, Room
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Occupied, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.views import view_of
+from kalends.contract.job_calls import JobView
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed
 from kalends.core.jobs import JobRequest
 from kalends.scheduling.prediction.predictor import PredictingScheduler
@@ -98,6 +100,32 @@ def test_a_change_that_is_answered_twice_or_late_changes_nothing() -> None:
     room.queue.size_changed(number, change, 4, 0.0, room.now)
     room.queue.size_changed(number, change, 0, 0.0, room.now)
     assert len(room.nodes(number)) == 4
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why", "told"),
+    [
+        (0, "in the midst of a solve", "in the midst of a solve"),
+        (0, "", "it says that it has 0 ranks, not 4"),
+        (3, "", "it says that it has 3 ranks, not 4"),
+    ],
+)
+def test_its_user_is_told_since_when_a_job_is_to_change_and_why_it_does_not(
+    nodes: int, why: str, told: str
+) -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    asked_s = room.now
+    room.now += 3
+
+    def seen(*, whole: bool = True) -> JobView:
+        return view_of(room.queue, room.queue.job(number), {}, room.now, whole=whole)
+
+    assert (seen().changing_to, seen().changing_since, seen().refused) == (4, asked_s, "")
+    room.submit(nodes=3)  # Nothing is left to grow to when the answer comes.
+    room.queue.size_changed(number, change, nodes, 0.0, room.now, why)
+    assert (seen().refused, seen().refused_at) == (told, room.now)
+    assert seen(whole=False).refused == "", "a program's words are for its user"
 
 
 def test_a_change_that_nobody_answers_is_taken_back_and_over_when_that_has_been_heard() -> None:

@@ -1,0 +1,63 @@
+"""Places in a queue that are offered: held for somebody who may still choose a place elsewhere.
+
+They are for bids of sites (Weissman and Grimshaw 1996), which do not ask for them yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.queue.submission import check_submission
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+
+
+@dataclass(frozen=True)
+class PlaceOffers:
+    """Offered jobs stand in `queue` as others do, and begin only once they are taken.
+
+    So nothing but their place is held: who is behind moves up when an offer ends, and no hole is left.
+    """
+
+    queue: BatchQueue
+
+    def offer(
+        self, principal: Principal, request: JobRequest, key: str, counted_s: int, now: int
+    ) -> int:
+        """Give a job its place, and return its number. Repeating is harmless.
+
+        Its nodes are counted as its own for `counted_s` longer than its limit: in that time it may be taken
+        when they are free already. An offer ends by `BatchQueue.cancel`. Raises as `BatchQueue.submit`
+        does, and `InvalidInput` for jobs that do not simply wait for nodes.
+        """
+        if request.indices or request.after or request.reservation or request.at or request.held:
+            raise InvalidInput(
+                "only a job that waits for nothing but nodes can be offered a place",
+                where="job",
+                remedy="leave out arrays, dependencies, holds, reservations and fixed starts",
+            )
+        queue = self.queue
+        known = queue.flow.table.submitted_before(principal.user, key, request)
+        if known is not None:
+            return known.first
+        number = queue.next_number
+        check_submission(queue.flow, principal, request, number, max(now, queue.last_s))
+        queue.record(f.JobSubmitted(number, key, principal, request, counted_s), now)
+        return number
+
+    def take(self, number: int, now: int) -> None:
+        """Let an offered job run; repeating is harmless. Raises `NotFound`."""
+        if self.queue.job(number).offered:
+            self.queue.record(f.OfferTaken(number), now)
+
+    def start_by(self, number: int) -> int:
+        """Return when a job has nodes at the latest, if the policy promises that; else 0.
+
+        It holds as long as jobs end within their limits and offers are decided in the time that is counted
+        for them; nodes that fail and reservations that the owner gives precedence end it. Raises `NotFound`.
+        """
+        job = self.queue.job(number)
+        return job.since_s if job.on_nodes else self.queue.flow.room.promises().get(number, 0)

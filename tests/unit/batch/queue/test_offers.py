@@ -1,0 +1,171 @@
+"""Jobs that are offered their place in the queue: when they begin, and what others get meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.batch.queue.test_batch_queue import ANN, Room
+
+from kalends.batch.queue.effects import Start
+from kalends.batch.queue.offers import PlaceOffers
+from kalends.batch.queue.queue import BatchQueue
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.jobs import JobRequest
+
+
+class OfferRoom(Room):
+    def __init__(self, policy: str = "conservative") -> None:
+        super().__init__(policy=policy)
+        self.offers = PlaceOffers(self.queue)
+
+    def offer(self, counted_s: int = 10, **fields: Any) -> int:
+        self.keys += 1
+        job = JobRequest(**{"machine": "lab/box", "limit_s": 60, "command": ("true",), **fields})
+        return self.offers.offer(ANN, job, f"the-key-{self.keys}", counted_s, self.now)
+
+
+def test_an_offered_job_keeps_its_nodes_idle_and_begins_once_it_is_taken() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    assert room.settle() == []
+    assert (room.phase(number), room.queue.job(number).nodes) == ("kept", (0, 1, 2, 3))
+    another = room.submit(nodes=1, limit_s=60)
+    room.now += 5
+    room.offers.take(number, room.now)
+    room.offers.take(number, room.now)
+    assert [type(each) for each in room.settle()] == [Start]
+    job = room.queue.job(number)
+    assert (job.phase, job.limit_s, job.started_s) == ("starting", 60, room.now)
+    assert room.phase(another) == "queued"
+
+
+def test_who_stands_behind_an_offer_moves_up_when_it_ends() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    behind = room.submit(nodes=4, limit_s=60)
+    assert room.offers.start_by(behind) == room.now + 70
+    room.now += 1
+    room.queue.cancel(number, "another offer was taken", room.now)
+    assert room.starts() == [behind]
+    assert number in room.queue.flow.table.past
+
+
+def test_an_offer_that_is_taken_while_it_waits_is_a_job_as_others() -> None:
+    room = OfferRoom()
+    first = room.submit(nodes=4, limit_s=60)
+    room.settle()
+    number = room.offer(nodes=4, limit_s=60)
+    room.offers.take(number, room.now)
+    room.now += 30
+    room.end(first)
+    assert room.starts() == [number]
+    assert room.queue.job(number).limit_s == 60
+
+
+def test_an_offer_whose_nodes_were_kept_for_too_long_is_given_all_of_its_time_anew() -> None:
+    room = OfferRoom()
+    number = room.offer(counted_s=10, nodes=4, limit_s=60)
+    room.now += 300
+    room.queue.advance(room.now)
+    room.offers.take(number, room.now)
+    assert room.starts() == [number]
+    job = room.queue.job(number)
+    assert (job.limit_s, job.entry.until_s) == (60, room.now + 60)  # type: ignore[union-attr]
+
+
+def test_nodes_that_were_kept_idle_are_not_charged() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    room.now += 8
+    room.offers.take(number, room.now)
+    room.settle()
+    room.now += 10
+    room.end(number)
+    (over,) = room.queue.take_effects().over
+    assert over.node_seconds == 40
+
+
+def test_an_offer_whose_node_fails_waits_again() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    room.queue.fail([0], "its fan", room.now)
+    assert room.phase(number) == "queued"
+    room.queue.resume([0], room.now)
+    assert room.phase(number) == "kept"
+
+
+def test_after_a_restart_an_offer_is_where_it_was_and_nothing_is_looked_up() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    room.settle()
+    again = BatchQueue("lab/box", room.terms, room.now, room.stored)
+    again.recover()
+    assert again.take_effects().actions == []
+    assert again.job(number).phase == "kept"
+    PlaceOffers(again).take(number, room.now)
+    assert [type(each) for each in again.take_effects().actions] == [Start]
+
+
+def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=1)
+    with pytest.raises(Conflict, match="only offered"):
+        room.queue.hold(number, "user", room.now)
+    with pytest.raises(InvalidInput, match="nothing but nodes"):
+        room.offer(nodes=1, indices=(1, 2))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.integers(2, 50), st.sampled_from(["job", "offer", "go", "no"])
+        ),
+        max_size=14,
+    )
+)
+def test_no_job_starts_later_than_was_promised_when_offers_are_decided_in_time(
+    arrivals: list[tuple[int, int, str]],
+) -> None:
+    room = OfferRoom()
+    promised: dict[int, int] = {}
+    undecided: dict[int, tuple[int, bool]] = {}
+    for nodes, limit_s, kind in arrivals:
+        if kind == "job":
+            number = room.submit(nodes=nodes, limit_s=limit_s)
+        else:
+            number = room.offer(10, nodes=nodes, limit_s=limit_s)
+            undecided[number] = room.now + nodes, kind != "no"
+        promised[number] = room.offers.start_by(number)
+        for _ in range(limit_s % 3):
+            _let_happen(room, undecided, promised)
+            room.now += 1
+        _let_happen(room, undecided, promised)
+    for _ in range(800):
+        room.now += 1
+        _let_happen(room, undecided, promised)
+    assert not room.queue.flow.table.jobs
+
+
+def _let_happen(
+    room: OfferRoom, undecided: dict[int, tuple[int, bool]], promised: dict[int, int]
+) -> None:
+    """Decide what is due, and let programs end a second before their limits."""
+    for number, (at_s, taken) in list(undecided.items()):
+        if at_s <= room.now:
+            del undecided[number]
+            if taken:
+                room.offers.take(number, room.now)
+            else:
+                room.queue.cancel(number, "another was taken", room.now)
+    for job in list(room.queue.flow.table):
+        if job.phase == "running" and job.started_s + job.limit_s - 1 <= room.now:
+            room.end(job.number)
+    room.queue.advance(room.now)
+    for each in room.settle():
+        assert isinstance(each, Start)
+        number = each.job.number
+        assert each.job.since_s <= promised[number] + 10, (number, each.job.since_s)
+        room.queue.begun(number, each.attempt, room.now)
