@@ -21,10 +21,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from benchmarks.job_rates.loopback_slurm import LoopbackSlurm
-
 from kalends.backends.adapter import SystemSilent
 from kalends.backends.slurm.adapter import Slurm
+from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
 from tests.processes.crowd import while_working
 from tests.processes.customers import Customer, base_now_s
 from tests.processes.facility import Facility, broker_text, connected, site_text, write
@@ -98,6 +97,7 @@ class DeathSoak:
 
     async def _kill(self, kills: int) -> None:
         for _ in range(kills):
+            # Real processes die at moments that nothing foresees: these pauses wait for nothing.
             await asyncio.sleep(self.chance.uniform(0.1, PAUSE_S_MAX))
             what = self.chance.choice(("controller", "controller", "site", "both"))
             self.kills[what] += 1

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import kalends
 from kalends.backends.adapter import Adapter
-from kalends.backends.records import SystemReservation, SystemState, Traits
+from kalends.backends.records import (
+    FinishedJob,
+    ListFinishedJobs,
+    SystemReservation,
+    SystemState,
+    Traits,
+)
 from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.resource_servers.server import build_site
@@ -20,22 +28,31 @@ from tests.backends.system_at_hand import SystemAtHand, until
 
 CLUSTER = "centre/cluster"
 BOTH = "centre/cluster:2 + lab/beam"
+WHOLE: Final = ({"name": "cluster", "capacity": 4, "nodes": "n[1-4]"},)
 
 
 @dataclass
 class WatchedAdapter:
-    """An adapter whose writes are counted."""
+    """An adapter whose looks and writes are counted."""
 
     adapter: Adapter
+    looks: int = 0
     writes: list[str] = field(default_factory=list)
+    creates: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is not set, no creation begins."""
     ends: list[tuple[bool, int]] = field(default_factory=list)
     """Whether jobs were killed or asked to end, and when (seconds UTC)."""
+    listed: list[ListFinishedJobs] = field(default_factory=list)
 
     @property
     def traits(self) -> Traits:
         return self.adapter.traits
 
+    def __post_init__(self) -> None:
+        self.creates.set()
+
     async def state(self) -> SystemState:
+        self.looks += 1
         return await self.adapter.state()
 
     async def find(self, name: str) -> SystemReservation | None:
@@ -43,6 +60,7 @@ class WatchedAdapter:
 
     async def create(self, reservation: SystemReservation) -> None:
         self.writes.append(f"create {reservation.name}")
+        await self.creates.wait()
         await self.adapter.create(reservation)
 
     async def change(self, reservation: SystemReservation) -> None:
@@ -57,12 +75,22 @@ class WatchedAdapter:
         self.ends.append((at_once, int(time.time())))
         await self.adapter.end_jobs(name, at_once=at_once)
 
+    async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
+        self.listed.append(asked)
+        return await self.adapter.finished_jobs(asked)
+
 
 class Owners:
     """All servers, in this process, and what the system behind the centre has."""
 
-    def __init__(self, directory: Path, system: SystemAtHand) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        system: SystemAtHand,
+        resources: Sequence[Mapping[str, object]] = WHOLE,
+    ) -> None:
         self.system = system
+        self._resources = resources
         self.adapter = WatchedAdapter(system.adapter)
         self._directory = directory
         self._listening: dict[str, Listener] = {}
@@ -70,6 +98,18 @@ class Owners:
 
     def client(self, user: str = "ann", at: str = "broker") -> Client:
         return kalends.connect(self._listening[at].url, user=user, zone="UTC")
+
+    def url(self, at: str) -> str:
+        return self._listening[at].url
+
+    async def looked(self) -> None:
+        """Return when the site has looked anew, and done what that has led to."""
+        begun = self.adapter.looks
+
+        async def twice() -> bool:
+            return self.adapter.looks >= begun + 3  # The third one begins behind the second.
+
+        await until(twice, "the site does not look")
 
     async def ours(self) -> list[SystemReservation]:
         """Return the reservations that the site has made."""
@@ -81,18 +121,18 @@ class Owners:
         async with self.client("operator", "centre") as operator:
             return "\n".join((await operator.audit()).problems)
 
-    async def start(self) -> None:
-        users = {"ann": self.system.user, "bob": self.system.other_user}
-        answer_s = 8.0 if self.system.name == "slurm" else 1.0
+    def _configure_centre(self, **more: object) -> None:
+        users = {"ann": self.system.user, "bob": self.system.other_user, "cat": "nobody-here"}
+        answer_s = self.system.answer_s_max
         machine = {
             "name": "machine", "users": users, "look_every": "1s", "answer_s_max": answer_s,
-            "warn": "15s", "kill": "10s",
+            "warn": "15s", "kill": "10s", "give_up_after": "3s", "usage_every": "1s",
         }  # fmt: skip
-        cluster = {
-            "name": "cluster", "capacity": 4, "nodes": "n[1-4]", "batch_system": "machine",
-            "grain": "1s",
-        }  # fmt: skip
-        self._configure("centre", "site", resources=[cluster], batch_systems=[machine])
+        resources = [{"batch_system": "machine", "grain": "1s", **each} for each in self._resources]
+        self._configure("centre", "site", resources=resources, batch_systems=[machine], **more)
+
+    async def start(self) -> None:
+        self._configure_centre()
         self._configure("lab", "site", resources=[{"name": "beam", "capacity": 1}])
         await self.start_server("centre")
         await self.start_server("lab")
@@ -100,7 +140,7 @@ class Owners:
         self._configure("broker", "broker", sites=sites)
         await self.start_server("broker")
 
-    async def start_server(self, name: str) -> None:
+    async def start_server(self, name: str, *, wait: bool = True) -> None:
         configured = self._configured[name]
         if configured.site is not None:
             adapters = {"machine": self.adapter} if name == "centre" else {}
@@ -113,11 +153,24 @@ class Owners:
         if name in self._listening:
             address = self._listening[name].url.removeprefix("http://")
         self._listening[name] = await listen(Service(name, application, address))
-        if "broker" in self._listening:
+        if wait and "broker" in self._listening:
             await self._connected()
 
     async def stop_server(self, name: str) -> None:
         await self._listening[name].stop()
+
+    async def change_resources(self, *resources: Mapping[str, object]) -> None:
+        """Start the centre again with these."""
+        await self.stop_server("centre")
+        address = self._listening["centre"].url.removeprefix("http://")
+        self._resources = resources
+        self._configure_centre(listen=address)
+        await self.start_server("centre")
+
+    def lose_store(self, name: str) -> None:
+        """Delete all that a server that does not run has stored."""
+        for each in self._directory.glob(f"{name}.sqlite*"):
+            each.unlink()
 
     async def stop(self) -> None:
         for name in ("broker", "lab", "centre"):
@@ -145,8 +198,10 @@ class Owners:
 
 
 @asynccontextmanager
-async def owners(directory: Path, system: SystemAtHand) -> AsyncIterator[Owners]:
-    found = Owners(directory, system)
+async def owners(
+    directory: Path, system: SystemAtHand, resources: Sequence[Mapping[str, object]] = WHOLE
+) -> AsyncIterator[Owners]:
+    found = Owners(directory, system, resources)
     try:
         await found.start()
         yield found

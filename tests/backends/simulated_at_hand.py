@@ -1,7 +1,8 @@
 """A simulated batch system in the hands of a test: the suite itself is tested with it, and the site's part.
 
 It is written after what is known of real ones. A `careless` one differs from Slurm wherever systems differ: a
-name may be given twice, touching slots need a gap, and what it was asked for while it was frozen is lost.
+name may be given twice, touching slots need a gap, what it was asked for while it was frozen is lost, nothing
+with jobs in it is changed, jobs can only be killed, and nothing can be reserved over what is there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from msgspec import structs
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.records import (
+    FinishedJob,
+    ListFinishedJobs,
     SystemJob,
     SystemReservation,
     SystemState,
@@ -36,11 +39,23 @@ class _Controller:
     has: dict[str, SystemReservation] = field(default_factory=dict)
     written: dict[str, SystemReservation] = field(default_factory=dict)
     jobs: dict[str, SystemJob] = field(default_factory=dict)
+    over: list[FinishedJob] = field(default_factory=list)
+    numbers: dict[str, str] = field(default_factory=dict)
+    """By name: those of all reservations that there ever were."""
     stubborn: set[str] = field(default_factory=set)
     unwell: dict[str, UnwellNode] = field(default_factory=dict)
     boot_s: int = field(default_factory=lambda: int(time.time()) - 600)
     away: bool = False
     frozen: bool = False
+    accounts: bool = True
+
+    def end(self, job: str, *, by_number: bool) -> None:
+        """End a job, and write it into the accounts."""
+        one = self.jobs.pop(job)
+        inside = one.reservation and self.numbers[one.reservation] if by_number else one.reservation
+        end = max(int(time.time()), one.start)
+        node_seconds = (end - one.start) * len(one.nodes)
+        self.over.append(FinishedJob(one.id, one.start, end, node_seconds, one.user, "", inside))
 
 
 class SimulatedAdapter:
@@ -50,6 +65,8 @@ class SimulatedAdapter:
         self._controller = controller
         self.traits = traits
         self.late: list[SystemReservation] = []
+        self.by_number = not traits.unique_names
+        """Whether its accounts call reservations by number."""
 
     async def state(self) -> SystemState:
         await self._reach()
@@ -61,6 +78,7 @@ class SimulatedAdapter:
             reservations=tuple(one.has.values()),
             jobs=tuple(one.jobs.values()),
             unwell=tuple(one.unwell.values()),
+            numbers=tuple((one.numbers[name], name) for name in one.has if self.by_number),
         )
 
     async def find(self, name: str) -> SystemReservation | None:
@@ -75,8 +93,12 @@ class SimulatedAdapter:
 
     async def change(self, reservation: SystemReservation) -> None:
         await self._reach()
-        if reservation.name not in self._controller.has:
+        one = self._controller
+        if reservation.name not in one.has:
             raise SystemRefused("there is no such reservation")
+        in_use = any(each.reservation == reservation.name for each in one.jobs.values())
+        if in_use and not self.traits.changes_in_place:
+            raise SystemRefused("it cannot be changed while jobs are in it")
         self.put(reservation, known=True)
 
     async def delete(self, name: str) -> None:
@@ -84,7 +106,7 @@ class SimulatedAdapter:
         one = self._controller
         inside = [each for each in one.jobs.values() if each.reservation == name]
         for each in inside:
-            del one.jobs[each.id]
+            one.end(each.id, by_number=self.by_number)
         if inside and not self.traits.deletes_in_use:
             raise SystemRefused("the reservation is in use")
         one.has.pop(name, None)
@@ -93,14 +115,23 @@ class SimulatedAdapter:
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
         await self._reach()
         jobs = self._controller.jobs
+        if not at_once and not self.traits.asks_jobs:
+            return
         for each in [job for job in jobs.values() if job.reservation == name]:
             if at_once or each.id not in self._controller.stubborn:
-                del jobs[each.id]
+                self._controller.end(each.id, by_number=self.by_number)
+
+    async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
+        await self._reach()
+        if not self._controller.accounts:
+            raise SystemRefused("it keeps no accounts")
+        over = self._controller.over
+        return tuple(each for each in over if asked.since <= each.end < asked.until)
 
     async def _reach(self) -> None:
         await asyncio.sleep(0)
         if self._controller.frozen:
-            await asyncio.sleep(TIMEOUT_S)
+            await asyncio.sleep(TIMEOUT_S)  # As long as a command waits that gets no answer.
             raise SystemSilent("it does not answer")
         if self._controller.away:
             raise SystemSilent("nobody listens")
@@ -111,6 +142,8 @@ class SimulatedAdapter:
             raise SystemRefused("it overlaps with another reservation")
         if wish.end <= now_s:
             raise SystemRefused("that time has passed")
+        if "nobody-here" in wish.users:
+            raise SystemRefused("Invalid user")
         if not known and wish.start <= now_s:
             wish = structs.replace(wish, start=now_s)
         if not USERS.issuperset(wish.users):
@@ -121,6 +154,7 @@ class SimulatedAdapter:
         if not force:
             self._refuse_overlap(wish)
         one.has[wish.name] = wish
+        one.numbers.setdefault(wish.name, str(len(one.numbers) + 1))
         self.write_later()
 
     def _refuse_overlap(self, wish: SystemReservation) -> None:
@@ -152,12 +186,24 @@ class SimulatedAtHand:
     other_user = "nobody"
     nodes = NODES
     job_s_min = 1
+    job_begins_s_max = 20
+    many = 40
+    answer_s_max = 20.0
 
     def __init__(self, *, careless: bool) -> None:
+        self.reserves_over = not careless
+        self.lengthens_over = True
         self.name = "careless" if careless else "simulated"
-        traits = Traits(weak_s=1, late_write_s=5, deletes_in_use=False)
+        traits = Traits(weak_s=1, late_write_s=5, deletes_in_use=False, tells_use=True)
         if careless:
-            traits = Traits(unique_names=False, gap_s=61, job_offset_s=60)
+            traits = Traits(
+                unique_names=False,
+                gap_s=61,
+                job_offset_s=60,
+                changes_in_place=False,
+                asks_jobs=False,
+                tells_use=True,
+            )
         self._controller = _Controller()
         self.adapter = SimulatedAdapter(self._controller, traits)
         self._numbers = itertools.count(1)
@@ -242,4 +288,9 @@ class SimulatedAtHand:
         self._controller.jobs[job] = structs.replace(one, end=one.start + limit_s)
 
     async def cancel_all(self) -> None:
-        self._controller.jobs.clear()
+        for job in list(self._controller.jobs):
+            self._controller.end(job, by_number=self.adapter.by_number)
+
+    async def accounts(self, *, kept: bool) -> None:
+        """Have its accounting answer, or be there no more."""
+        self._controller.accounts = kept

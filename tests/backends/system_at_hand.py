@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+import pytest
+
 from kalends.backends.adapter import Adapter
 from kalends.backends.records import SystemReservation
+from tests.support.patience import PATIENCE_S
 
 HOUR_S: Final = 3_600
 LOOK_EVERY_S: Final = 0.1
@@ -39,6 +42,26 @@ class SystemAtHand(Protocol):
     @property
     def job_s_min(self) -> int:
         """The shortest limit that a job can have."""
+
+    @property
+    def job_begins_s_max(self) -> int:
+        """Within this time a slot that begins now is booked, another behind it, and a job runs in it."""
+
+    @property
+    def answer_s_max(self) -> float:
+        """Within this time a site believes its answers."""
+
+    @property
+    def many(self) -> int:
+        """How many reservations can be made while a test waits."""
+
+    @property
+    def reserves_over(self) -> bool:
+        """Whether an operator can reserve over what is there."""
+
+    @property
+    def lengthens_over(self) -> bool:
+        """Whether a running job can be lengthened into what is reserved."""
 
     # Its controller
 
@@ -92,12 +115,52 @@ class SystemAtHand(Protocol):
         """End all jobs, and wait until they are gone."""
 
 
-async def until(holds: Callable[[], Awaitable[object]], what: str, within_s: float = 30.0) -> None:
+def with_changes(
+    found: SystemReservation, fields: Mapping[str, object]
+) -> tuple[list[str], int, int, str]:
+    """Nodes, start, end and user of a reservation that an operator makes anew with other `fields`."""
+    nodes = str(fields.get("nodes", ",".join(found.nodes))).split(",")
+    start, end = (int(str(fields.get(each, getattr(found, each)))) for each in ("start", "end"))
+    return nodes, start, end, str(fields.get("users", ",".join(found.users)))
+
+
+async def put_over(
+    system: SystemAtHand, name: str, nodes: Sequence[str], start: int, end: int
+) -> bool:
+    """Have others take nodes that are reserved then, by what the system lets an operator do.
+
+    Return False where that is nothing: there it refuses.
+    """
+    if system.reserves_over:
+        await system.reserve(name, nodes, start, end, force=True)
+    elif system.lengthens_over:
+        job = await system.run(nodes, 1_800)
+        await system.lengthen(job, end - int(time.time()))
+    else:
+        with pytest.raises(RuntimeError, match="not valid"):
+            await system.reserve(name, nodes, start, end)
+        return False
+    return True
+
+
+async def until(
+    holds: Callable[[], Awaitable[object]], what: str, within_s: float = PATIENCE_S
+) -> None:
     """Return when it holds; fails with `what` if that takes too long."""
     deadline_s = time.monotonic() + within_s
     while not await holds():
         assert time.monotonic() < deadline_s, what
         await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def time_passes(adapter: Adapter, at_least_s: float) -> None:
+    """Return when so much time has passed by the clock of a system."""
+    since_s = (await adapter.state()).clock_s
+
+    async def passed() -> bool:
+        return (await adapter.state()).clock_s > since_s + at_least_s
+
+    await until(passed, "its clock stands still")
 
 
 class Slots:
@@ -154,8 +217,8 @@ async def cleared(system: SystemAtHand) -> AsyncIterator[None]:
         await system.cancel_all()
         for node in system.nodes:
             await system.mend(node)
-        for each in (await system.adapter.state()).reservations:
-            await system.delete(each.name)
+        left = (await system.adapter.state()).reservations
+        await asyncio.gather(*(system.delete(each.name) for each in left))
 
         async def clean() -> bool:
             state = await system.adapter.state()

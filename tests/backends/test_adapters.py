@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable
 
 import pytest
@@ -14,13 +15,20 @@ from kalends.backends.records import (
     CreateReservation,
     DeleteReservation,
     EndJobs,
+    SystemAnswer,
     SystemReservation,
 )
-from tests.backends.system_at_hand import Bench, SystemAtHand, cleared, until
+from kalends.resource_servers.batch_desk import AT_ONCE
+from tests.backends.system_at_hand import (
+    HOUR_S,
+    Bench,
+    SystemAtHand,
+    cleared,
+    time_passes,
+    until,
+)
 
-pytestmark = pytest.mark.xdist_group("batch-systems")
-
-MANY = 40
+pytestmark = pytest.mark.xdist_group("batch-adapters")
 
 
 @pytest.fixture
@@ -136,11 +144,22 @@ async def test_what_is_deleted_is_gone_and_deleting_it_again_is_no_error(bench: 
         assert (answer.outcome, answer.found) == ("done", None)
 
 
-async def test_a_system_takes_many_at_once(bench: Bench) -> None:
-    wishes = [bench.wish() for _ in range(MANY)]
-    answers = await asyncio.gather(
-        *(carry_out(bench.adapter, CreateReservation(each)) for each in wishes)
-    )
+async def test_what_is_deleted_twice_at_once_is_gone_and_neither_is_an_error(bench: Bench) -> None:
+    made = await bench.made()
+    errand = DeleteReservation(made.name)
+    answers = await asyncio.gather(*(carry_out(bench.adapter, errand) for _ in range(2)))
+    assert [(each.outcome, each.found) for each in answers] == [("done", None)] * 2
+
+
+async def test_a_system_takes_as_many_at_once_as_a_site_asks_for(bench: Bench) -> None:
+    wishes = [bench.wish() for _ in range(bench.system.many)]
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def made(wish: SystemReservation) -> SystemAnswer:
+        async with turns:
+            return await carry_out(bench.adapter, CreateReservation(wish))
+
+    answers = await asyncio.gather(*map(made, wishes))
     assert [each.found for each in answers] == wishes
     assert set((await bench.adapter.state()).reservations) == set(wishes)
 
@@ -178,8 +197,12 @@ async def test_jobs_in_it_end_when_they_are_asked_and_stubborn_ones_when_they_ar
         return [each.id for each in (await bench.adapter.state()).jobs]
 
     assert await running() == [willing, stubborn]
-    await carry_out(bench.adapter, EndJobs(wish.name))
-    await until(lambda: _is(running(), [stubborn]), "who is asked does not end")
+    assert (await carry_out(bench.adapter, EndJobs(wish.name))).outcome == "done"
+    asks = bench.adapter.traits.asks_jobs
+    await until(
+        lambda: _is(running(), [stubborn] if asks else [willing, stubborn]),
+        "who is asked does not end, or who cannot be asked does",
+    )
     await carry_out(bench.adapter, EndJobs(wish.name, at_once=True))
     await until(lambda: _is(running(), []), "who is killed does not end")
     assert await bench.adapter.find(wish.name) is not None
@@ -218,6 +241,22 @@ async def test_a_time_in_which_a_job_may_run_is_refused(bench: Bench) -> None:
     assert (answer.outcome, answer.found) == ("refused", None), job
 
 
+async def test_a_reservation_with_a_job_in_it_is_changed_in_place_or_not_at_all(
+    bench: Bench,
+) -> None:
+    now_s = (await bench.adapter.state()).clock_s
+    wish = bench.wish(start=now_s - 1)
+    await carry_out(bench.adapter, CreateReservation(wish))
+    job = await bench.system.run(wish.nodes[:1], 3_000, reservation=wish.name)
+    made = await bench.adapter.find(wish.name)
+    assert made is not None
+    longer = structs.replace(made, end=made.end + 600)
+    answer = await carry_out(bench.adapter, ChangeReservation(longer))
+    wanted = ("done", longer) if bench.adapter.traits.changes_in_place else ("refused", made)
+    assert (answer.outcome, answer.found) == wanted
+    assert [each.id for each in (await bench.adapter.state()).jobs] == [job]
+
+
 # By hand
 
 
@@ -242,12 +281,34 @@ async def test_what_an_operator_deletes_is_seen_to_be_gone(bench: Bench) -> None
     assert await bench.adapter.find(made.name) is None
 
 
-async def test_what_an_operator_puts_over_ours_is_listed_beside_it(bench: Bench) -> None:
+async def test_what_an_operator_puts_over_ours_is_listed_beside_it_or_refused(bench: Bench) -> None:
     made = await bench.made()
+    if not bench.system.reserves_over:
+        with pytest.raises(Exception, match=r"(?i)overlaps|no suitable queues|not valid"):
+            await bench.system.reserve("theirs", made.nodes, made.start, made.end)
+        assert (await bench.adapter.state()).reservations == (made,)
+        return
     await bench.system.reserve("theirs", made.nodes, made.start, made.end, force=True)
     listed = {each.name: each for each in (await bench.adapter.state()).reservations}
     assert listed[made.name] == made
     assert listed["theirs"].nodes == made.nodes
+
+
+async def test_a_running_job_is_lengthened_over_ours_or_no_further_than_it_may_be(
+    bench: Bench,
+) -> None:
+    job = await bench.system.run(bench.system.nodes[:1], 1_800)
+    state = await bench.adapter.state()
+    made = await bench.made(bench.system.nodes[0], start=state.clock_s + HOUR_S)
+    await bench.system.lengthen(job, 2 * HOUR_S)
+    (before,), (longer,) = state.jobs, (await bench.adapter.state()).jobs
+    assert before.end is not None
+    assert longer.end is not None
+    if bench.system.lengthens_over:
+        assert longer.end > made.start
+    else:
+        assert before.end < longer.end <= made.start
+    assert await bench.adapter.find(made.name) == made
 
 
 async def test_nodes_that_others_have_are_refused(bench: Bench) -> None:
@@ -316,6 +377,25 @@ async def test_what_a_frozen_system_was_asked_for_is_unknown_until_it_is_seen(
     await until(told, "it goes on, and neither has it nor grants it")
 
 
+async def test_a_change_that_a_frozen_system_was_asked_for_is_unknown_and_can_be_had_later(
+    bench: Bench,
+) -> None:
+    made = await bench.made()
+    longer = structs.replace(made, end=made.end + 600)
+    await bench.system.freeze()
+    assert (await carry_out(bench.adapter, ChangeReservation(longer))).outcome == "unknown"
+    await bench.system.thaw()
+
+    async def had() -> bool:
+        # Made anew, it may have been deleted, and not been made yet.
+        errands = (ChangeReservation(longer), CreateReservation(longer))
+        answers = [await carry_out(bench.adapter, each) for each in errands]
+        return answers[-1].found == longer
+
+    await until(had, "it goes on, and neither has the change nor grants it")
+    assert (await bench.adapter.state()).reservations == (longer,)
+
+
 async def test_after_a_crash_a_grant_is_there_or_can_be_had_again(bench: Bench) -> None:
     made = await bench.made()
     await bench.system.crash()
@@ -345,17 +425,24 @@ async def test_after_a_crash_what_was_deleted_is_gone_or_can_be_deleted_again(
 
 async def test_what_outlives_the_weak_time_outlives_a_crash(bench: Bench) -> None:
     made = await bench.made()
-    await asyncio.sleep(bench.adapter.traits.weak_s + 1.5)
+    await time_passes(bench.adapter, bench.adapter.traits.weak_s + 1)
     await bench.system.crash()
     await bench.system.start()
     assert await _kept_or_gone(bench, made) == made
 
 
-async def test_the_clock_of_the_system_is_told_and_when_it_began(bench: Bench) -> None:
+async def test_the_clock_of_the_system_is_told_and_when_it_began_or_ours_is(bench: Bench) -> None:
+    if not bench.adapter.traits.tells_clock:
+        assert abs((await bench.adapter.state()).clock_s - time.time()) < 5
+        return
     first = await bench.adapter.state()
     assert first.clock_s - first.boot_s >= 0
     await bench.system.stop()
-    await asyncio.sleep(1.1)
+
+    async def another_second() -> bool:
+        return time.time() >= first.clock_s + 2
+
+    await until(another_second, "our own clock stands still")
     await bench.system.start()
     second = await bench.adapter.state()
     assert second.boot_s > first.boot_s

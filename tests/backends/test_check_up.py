@@ -63,6 +63,9 @@ name = "cluster"
 capacity = 4
 nodes = "n[1-4]"
 
+[[site.machines]]
+resource = "cluster"
+
 [[site.batch_systems]]
 name = "machine"
 configuration = "{configuration}"
@@ -91,13 +94,15 @@ async def test_the_command_checks_what_a_configuration_names(
     code, printed = await doctor(str(file))
     assert code == 0, printed
     assert "machine: Slurm " in printed
+    assert "machine: jobs of centre/cluster run in reservations" in printed
     assert "machine: the site can rely on it" in printed
     file.write_text(good.replace(slurm.user, "nobody-here"))
     code, printed = await doctor(str(file), "--json")
     assert code == 1
     (told,) = json.loads(printed)["data"]["batch_systems"]
-    assert "nobody-here" in told["problems"][0]
+    assert "no reservation can be made for ann as nobody-here" in told["problems"][0]
+    assert "nobody-here, as ann is called there, is no Unix user" in told["problems"][1]
     file.write_text('[site]\nname = "centre"\nstore = "centre.sqlite"\n')
     code, printed = await doctor(str(file))
     assert code == 2
-    assert "[[site.batch_systems]]" in printed
+    assert "it names no batch systems and no machines" in printed

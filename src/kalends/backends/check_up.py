@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+import pwd
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from kalends.backends.adapter import Adapter, SystemRefused, SystemSilent, carry_out
-from kalends.backends.names import name_of
+from kalends.backends.names import NO_LIFE, name_of, some_of
 from kalends.backends.records import (
     CreateReservation,
     DeleteReservation,
+    ListFinishedJobs,
     SystemReservation,
     SystemState,
     Traits,
@@ -19,8 +25,10 @@ TRIED_AHEAD_S: Final = 300 * 86_400
 """The reservation that is tried lies so far ahead that nobody has made plans there."""
 
 TRIED_S: Final = 60
+ACCOUNTS_TRIED_S: Final = 60
 SKEW_TOLD_S: Final = 2
 TOLD_MAX: Final = 5
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class CheckUp(NamedTuple):
@@ -31,9 +39,15 @@ class CheckUp(NamedTuple):
 
 
 async def check_up(
-    adapter: Adapter, site: str, nodes: Collection[str], users: Mapping[str, str], now_s: int
-) -> CheckUp:
-    """Look at a system, and make and delete a reservation of one node for each user; raises nothing."""
+    adapter: Adapter, site: str, nodes: Collection[str], users: Mapping[str, str], now_s: int,
+    handed_over: Collection[str] = (), cores: Mapping[str, int] = NOTHING,
+    licences: Mapping[str, int] = NOTHING,
+) -> CheckUp:  # fmt: skip
+    """Look at a system, and make and delete a reservation of one unit for each user; raises nothing.
+
+    `nodes`, so many `cores` of each node and `licences` are for reservations; nodes that are `handed_over`
+    have jobs of the site without any.
+    """
     try:
         state = await adapter.state()
     except (SystemRefused, SystemSilent) as error:
@@ -41,19 +55,58 @@ async def check_up(
     facts = [
         f"{state.version or 'it'} has {len(state.nodes)} nodes, {len(state.reservations)} reservations and "
         f"{len(state.jobs)} running jobs",
-        *traits_in_words(adapter.traits),
+        *traits_in_words(adapter.traits, in_parts=bool(cores)),
     ]
-    problems = [*_clock(state, now_s), *_nodes(state, nodes)]
+    problems = [
+        *_clock(state, now_s),
+        *_nodes(state, {*nodes, *cores, *handed_over}),
+        *_too_few(cores, dict(state.cores), "cores"),
+        *_too_few(licences, dict(state.licences), "licences"),
+        *(
+            f"it does not know the licence {each}"
+            for each in licences
+            if each not in dict(state.licences)
+        ),
+    ]
     if not users:
         problems.append("no users are named: nobody can book")
-    well = sorted(set(nodes) & set(state.nodes) - {each.name for each in state.unwell})
-    if well:
-        problems += await _tried(adapter, site, well[0], users, now_s)
+    for shape in _tries(state, nodes, cores, licences):
+        problems += await _tried(adapter, site, shape, users, now_s)
+    if adapter.traits.tells_use and users:
+        facts += await _accounts(adapter, tuple(sorted(set(users.values()))), state.clock_s)
     return CheckUp(facts, problems)
 
 
-def traits_in_words(traits: Traits) -> list[str]:
-    """Return what the traits of a system mean for those who book."""
+async def _accounts(adapter: Adapter, users: tuple[str, ...], clock_s: int) -> list[str]:
+    """Return why nobody will be told what jobs used, if that is so: what is promised is kept all the same."""
+    try:
+        await adapter.finished_jobs(ListFinishedJobs(clock_s - ACCOUNTS_TRIED_S, clock_s, users))
+    except (SystemRefused, SystemSilent) as error:
+        return [f"what jobs used in a slot is not told: {error}"]
+    return []
+
+
+def check_launching(users: Mapping[str, str], missing: Collection[str]) -> list[str]:
+    """Return what stands in the way of running programs of users from this host; `missing` are commands."""
+    problems = [
+        f"the command {each} is not on this host: jobs are started with it" for each in missing
+    ]
+    own = os.geteuid()
+    for user, there in sorted(users.items()):
+        try:
+            number = pwd.getpwnam(there).pw_uid
+        except KeyError:
+            problems.append(f"{there}, as {user} is called there, is no Unix user of this host")
+            continue
+        if number == 0:
+            problems.append(f"{user} is root there: jobs are never run as root")
+        elif own not in (0, number):
+            problems.append(f"the site is not root: it can start no jobs of {user} as {there}")
+    return problems
+
+
+def traits_in_words(traits: Traits, *, in_parts: bool = False) -> list[str]:
+    """Return what the traits of a system mean for those who book, whole nodes or parts."""
     said = []
     if traits.weak_s:
         said.append(
@@ -67,6 +120,18 @@ def traits_in_words(traits: Traits) -> list[str]:
         said.append(f"between two reservations of a node {traits.gap_s} s pass")
     if traits.job_offset_s:
         said.append(f"running jobs count for {traits.job_offset_s} s after their limit")
+    if in_parts:
+        said.append(
+            "a reservation of cores gets more only by making it anew, and not while jobs are in it"
+        )
+    if not traits.changes_in_place:
+        said.append("a reservation is changed by making it anew, and not while jobs are in it")
+    if not traits.asks_jobs:
+        said.append("jobs in a slot are not asked to end before its end: they are killed")
+    if not traits.tells_clock:
+        said.append("it does not tell its clock: have it follow the same time server as this host")
+    if not traits.tells_use:
+        said.append("it does not tell what jobs used in a slot")
     if not traits.deletes_in_use:
         said.append("a reservation with jobs in it goes when these are cancelled")
     return said
@@ -83,7 +148,7 @@ def _nodes(state: SystemState, nodes: Collection[str]) -> list[str]:
     wanted = set(nodes)
     found = []
     if unknown := sorted(wanted - set(state.nodes)):
-        found.append(f"it does not know {_some(unknown)}")
+        found.append(f"it does not know {some_of(unknown)}")
     found += [
         f"{each.name} is {each.state}{each.detail and ': '}{each.detail}"
         for each in state.unwell
@@ -92,17 +157,42 @@ def _nodes(state: SystemState, nodes: Collection[str]) -> list[str]:
     return found
 
 
+def _too_few(wanted: Mapping[str, int], has: Mapping[str, int], of_what: str) -> list[str]:
+    few = {name: has[name] for name, count in wanted.items() if has.get(name, count) < count}
+    return [
+        f"{name} has {count} {of_what}, and the site offers {wanted[name]}"
+        for name, count in sorted(few.items())
+    ][:TOLD_MAX]
+
+
+def _tries(
+    state: SystemState,
+    nodes: Collection[str],
+    cores: Mapping[str, int],
+    licences: Mapping[str, int],
+) -> Iterator[SystemReservation]:
+    """Yield the least of each kind that is offered and well: a node, a core of one, a licence."""
+    well = set(state.nodes) - {each.name for each in state.unwell}
+    empty = SystemReservation("", 0, 0, (), ())
+    for node in sorted(well.intersection(nodes))[:1]:
+        yield structs.replace(empty, nodes=(node,))
+    for node in sorted(well.intersection(cores))[:1]:
+        yield structs.replace(empty, nodes=(node,), cores=(1,))
+    for name in sorted({*licences}.intersection(dict(state.licences)))[:1]:
+        yield structs.replace(empty, licences=((name, 1),))
+
+
 async def _tried(
-    adapter: Adapter, site: str, node: str, users: Mapping[str, str], now_s: int
+    adapter: Adapter, site: str, shape: SystemReservation, users: Mapping[str, str], now_s: int
 ) -> list[str]:
     """Return what stands in the way of reservations, by making and deleting one for each user."""
     found = []
     start = (now_s + TRIED_AHEAD_S) // TRIED_S * TRIED_S
     for number, (user, there) in enumerate(sorted(users.items())):
-        name = name_of(site, "00000000", now_s * 1_000 + number)
-        wish = SystemReservation(name, start, start + TRIED_S, (node,), (there,))
+        name = name_of(site, NO_LIFE, now_s * 1_000 + number)
+        wish = structs.replace(shape, name=name, start=start, end=start + TRIED_S, users=(there,))
         made = await carry_out(adapter, CreateReservation(wish))
-        if made.found != wish:
+        if made.found is None or not _is(made.found, wish):
             found.append(f"no reservation can be made for {user} as {there}: {made.detail}")
         gone = await carry_out(adapter, DeleteReservation(name))
         if gone.found is not None or gone.outcome == "unknown":
@@ -110,6 +200,6 @@ async def _tried(
     return found
 
 
-def _some(names: Collection[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:TOLD_MAX]) + (", ..." if len(listed) > TOLD_MAX else "")
+def _is(found: SystemReservation, wish: SystemReservation) -> bool:
+    alike = structs.replace(found, cores=wish.cores, licences=wish.licences)
+    return alike == wish and found.has_room_of(wish)

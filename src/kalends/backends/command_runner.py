@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -31,11 +33,14 @@ class CommandRunner:
     timeout_s: float
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    async def run(self, *command: str) -> Printed:
-        """Return what `command` prints; raises `SystemSilent` when it is not there, or does not end."""
+    async def run(self, *command: str, fed: str = "") -> Printed:
+        """Return what `command` prints when it is `fed` this; raises `SystemSilent` when it does not end,
+        or is not there.
+        """
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, env={**CLEAN, **self.variables}, stdin=asyncio.subprocess.DEVNULL,
+                *command, env={**CLEAN, **self.variables},
+                stdin=asyncio.subprocess.PIPE if fed else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 start_new_session=True, limit=PRINTED_BYTES_MAX,
             )  # fmt: skip
@@ -45,19 +50,29 @@ class CommandRunner:
             ) from error
         try:
             async with asyncio.timeout(self.timeout_s):
-                output, errors = await _all_of(process)
+                output, errors = await _all_of(process, fed)
         except TimeoutError as error:
             raise SystemSilent(f"{command[0]} has not ended in {self.timeout_s:g} s") from error
         finally:
             if process.returncode is None:
-                process.kill()
+                # What the command has started would hold on to what is read here.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         return Printed(output, errors, process.returncode or 0)
 
 
-async def _all_of(process: asyncio.subprocess.Process) -> tuple[str, str]:
+def after(settings: str, *command: str) -> tuple[str, ...]:
+    """Return `command` with the shell file `settings` read before it; "" for none."""
+    return ("/bin/sh", "-c", '. "$0" && exec "$@"', settings, *command) if settings else command
+
+
+async def _all_of(process: asyncio.subprocess.Process, fed: str) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
+    if process.stdin is not None:
+        process.stdin.write(fed.encode())
+        process.stdin.close()
     output, errors = await asyncio.gather(_read(process.stdout), _read(process.stderr))
     await process.wait()
     return output, errors

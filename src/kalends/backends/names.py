@@ -1,18 +1,26 @@
 """Names of our reservations in a batch system: ``kal.SITE.LIFE-NUMBER``, never used again.
 
-The life of the site is in it because an older image of its store, put back, counts its numbers anew.
+The life of the site is in it because an older image of its store, put back, counts its numbers anew; and
+because another site may have been given the same name: what that one has made is not ours.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kalends.backends.records import PREFIX
 
 LIFE_CHARACTERS: Final = 8
 
-_TAIL: Final = re.compile(r"[0-9a-f]{8}-[0-9]{1,20}")
+TOLD_MAX: Final = 5
+"""Names that a message tells."""
+
+NO_LIFE: Final = "0" * LIFE_CHARACTERS
+"""In names of reservations that are made to be deleted again, to see whether they can be made."""
+
+_TAIL: Final = re.compile(rf"([0-9a-f]{{{LIFE_CHARACTERS}}})-[0-9]{{1,20}}")
 
 
 def name_of(site: str, life: str, number: int) -> str:
@@ -20,7 +28,35 @@ def name_of(site: str, life: str, number: int) -> str:
     return f"{PREFIX}.{site}.{life[:LIFE_CHARACTERS]}-{number}"
 
 
-def is_ours(site: str, name: str) -> bool:
-    """Whether a reservation of this name is one that `site` has made; all others are never touched."""
-    head, _, number = name.rpartition(".")
-    return head == f"{PREFIX}.{site}" and _TAIL.fullmatch(number) is not None
+def life_in(site: str, name: str) -> str | None:
+    """Return the begin of the life in which a `site` of this name made a reservation; None if none did."""
+    head, _, tail = name.rpartition(".")
+    found = _TAIL.fullmatch(tail) if head == f"{PREFIX}.{site}" else None
+    return found and found[1]
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Return the first of `names`, of nodes, say, as a message tells them."""
+    listed = sorted(names)
+    return ", ".join(listed[:TOLD_MAX]) + (", ..." if len(listed) > TOLD_MAX else "")
+
+
+class OwnNames:
+    """Which names are those of a site with these `lives`; all others are never touched."""
+
+    def __init__(self, site: str, lives: Iterable[str]) -> None:
+        self.site = site
+        self._lives = {NO_LIFE, *(each[:LIFE_CHARACTERS] for each in lives)}
+
+    def __contains__(self, name: str) -> bool:
+        """Whether one of the lives of the site has made the reservation of this name."""
+        return life_in(self.site, name) in self._lives
+
+    def of_another(self, name: str) -> bool:
+        """Whether a site of this name has made it, in a life that is none of this one's."""
+        life = life_in(self.site, name)
+        return life is not None and life not in self._lives
+
+    def remember(self, lives: Iterable[str]) -> None:
+        """Have these lives too, which were the site's own and are forgotten."""
+        self._lives.update(each[:LIFE_CHARACTERS] for each in lives)

@@ -16,10 +16,11 @@ PREFIX: Final = "kal"
 
 
 class SystemReservation(msgspec.Struct, frozen=True, gc=False):
-    """Nodes that are kept for users during ``[start, end)``: as asked for, or as found.
+    """Nodes, or licences, that are kept for users during ``[start, end)``: as asked for, or as found.
 
     `nodes` and `users` are sorted. `broken` names what keeps the reservation from being one, such as a flag
-    that lets others overlap it: one of ours never has any.
+    that lets others overlap it: one of ours never has any. `cores` are how many of each node's are kept, or
+    one number for all nodes where the system tells no more; () for whole nodes.
     """
 
     name: str
@@ -29,16 +30,41 @@ class SystemReservation(msgspec.Struct, frozen=True, gc=False):
     users: tuple[str, ...]
     licences: tuple[tuple[str, int], ...] = ()
     broken: str = ""
+    cores: tuple[int, ...] = ()
+
+    def has_room_of(self, wish: SystemReservation) -> bool:
+        """Whether this, as found, keeps just what `wish` asks for, whenever and for whomever."""
+        told = not wish.cores or self.cores in (wish.cores, (sum(wish.cores),))
+        return self.nodes == wish.nodes and told and wish.licences in ((), self.licences)
 
 
 class SystemJob(msgspec.Struct, frozen=True, gc=False):
-    """A job that runs, until `end` at the latest; None when nothing ends it."""
+    """A job that runs, until `end` at the latest; None when nothing ends it. `cores` as of reservations."""
 
     id: str
     user: str
     nodes: tuple[str, ...]
     start: int
     end: int | None
+    reservation: str = ""
+    cores: tuple[int, ...] = ()
+    licences: tuple[tuple[str, int], ...] = ()
+
+
+class FinishedJob(msgspec.Struct, frozen=True, gc=False):
+    """A job that had nodes during ``[start, end)``, and is over; `id` and `start` name it for ever.
+
+    One that is begun again after its end is another, with a `start` of its own. `reservation` is the name of
+    the one in which it ran, or its number where the accounting tells no names; "" for none. `user` and
+    `project` are as the system calls them.
+    """
+
+    id: str
+    start: int
+    end: int
+    node_seconds: int
+    user: str
+    project: str = ""
     reservation: str = ""
 
 
@@ -57,7 +83,8 @@ class SystemState(msgspec.Struct, frozen=True):
     """Everything that a batch system has, at one time.
 
     `clock_s` is what its clock showed, and `boot_s` when it began to run, by that clock. `nodes` are all that
-    it knows; `unwell` are those of them that cannot be counted on.
+    it knows; `unwell` are those of them that cannot be counted on. `cores` (of each node) and `licences` are
+    told where any of them are offered.
     """
 
     clock_s: int
@@ -68,6 +95,10 @@ class SystemState(msgspec.Struct, frozen=True):
     unwell: tuple[UnwellNode, ...] = ()
     version: str = ""
     """As the system calls it."""
+    cores: tuple[tuple[str, int], ...] = ()
+    licences: tuple[tuple[str, int], ...] = ()
+    numbers: tuple[tuple[str, str], ...] = ()
+    """Numbers and names of reservations, where accounting calls these by number (`FinishedJob`)."""
 
 
 class CreateReservation(msgspec.Struct, frozen=True):
@@ -102,7 +133,16 @@ class ListSystem(msgspec.Struct, frozen=True):
     """Tell all that is there."""
 
 
-Errand = CreateReservation | ChangeReservation | DeleteReservation | EndJobs | ListSystem
+class ListFinishedJobs(msgspec.Struct, frozen=True):
+    """Tell the jobs of `users` that have ended in ``[since, until)``; others may be among them."""
+
+    since: int
+    until: int
+    users: tuple[str, ...]
+
+
+Write = CreateReservation | ChangeReservation | DeleteReservation
+Errand = Write | EndJobs | ListSystem | ListFinishedJobs
 
 
 class SystemAnswer(msgspec.Struct, frozen=True):
@@ -122,6 +162,9 @@ class SystemAnswer(msgspec.Struct, frozen=True):
     """The system's words."""
     found: SystemReservation | None = None
     state: SystemState | None = None
+    jobs: tuple[FinishedJob, ...] | None = None
+    no_account: bool = False
+    """It is refused because the system does not know the user."""
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -137,7 +180,17 @@ class Traits(msgspec.Struct, frozen=True):
     """A grant may be forgotten if the system fails within this time of it."""
     unique_names: bool = True
     """A second reservation of the same name is refused."""
-    names_nodes: bool = True
-    """Named nodes can be asked for."""
     deletes_in_use: bool = True
     """A reservation with jobs in it can be deleted."""
+    changes_in_place: bool = True
+    """A reservation is changed in one update; else it is made anew, and not while jobs are in it."""
+    asks_jobs: bool = True
+    """Jobs can be asked to end; else they can only be killed."""
+    tells_clock: bool = True
+    """Its clock can be asked, and when it began; else ours is taken for it."""
+    parts: bool = False
+    """Cores of nodes can be reserved; such a reservation gets more time, or others, by making it anew."""
+    licences: bool = False
+    """Licences can be reserved."""
+    tells_use: bool = False
+    """Its accounting tells what jobs that are over used in which reservation."""

@@ -2,25 +2,60 @@
 
 Learned from Slurm 22.05: an overlap is found before a name that is taken, a crash undoes the last five
 seconds, and what was sent to a frozen controller is carried out when it goes on, for as long as munge
-believes the message (five minutes).
+believes the message (five minutes). Reservations of cores never get others, and more time without a look
+at who has these cores then: so they are made anew. Of licences Slurm reserves such as running jobs have.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kalends.backends.adapter import SystemRefused, SystemSilent
-from kalends.backends.command_runner import CommandRunner
-from kalends.backends.records import SystemReservation, SystemState, Traits
-from kalends.backends.slurm import printed
-from kalends.backends.slurm.hostlists import written
+from msgspec import structs
 
-TRAITS: Final = Traits(late_write_s=330, weak_s=5, unique_names=True, deletes_in_use=False)
+from kalends.backends.adapter import UNKNOWN_USER, SystemRefused, SystemSilent
+from kalends.backends.command_runner import CommandRunner, Printed
+from kalends.backends.records import (
+    CreateReservation,
+    DeleteReservation,
+    FinishedJob,
+    ListFinishedJobs,
+    SystemReservation,
+    SystemState,
+    Traits,
+    Write,
+)
+from kalends.backends.slurm import accounts, printed
+from kalends.backends.slurm.hostlists import written
+from kalends.backends.slurm.licences import too_few
+
+TRAITS: Final = Traits(
+    late_write_s=330,
+    weak_s=5,
+    unique_names=True,
+    deletes_in_use=False,
+    parts=True,
+    licences=True,
+    tells_use=True,
+)
 
 COMMAND_S_MAX: Final = 6.0
+
+ACCOUNTS_S_MAX: Final = 60.0
+"""The time limit for listing accounts: a day of a large cluster takes the database a while."""
+
+LOOK_S_MAX: Final = 1.0
+"""A node that has failed since then may get a promise, which moves when the site looks next."""
+
+CLOCKS_DIFFER_S_MAX: Final = 120
+"""With a clock that differs by more a site promises nothing."""
+
+FED_MAX: Final = 4_000
+"""Characters of a line that every scontrol reads whole."""
 
 _AWAY: Final = re.compile(
     r"Unexpected message|Unable to contact|Socket timed out|Communication|Zero Bytes|authentication"
@@ -28,73 +63,203 @@ _AWAY: Final = re.compile(
     re.IGNORECASE,
 )
 _ABSENT: Final = re.compile(r"Requested reservation is invalid|does not exist", re.IGNORECASE)
+_NOT_FOUND: Final = re.compile(r"^(?:scontrol: )?Reservation \S+ not found$", re.MULTILINE)
+_WHOLE: Final = re.compile(
+    r"^(?:scontrol: )?(?:ReservationName=\S+ .*|Reservation \S+ not found|No reservations .*)\nscontrol:",
+    re.MULTILINE,
+)
+"""The reservation that was asked for, and the prompt after it."""
+
+_NOTE: Final = re.compile(r"Note, unless nodes are directly .*? is assumed\. ?")
 _IN_USE: Final = re.compile(r"in use|busy", re.IGNORECASE)
+
+
+@dataclass(eq=False, slots=True)
+class _Looks:
+    """The last look at nodes that votes have asked for."""
+
+    asked_s: float = 0.0
+    nodes: asyncio.Future[str] | None = None
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """The cluster that `configuration` (a slurm.conf) names; "" for the one of this host."""
+    """The cluster that `configuration` (a slurm.conf) names; "" for the one of this host.
+
+    If it is reserved `in_parts`, cores and licences are told, too.
+    """
 
     configuration: str = ""
     timeout_s: float = COMMAND_S_MAX
     traits: Traits = TRAITS
+    in_parts: bool = False
+    _looks: _Looks = field(init=False, default_factory=_Looks, compare=False)
 
     async def state(self) -> SystemState:
         """Return everything; raises as `kalends.backends.adapter.Adapter` says, as all of these do."""
-        config, held, running, known = await asyncio.gather(
-            self._ask("scontrol", "show", "config"),
-            self._ask("scontrol", "show", "reservation", "-o"),
-            self._ask("squeue", "-h", "-a", "-t", "R,CG,S", "-o", printed.JOBS_FORMAT),
-            self._ask("sinfo", "-h", "-a", "-N", "-o", printed.NODES_FORMAT),
+        config, held, running, known, licences = await asyncio.gather(
+            self.ask("scontrol", "show", "config"),
+            self.ask("scontrol", "show", "reservation", "-o"),
+            self.ask("squeue", "-h", "-a", "-t", "R,CG,S", "-o", printed.JOBS_FORMAT),
+            self._look_at_nodes(time.monotonic()),
+            self._licences(),
         )
         clock_s, boot_s = printed.clock_and_boot(config)
         nodes, unwell = printed.nodes(known)
+        cores, threads = printed.cores_and_threads(known) if self.in_parts else ({}, {})
         return SystemState(
             clock_s=clock_s,
             boot_s=boot_s,
             nodes=nodes,
-            reservations=tuple(printed.reservations(held)),
-            jobs=tuple(printed.running_jobs(running)),
+            reservations=tuple(printed.reservations(held, in_parts=self.in_parts)),
+            jobs=tuple(printed.running_jobs(running, threads)),
             unwell=unwell,
             version=printed.version(config),
+            cores=tuple(sorted(cores.items())),
+            licences=printed.licences(licences),
         )
 
+    async def _licences(self) -> str:
+        return await self.ask("scontrol", "show", "licenses", "-o") if self.in_parts else ""
+
     async def find(self, name: str) -> SystemReservation | None:
-        """Return the reservation of this name. All are listed: scontrol calls an absent one an error."""
-        held = await self._ask("scontrol", "show", "reservation", "-o")
-        return next((each for each in printed.reservations(held) if each.name == name), None)
+        """Return the reservation of this name, or None."""
+        done = await self._run(("scontrol", "show", "reservation", name, "-o"))
+        if _NOT_FOUND.search(f"{done.output}\n{done.errors}"):
+            return None
+        if done.code:
+            raise SystemSilent(_said(done))
+        return self._named(name, done.output)
 
     async def create(self, reservation: SystemReservation) -> None:
         """Make a reservation; one that should have begun begins now."""
-        config, _ = await asyncio.gather(
-            self._ask("scontrol", "show", "config"), self._refuse_unwell(reservation)
-        )
-        clock_s, _ = printed.clock_and_boot(config)
-        begins = f"uts{reservation.start}" if reservation.start > clock_s else "now"
-        await self._ask(
-            "scontrol", "create", "reservation", f"ReservationName={reservation.name}",
-            f"StartTime={begins}", *_shape(reservation),
-        )  # fmt: skip
+        await self.ask("scontrol", *await self._creation(reservation))
 
     async def change(self, reservation: SystemReservation) -> None:
         """Change times, nodes and users, and take away what lets others in; Slurm keeps what it refuses."""
-        found, config = await asyncio.gather(
-            self.find(reservation.name), self._ask("scontrol", "show", "config")
+        if words := await self._change(reservation):
+            await self.ask("scontrol", *words)
+
+    async def do_and_look(self, errand: Write) -> tuple[str, SystemReservation | None]:
+        """Carry out `errand` and read what is there then by one process, which is fed both commands.
+
+        Returns why it was refused, or "", and what there is. A process costs more than what it asks.
+        """
+        if isinstance(errand, DeleteReservation):
+            name, words = errand.name, ["delete", f"ReservationName={errand.name}"]
+        else:
+            create = isinstance(errand, CreateReservation)
+            name = errand.reservation.name
+            make = self._creation if create else self._change
+            try:
+                words = await make(errand.reservation)
+            except SystemRefused as error:
+                return str(error), await self.find(name)
+        if not words:
+            return "", await self.find(name)
+        line = " ".join(words)
+        if len(line) > FED_MAX or line.split() != words:
+            refused = ""
+            try:
+                await self.ask("scontrol", *words)
+            except SystemRefused as error:
+                refused = str(error)
+            return refused, await self.find(name)
+        done = await self._run(("scontrol", "-o"), fed=f"{line}\nshow reservation {name}\n")
+        said = _plain(done.errors)
+        if _AWAY.search(said) or not _WHOLE.search(done.output):
+            raise SystemSilent(said or "scontrol does not say what there is")
+        if isinstance(errand, DeleteReservation) and _IN_USE.search(said):
+            await self._cancel_jobs(name)
+        if isinstance(errand, DeleteReservation) and _ABSENT.search(said):
+            said = ""
+        return said, self._named(name, done.output)
+
+    async def _creation(self, reservation: SystemReservation) -> list[str]:
+        if unwell := set(reservation.nodes).intersection(await self._unwell()):
+            raise SystemRefused(f"{min(unwell)} is out of order")
+        await self._refuse_licences_in_use(reservation)
+        begins = "now" if await self._has_begun(reservation.start) else f"uts{reservation.start}"
+        name = f"ReservationName={reservation.name}"
+        flags = [] if reservation.nodes else ["Flags=ANY_NODES"]
+        what = _what(await self._in_order(reservation))
+        shape = [*_when(reservation), *what, *flags]
+        return ["create", "reservation", name, f"StartTime={begins}", *shape]
+
+    async def _in_order(self, reservation: SystemReservation) -> SystemReservation:
+        """Return it with its nodes in Slurm's own order: it gives them the numbers of cores in that."""
+        if len(set(reservation.cores)) < 2:
+            return reservation
+        order = printed.node_order(await self.ask("scontrol", "show", "node", "-o"))
+        cores = dict(zip(reservation.nodes, reservation.cores, strict=True))
+        if unknown := cores.keys() - order.keys():
+            raise SystemRefused(f"{min(unknown)} is no node")
+        nodes = sorted(cores, key=order.__getitem__)
+        return structs.replace(
+            reservation, nodes=tuple(nodes), cores=tuple(cores[node] for node in nodes)
         )
+
+    async def _change(self, reservation: SystemReservation) -> list[str]:
+        """Return what changes it in place; nothing if that cannot be done, and it was made anew."""
+        found = await self.find(reservation.name)
         if found is None:
             raise SystemRefused("there is no such reservation")
-        clock_s, _ = printed.clock_and_boot(config)
-        start = [] if found.start <= clock_s else [f"StartTime=uts{reservation.start}"]
+        begun = await self._has_begun(found.start)
+        longer = found.end < reservation.end or (reservation.start < found.start and not begun)
+        same_cores = not longer and found.has_room_of(reservation)
+        if (reservation.cores and not same_cores) or (found.nodes and not reservation.nodes):
+            await self._make_anew(found, reservation)
+            return []
+        await self._refuse_licences_in_use(reservation)
+        start = [] if begun else [f"StartTime=uts{reservation.start}"]
+        what = [] if reservation.cores else _what(reservation)
         flags = [f"Flags-={found.broken}"] if found.broken else []
-        await self._ask(
-            "scontrol", "update", f"ReservationName={reservation.name}", *start,
-            *_shape(reservation), *flags,
+        name = f"ReservationName={reservation.name}"
+        return ["update", name, *start, *_when(reservation), *what, *flags]
+
+    async def _make_anew(self, found: SystemReservation, wish: SystemReservation) -> None:
+        """Make `wish` in the place of `found`, unless jobs would go with that.
+
+        What is refused is put back as it was, unless Slurm has not told yet which cores those were.
+        """
+        creation = await self._creation(wish)
+        if jobs := await self._jobs_in(wish.name, "R,CG,S,PD"):
+            some = ", ".join(jobs)[:80]
+            raise SystemRefused(f"it cannot be changed while jobs are in it: {some}")
+        await self.ask("scontrol", "delete", f"ReservationName={wish.name}")
+        try:
+            await self.ask("scontrol", *creation)
+        except SystemRefused:
+            if len(found.cores) == len(found.nodes):
+                await self.ask("scontrol", *await self._creation(found))
+            raise
+
+    async def _refuse_licences_in_use(self, wish: SystemReservation) -> None:
+        if not wish.licences:
+            return
+        totals, held, running = await asyncio.gather(
+            self.ask("scontrol", "show", "licenses", "-o"),
+            self.ask("scontrol", "show", "reservation", "-o"),
+            self.ask("squeue", "-h", "-a", "-t", "R,CG,S", "-o", printed.JOBS_FORMAT),
+        )
+        why = too_few(
+            wish, dict(printed.licences(totals)), printed.reservations(held),
+            printed.running_jobs(running),
         )  # fmt: skip
+        if why:
+            raise SystemRefused(why)
+
+    async def _has_begun(self, start: int) -> bool:
+        """Whether it has, by the controller's clock; it is asked where ours could be wrong."""
+        if start > time.time() + CLOCKS_DIFFER_S_MAX:
+            return False
+        clock_s, _ = printed.clock_and_boot(await self.ask("scontrol", "show", "config"))
+        return start <= clock_s
 
     async def delete(self, name: str) -> None:
         """Delete a reservation; while jobs are in it, they are cancelled, and it is refused."""
         try:
-            await self._ask("scontrol", "delete", f"ReservationName={name}")
+            await self.ask("scontrol", "delete", f"ReservationName={name}")
         except SystemRefused as error:
             if _ABSENT.search(str(error)):
                 return
@@ -105,39 +270,93 @@ class Slurm:
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
         """Send SIGTERM, or SIGKILL, to all steps of all jobs in a reservation."""
         if jobs := await self._jobs_in(name, "R,CG,S"):
-            await self._ask("scancel", f"--signal={'KILL' if at_once else 'TERM'}", "--full", *jobs)
+            await self.ask("scancel", f"--signal={'KILL' if at_once else 'TERM'}", "--full", *jobs)
+
+    async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
+        """Return jobs of these users that are over; raises `SystemRefused` where no accounts are kept."""
+        if not asked.users:
+            return ()
+        patient = replace(self, timeout_s=max(self.timeout_s, ACCOUNTS_S_MAX))
+        try:
+            listing = await patient.ask(*accounts.jobs_command(asked))
+        except SystemRefused as error:
+            if not UNKNOWN_USER.search(str(error)):
+                raise
+            # Somebody has left since they reserved; the others are told all the same.
+            listing = await patient.ask(*accounts.jobs_command(asked, everyone=True))
+        told = accounts.told_jobs(listing)
+        nameless = [each.job.start for each in told if each.number and not each.job.reservation]
+        if not nameless:
+            return tuple(each.job for each in told)
+        listing = await patient.ask(*accounts.reservations_command(asked, min(nameless)))
+        known = accounts.told_reservations(listing)
+        return tuple(accounts.named(each, known) for each in told)
 
     async def _cancel_jobs(self, name: str) -> None:
         if jobs := await self._jobs_in(name, "R,CG,S,PD"):
-            await self._ask("scancel", *jobs)
+            await self.ask("scancel", *jobs)
 
     async def _jobs_in(self, name: str, states: str) -> list[str]:
-        queued = await self._ask("squeue", "-h", "-a", "-t", states, "-o", printed.JOBS_FORMAT)
+        queued = await self.ask("squeue", "-h", "-a", "-t", states, "-o", printed.JOBS_FORMAT)
         return [each.id for each in printed.running_jobs(queued) if each.reservation == name]
 
-    async def _refuse_unwell(self, reservation: SystemReservation) -> None:
-        """Slurm takes nodes of a partition that is down."""
-        known = await self._ask("sinfo", "-h", "-a", "-N", "-o", printed.NODES_FORMAT)
-        _, unwell = printed.nodes(known)
-        for each in unwell:
-            if each.name in reservation.nodes and each.state != "unknown":
-                raise SystemRefused(f"{each.name} is {each.state}: {each.detail}")
+    async def _unwell(self) -> frozenset[str]:
+        """Return the nodes that Slurm would take, and should not; votes of one second look together."""
+        _, unwell = printed.nodes(await self._look_at_nodes(time.monotonic() - LOOK_S_MAX))
+        return frozenset(each.name for each in unwell if each.state != "unknown")
 
-    async def _ask(self, *command: str) -> str:
-        """Return what a command prints; what is away is silent, whatever else fails has refused."""
-        variables = {"SLURM_TIME_FORMAT": "%s"}
-        if self.configuration:
-            variables["SLURM_CONF"] = self.configuration
-        done = await CommandRunner(self.timeout_s, variables).run(*command)
-        said = " ".join((done.errors or done.output).split())[:500]
+    async def _look_at_nodes(self, since_s: float) -> str:
+        """Return what `sinfo` prints, asked after `since_s` (monotonic)."""
+        looks, loop = self._looks, asyncio.get_running_loop()
+        if looks.asked_s <= since_s or looks.nodes is None or looks.nodes.get_loop() is not loop:
+            looks.asked_s = time.monotonic()
+            looks.nodes = asyncio.ensure_future(
+                self.ask("sinfo", "-h", "-a", "-N", "-o", printed.NODES_FORMAT)
+            )
+        return await asyncio.shield(looks.nodes)
+
+    def _named(self, name: str, text: str) -> SystemReservation | None:
+        """Return the reservation of this name in what scontrol prints, with or without its prompts."""
+        lines = (line.removeprefix("scontrol: ") for line in text.splitlines())
+        held = "\n".join(line for line in lines if line.startswith("ReservationName="))
+        found = printed.reservations(held, in_parts=self.in_parts)
+        return next((each for each in found if each.name == name), None)
+
+    async def ask(self, *command: str) -> str:
+        """Return what a command of Slurm's prints.
+
+        Raises `SystemSilent` where it is away, `SystemRefused` for whatever else fails.
+        """
+        done = await self._run(command)
+        said = _said(done)
         if done.code or "error" in done.errors.lower():
             raise SystemSilent(said) if _AWAY.search(said) else SystemRefused(said)
         return done.output
 
+    async def _run(self, command: Sequence[str], fed: str = "") -> Printed:
+        variables = {"SLURM_TIME_FORMAT": "%s"}
+        if self.configuration:
+            variables["SLURM_CONF"] = self.configuration
+        return await CommandRunner(self.timeout_s, variables).run(*command, fed=fed)
 
-def _shape(reservation: SystemReservation) -> list[str]:
-    return [
-        f"EndTime=uts{reservation.end}",
-        f"Users={','.join(reservation.users)}",
-        f"Nodes={written(reservation.nodes)}",
-    ]
+
+def _said(done: Printed) -> str:
+    return _plain(done.errors or done.output)
+
+
+def _plain(text: str) -> str:
+    return _NOTE.sub("", " ".join(text.split()))[:500]
+
+
+def _when(reservation: SystemReservation) -> list[str]:
+    return [f"EndTime=uts{reservation.end}", f"Users={','.join(reservation.users)}"]
+
+
+def _what(reservation: SystemReservation) -> list[str]:
+    words = [f"Nodes={written(reservation.nodes)}"] if reservation.nodes else []
+    if reservation.cores:
+        words.append(f"CoreCnt={','.join(map(str, reservation.cores))}")
+    if reservation.licences:
+        counts = (f"{name}:{count}" for name, count in reservation.licences)
+        words.append(f"Licenses={','.join(counts)}")
+    return words

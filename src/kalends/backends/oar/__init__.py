@@ -1,0 +1,1 @@
+"""OAR, by its commands."""

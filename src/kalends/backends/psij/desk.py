@@ -1,0 +1,322 @@
+"""A process of one user's, by which a site hands jobs over through PSI/J, and hears what becomes of them.
+
+It becomes the user before it hears anything, so whatever it submits, reads and cancels is theirs. It knows
+nothing that is not in the folders of the attempts: when it dies, the next one goes on. What PSI/J says of a
+job is a hint only, for it takes a job that it does not find for one that is done: how a job has ended, its
+own script says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from kalends.backends.psij import wire
+from kalends.backends.psij.attempts import NATIVE, OUTPUT, AttemptFolder
+from kalends.backends.psij.handed_over import (
+    FOLDER,
+    RUN,
+    SCRIPT,
+    Executor,
+    HandedOver,
+    NotTaken,
+    run_text,
+)
+
+if TYPE_CHECKING:
+    from kalends.backends.psij.launch import Launch
+
+LOOK_S: Final = 0.5
+AT_ONCE: Final = 4
+PRUNE_S: Final = 3_600.0
+KILL_AGAIN_S: Final = 10.0
+
+
+class Attempt:
+    """One that is followed. `lock` lets one thread at a time decide about it."""
+
+    def __init__(self, name: str, folder: AttemptFolder) -> None:
+        self.name = name
+        self.folder = folder
+        self.lock = threading.RLock()
+        self.native = ""
+        self.told: set[str] = set()
+        self.killed = False
+        self.asked = False
+        """Whether the system may have been asked for it by this desk."""
+        self.unknown = False
+        """Whether it could not be looked at, and is to be looked at again."""
+        self.kill_due_s = 0.0
+        self.over = False
+
+
+class Desk:
+    """All attempts of one user on one machine; `say` writes one line to the site."""
+
+    def __init__(self, executor: Executor, launch: Launch, home: str, out: BinaryIO) -> None:
+        self._executor = executor
+        self._home = home
+        machine = f"{executor.site}.{executor.machine}"
+        self._folders = os.path.join(home, FOLDER, machine)
+        self._head = f"kal.{machine}"
+        self._out = out
+        self._writing = threading.Lock()
+        self._attempts: dict[str, Attempt] = {}
+        self._work = ThreadPoolExecutor(AT_ONCE)
+        self._launch = launch
+
+    def say(self, word: wire.Told) -> None:
+        with self._writing:
+            self._out.write(wire.encode(word) + b"\n")
+            self._out.flush()
+
+    def hear(self, wish: wire.Wish) -> None:
+        if isinstance(wish, wire.ReadPiece):
+            self._work.submit(self._read, wish)
+        elif not isinstance(wish, wire.OpenDesk):
+            attempt = self._attempts.get(wish.attempt)
+            if attempt is None or attempt.over:
+                folder = AttemptFolder(os.path.join(self._folders, wish.attempt))
+                attempt = self._attempts[wish.attempt] = Attempt(wish.attempt, folder)
+            if isinstance(wish, wire.FollowAttempt):
+                attempt.told.clear()
+            if isinstance(wish, wire.SubmitAttempt):
+                doing = partial(self._submit, attempt, wish.job)
+            else:
+                attempt.killed = attempt.killed or isinstance(wish, wire.KillAttempt)
+                doing = partial(self._adopt, attempt)
+            self._work.submit(self._try, attempt, doing)
+
+    def finish(self) -> None:
+        """Return when nothing is under way that was asked for."""
+        self._work.shutdown()
+
+    def watch(self) -> None:
+        """Look at all attempts again and again; drop what is over for long."""
+        # First the site says what it has not heard the end of.
+        prune_s = time.monotonic() + PRUNE_S
+        while True:
+            if time.monotonic() >= prune_s:
+                self._prune()
+                prune_s = time.monotonic() + PRUNE_S
+            for attempt in list(self._attempts.values()):
+                if attempt.lock.acquire(blocking=False):
+                    try:
+                        self._try(attempt, partial(self._look, attempt))
+                    finally:
+                        attempt.lock.release()
+                if attempt.over:
+                    self._attempts.pop(attempt.name, None)
+            time.sleep(LOOK_S)
+
+    def _try(self, attempt: Attempt, doing: partial[None]) -> None:
+        try:
+            with attempt.lock:
+                doing()
+        except (OSError, NotTaken) as error:
+            self._trouble(attempt, str(error))
+
+    def _trouble(self, attempt: Attempt, detail: str) -> None:
+        if detail not in attempt.told:
+            attempt.told.add(detail)
+            self.say(wire.DeskTrouble(attempt.name, detail))
+
+    def _submit(self, attempt: Attempt, job: HandedOver) -> None:
+        """Submit it unless it has a number, or was decided about: so nobody else has tried."""
+        folder = attempt.folder
+        if folder.there:
+            self._adopt(attempt)
+            return
+        try:
+            folder.make()
+            with folder.locked():
+                if folder.turn() is None and not folder.native():
+                    self._write_script(attempt, job)
+                    self._launch_it(attempt, job)
+        except OSError as error:
+            if not attempt.asked:
+                self._give_up(attempt, f"it cannot be handed over from its user's home: {error}")
+                return
+            self._trouble(attempt, str(error))
+            attempt.unknown = not attempt.native
+        self._know(attempt)
+        self._look(attempt)
+
+    def _write_script(self, attempt: Attempt, job: HandedOver) -> None:
+        folder = attempt.folder
+        if job.script:
+            folder.write(SCRIPT, job.script, 0o700)
+        local = self._executor.name == "local"
+        folder.write(RUN, run_text(job, folder.path, self._home, local=local), 0o700)
+
+    def _launch_it(self, attempt: Attempt, job: HandedOver) -> None:
+        folder, name = attempt.folder, f"{self._head}.{attempt.name}"
+        attempt.asked = True
+        try:
+            attempt.native = self._launch.submit(attempt.name, name, f"{folder.path}/{RUN}", job)
+        except NotTaken as error:
+            # An answer that was lost is no "no": but it never begins from here on.
+            if folder.take_turn():
+                folder.close("not-started", f"{self._executor.system} did not take it: {error}")
+        else:
+            folder.write(NATIVE, attempt.native)
+
+    def _give_up(self, attempt: Attempt, detail: str) -> None:
+        """Tell of an attempt that was not submitted: whoever looks for it finds nothing that could run."""
+        self.say(wire.AttemptEnded(attempt.name, "not-started", 0, detail))
+        attempt.over = True
+
+    def _adopt(self, attempt: Attempt) -> None:
+        """Find out what an earlier desk has done. What has no number, and has not begun, never will."""
+        folder = attempt.folder
+        attempt.unknown = True
+        folder.make()
+        with folder.locked():
+            if attempt.killed or not folder.native():
+                folder.take_turn()
+        attempt.unknown = False
+        self._know(attempt)
+        self._look(attempt)
+
+    def _know(self, attempt: Attempt) -> None:
+        """Learn the number in the system, and have it watched."""
+        turn = attempt.folder.turn()
+        native = attempt.native or attempt.folder.native() or (turn.native if turn else "")
+        if native:
+            attempt.native = native
+            self._launch.attach(attempt.name, native)
+            self._once(attempt, "queued", wire.AttemptQueued(attempt.name, native))
+
+    def _look(self, attempt: Attempt) -> None:
+        """Tell what is news."""
+        folder, name = attempt.folder, attempt.name
+        if attempt.over:
+            return
+        if attempt.unknown:
+            self._adopt(attempt)
+            return
+        if not folder.there:
+            return
+        turn, end = folder.turn(), folder.end()
+        self._know(attempt)
+        if turn is not None and turn.begun:
+            self._once(attempt, "begun", wire.AttemptBegun(name, turn.at_s, attempt.native))
+        if end is not None:
+            killed = attempt.killed and (end.kind == "lost" or end.status)
+            kind = "killed" if killed else end.kind
+            detail = "" if attempt.killed and end.kind == "lost" else end.detail
+            self.say(wire.AttemptEnded(name, kind, end.status, detail))
+        elif turn is not None and not turn.begun:
+            self.say(wire.AttemptVoided(name))
+        else:
+            gone = self._launch.gone(name)
+            if gone is not None:
+                self._missed(attempt, gone)
+            elif attempt.killed:
+                self._cancel(attempt)
+            return
+        if turn is not None and not turn.begun:
+            self._cancel(attempt)
+        attempt.over = True
+        self._launch.forget(name)
+
+    def _missed(self, attempt: Attempt, said: str) -> None:
+        """The system has it no more, and it has not said how it ended: that is not to be guessed."""
+        folder, system = attempt.folder, self._executor.system
+        words = f"{system} has it no more" + (f": {said}" if said else "")
+        if folder.take_turn():
+            folder.close("not-started", words)
+        elif folder.end() is None:
+            folder.close("lost", f"{words}; it has not said how it ended")
+
+    def _cancel(self, attempt: Attempt) -> None:
+        """Have the system end it, again and again."""
+        if time.monotonic() < attempt.kill_due_s:
+            return
+        attempt.kill_due_s = time.monotonic() + KILL_AGAIN_S
+        if attempt.native:
+            with contextlib.suppress(NotTaken):
+                self._launch.cancel(attempt.name, attempt.native)
+        else:
+            self._trouble(attempt, "its number is not known: end it with the system's own commands")
+
+    def _once(self, attempt: Attempt, what: str, word: wire.Told) -> None:
+        if what not in attempt.told:
+            attempt.told.add(what)
+            self.say(word)
+
+    def _read(self, wish: wire.ReadPiece) -> None:
+        folder = os.path.join(self._folders, wish.attempt)
+        path = os.path.join(self._home, wish.path) if wish.path else f"{folder}/{OUTPUT}"
+        there = os.path.isdir(folder)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError("it is no file")
+                data = os.pread(descriptor, wire.READ_BYTES_MAX, wish.offset)
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:
+            self.say(wire.OutputPiece(wish.number, b"", there=there))
+        except OSError as error:
+            self.say(wire.OutputPiece(wish.number, b"", error.strerror or str(error), there))
+        else:
+            self.say(wire.OutputPiece(wish.number, data, there=there))
+
+    def _prune(self) -> None:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self._folders):
+                folder = AttemptFolder(os.path.join(self._folders, name))
+                if name not in self._attempts and folder.old(self._executor.keep_s):
+                    folder.remove()
+
+
+def _become(user: str) -> None:
+    """Be nobody but the user from now on: what is left to be loaded, that user must be able to read."""
+    entry = pwd.getpwnam(user)
+    if os.geteuid() == 0:
+        os.initgroups(user, entry.pw_gid)
+        os.setgid(entry.pw_gid)
+        os.setuid(entry.pw_uid)
+    if os.geteuid() == 0 or os.geteuid() != entry.pw_uid:
+        raise PermissionError(f"jobs of {user} are handed over as {user} only, and never as root")
+
+
+def main() -> None:
+    """Serve the site at the other end of standard input, until that ends."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What PSI/J prints is nothing for the site.
+    lines = sys.stdin.buffer
+    first = wire.decode_wish(lines.readline(wire.LINE_BYTES_MAX))
+    assert isinstance(first, wire.OpenDesk)
+    try:
+        import psij
+        from kalends.backends.psij.launch import Launch
+
+        launch = Launch(first.executor)
+        _become(first.user)
+        desk = Desk(first.executor, launch, os.environ["HOME"], out)
+    except Exception as error:
+        out.write(wire.encode(wire.DeskReady("", f"PSI/J cannot be used: {error}")) + b"\n")
+        out.flush()
+        return
+    desk.say(wire.DeskReady(str(psij.__version__)))
+    threading.Thread(target=desk.watch, daemon=True).start()
+    while line := lines.readline(wire.LINE_BYTES_MAX):
+        desk.hear(wire.decode_wish(line))
+    # What is being submitted is finished first, so that its number is known; whoever comes next waits.
+    desk.finish()
+    os._exit(0)  # Threads of PSI/J are not waited for.
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A job as it is handed over to a batch system, and the script by which it runs there."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+from typing import Final
+
+import msgspec
+
+FOLDER: Final = ".kalends/handed-over"
+"""In the home of each user; the nodes see it."""
+
+SCRIPT, RUN = "script", "run"
+
+_NATIVE: Final = "".join(
+    f"${{{name}:-"
+    for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID")
+)
+_RUN: Final = """#!/bin/sh
+cd {folder} || exit 0
+echo "begun {native}" > turn.$$
+ln turn.$$ turn 2>/dev/null; ours=$?; rm -f turn.$$
+[ $ours = 0 ] || exit 0
+over() {{ echo "$1" > ended.$$; ln ended.$$ ended 2>/dev/null; rm -f ended.$$; }}
+trap : HUP INT TERM USR1 USR2 XCPU
+( cd {directory} ) || {{ over "not-started cannot enter {named}"; exit 127; }}
+(
+cd {directory} || exit 127
+umask 077
+{exports}exec {words} <{input} >>{output} 2>>{error}
+)
+code=$?
+over "exit $code"
+exit $code
+"""
+"""Whoever comes second, or too late, goes away. It outlives the signals by which systems ask a job to end."""
+
+
+_MEANS: Final = '\\"$`\n'
+"""What a shell would not take for itself between double quotes."""
+
+
+class NotTaken(Exception):
+    """The system did not do what was asked, in its words."""
+
+
+class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to run, on how many nodes and for how long. Paths are relative to the user's home."""
+
+    argv: tuple[str, ...]
+    """The program and its arguments; with `script` its arguments alone."""
+    nodes: int
+    limit_s: int
+    script: str = ""
+    environment: dict[str, str] = {}
+    directory: str = ""
+    input: str = ""
+    output: str = ""
+    """"" keeps it in the attempt's folder; an `error` of "" goes where `output` goes."""
+    error: str = ""
+
+
+class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How PSI/J reaches the batch system, as the owner says; `look_s` is the pause between two looks."""
+
+    name: str
+    system: str
+    """What its owner calls the batch system."""
+    site: str
+    machine: str
+    look_s: int
+    queue: str = ""
+    project: str = ""
+    attributes: dict[str, str | int | float | bool] = {}
+    keep_s: int = 30 * 86_400
+    """Folders of attempts that are over are kept for so long."""
+
+
+def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:
+    """Return the script of an attempt; no text of the user's is anything but one word in it."""
+    directory = os.path.join(home, job.directory)
+
+    def there(path: str, default: str) -> str:
+        return quote(os.path.join(directory, path) if path else default)
+
+    kept = f"{folder}/output"
+    output = there(job.output, kept)
+    program = [f"{folder}/{SCRIPT}", *job.argv] if job.script else list(job.argv)
+    exports = "".join(f"export {name}={quote(value)}\n" for name, value in job.environment.items())
+    native = _NATIVE + ("$$" if local else "") + "}" * _NATIVE.count("${")
+    return _RUN.format(
+        folder=quote(folder),
+        native=native,
+        directory=quote(directory),
+        named="".join(each if each not in _MEANS else "?" for each in directory),
+        exports=exports,
+        words=" ".join(map(quote, program)),
+        input=there(job.input, "/dev/null"),
+        output=output,
+        error=there(job.error, "") if job.error else output,
+    )

@@ -1,0 +1,122 @@
+"""What a site and a desk say to each other: one JSON object a line."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from kalends.backends.psij.attempts import EndKind
+from kalends.backends.psij.handed_over import Executor, HandedOver
+from kalends.core import limits
+
+LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+READ_BYTES_MAX: Final = 256 * 1024
+
+Native = Annotated[str, Meta(max_length=256)]
+"""The number, or name, that a batch system gives a job."""
+
+
+class _DeskWord(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Base of all lines."""
+
+
+class OpenDesk(_DeskWord, frozen=True):
+    """The first line, answered by `DeskReady`: how, and the user who the desk becomes."""
+
+    executor: Executor
+    user: str
+
+
+class SubmitAttempt(_DeskWord, frozen=True):
+    """Hand an attempt over, unless anybody has tried that before; and follow it."""
+
+    attempt: str
+    job: HandedOver
+
+
+class FollowAttempt(_DeskWord, frozen=True):
+    """Tell what becomes of an attempt. What was surely not submitted is made void."""
+
+    attempt: str
+
+
+class KillAttempt(_DeskWord, frozen=True):
+    """End an attempt: what has not begun never does."""
+
+    attempt: str
+
+
+class ReadPiece(_DeskWord, frozen=True):
+    """Return a piece of a file of the user's, from `offset` on; `path` "" is what is kept of an attempt."""
+
+    number: int
+    attempt: str
+    path: str
+    offset: int
+
+
+class DeskReady(_DeskWord, frozen=True):
+    """It works with this version of PSI/J; or `fault` says why it does not."""
+
+    version: str
+    fault: str = ""
+
+
+class AttemptQueued(_DeskWord, frozen=True):
+    """The system has it under the number `native`."""
+
+    attempt: str
+    native: Native
+
+
+class AttemptBegun(_DeskWord, frozen=True):
+    attempt: str
+    at_s: Annotated[float, Meta(ge=0, le=limits.TIME_S_MAX)]
+    native: Native
+
+
+class AttemptVoided(_DeskWord, frozen=True):
+    """It has not begun, and never will."""
+
+    attempt: str
+
+
+class AttemptEnded(_DeskWord, frozen=True):
+    attempt: str
+    kind: EndKind
+    status: Annotated[int, Meta(ge=0, le=255)]
+    detail: str
+
+
+class DeskTrouble(_DeskWord, frozen=True):
+    """Something could not be done, and is tried again."""
+
+    attempt: str
+    detail: str
+
+
+class OutputPiece(_DeskWord, frozen=True):
+    number: int
+    data: bytes
+    fault: str = ""
+    there: bool = True
+    """Whether anything is kept of the attempt."""
+
+
+Wish = OpenDesk | SubmitAttempt | FollowAttempt | KillAttempt | ReadPiece
+Told = (
+    DeskReady
+    | AttemptQueued
+    | AttemptBegun
+    | AttemptVoided
+    | AttemptEnded
+    | DeskTrouble
+    | OutputPiece
+)
+News = AttemptQueued | AttemptBegun | AttemptVoided | AttemptEnded | DeskTrouble
+
+encode: Final = msgspec.json.encode
+decode_wish: Final = msgspec.json.Decoder(Wish).decode
+decode_told: Final = msgspec.json.Decoder(Told).decode

@@ -1,0 +1,160 @@
+"""A site before a batch system that PSI/J reaches, as a process that can be killed, with its desks."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import kalends
+from kalends.backends.psij.desk_line import MODULE
+from kalends.contract.job_calls import JobView
+from kalends.core.jobs import JobRequest
+from tests.processes.facility import broker_text, write
+from tests.processes.servers import Server, free_urls, until
+
+FAR: Final = "lab/far"
+KNOWN: Final = "distant has it as "
+OVER: Final = ("ended", "lost", "withdrawn")
+
+SITE: Final = """
+[log]
+form = "json"
+[site]
+name = "lab"
+listen = "{listen}"
+url = "{url}"
+store = "lab.sqlite"
+[[site.resources]]
+name = "far"
+capacity = 2
+grain = "1s"
+batch_system = "distant"
+[[site.resources]]
+name = "beam"
+grain = "1s"
+[[site.machines]]
+resource = "far"
+[[site.batch_systems]]
+name = "distant"
+kind = "psij"
+executor = "{executor}"
+look_every = "1s"
+users = {{ ann = "{user}" }}
+{more}
+"""
+
+
+class FarSite:
+    """`home` is that of the Unix user `user`, and `marks` in it is for what jobs leave."""
+
+    def __init__(
+        self, top: Path, user: str = "", executor: str = "local", environment: str = ""
+    ) -> None:
+        top.chmod(0o711)
+        self.user = user or ("nobody" if os.geteuid() == 0 else getpass.getuser())
+        self.home = top / "home"
+        self.marks = self.home / "marks"
+        self.marks.mkdir(parents=True)
+        if os.geteuid() == 0:
+            for each in (self.home, self.marks):
+                shutil.chown(each, self.user)
+        site, broker = free_urls(2)
+        text = SITE.format(
+            listen=site.removeprefix("http://"), url=site, user=self.user, executor=executor,
+            more=f'environment = {{ HOME = "{self.home}"{environment} }}',
+        )  # fmt: skip
+        self.site = Server("lab", write(top / "lab.toml", text), site)
+        self.broker = Server(
+            "broker", write(top / "broker.toml", broker_text(broker, {"lab": site})), broker
+        )
+
+    @property
+    def attempts(self) -> list[Path]:
+        """Return the folders of all attempts, the newest last."""
+        return sorted(
+            (self.home / ".kalends/handed-over/lab.far").glob("*"), key=lambda each: each.name
+        )
+
+    def client(self, at: Server | None = None) -> kalends.Client:
+        return kalends.connect((at or self.site).url, user="ann", zone="UTC")
+
+    async def submit(self, text: str, **more: Any) -> int:
+        """Submit a shell command; return the number of the job."""
+        wanted = {"limit_s": 60, "directory": "marks", **more}
+        async with self.client() as client:
+            submitted = await client.submit(
+                JobRequest(machine=FAR, command=("/bin/sh", "-c", text), **wanted)
+            )
+            return submitted.job.job
+
+    async def view(self, number: int) -> JobView:
+        async with self.client() as client:
+            return await client.job(FAR, number)
+
+    async def seen(self, number: int, looks: Callable[[JobView], bool]) -> JobView:
+        """Wait until a job looks so, and return it."""
+        last: list[JobView] = []
+
+        async def found() -> JobView | None:
+            last[:] = [await self.view(number)]
+            return last[0] if looks(last[0]) else None
+
+        view = await until(found, f"job {number}", explain=lambda: last)
+        assert view is not None
+        return view
+
+    async def known_there(self, number: int) -> str:
+        """Wait until a job has a number in the batch system, and return that."""
+        view = await self.seen(
+            number, lambda view: KNOWN in "".join(view.reasons) or view.phase in OVER
+        )
+        assert KNOWN in view.reasons[0], view
+        return view.reasons[0].removeprefix(KNOWN)
+
+    async def over(self, number: int) -> JobView:
+        return await self.seen(number, lambda view: view.phase in OVER)
+
+    async def marked(self, name: str) -> str:
+        """Wait until a job has written into a file of this name, and return it."""
+
+        async def found() -> str:
+            path = self.marks / name
+            return path.read_text() if path.exists() else ""
+
+        return await until(found, f"the mark {name}")
+
+    async def die(self) -> None:
+        """Kill the site and its desks, all at once."""
+        desks = _desks_of(self.site.pid)
+        await self.site.kill()
+        for each in desks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+
+def _desks_of(site: int) -> list[int]:
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
+            parent = int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[1])
+            if MODULE.encode() in words and parent == site:
+                found.append(int(each))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def far_site(site: FarSite) -> AsyncIterator[FarSite]:
+    await site.site.start()
+    try:
+        yield site
+    finally:
+        for server in (site.broker, site.site):
+            if server.running:
+                await server.stop()

@@ -1,0 +1,185 @@
+"""Jobs that a site hands over to a batch system by PSI/J: its executor `local` starts real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+import kalends
+from kalends.batch.shepherds import linux
+from kalends.core.errors import InvalidInput, NotAllowed, RefusalCode
+from kalends.core.jobs import JobRequest
+from tests.backends.far_site import FAR, FarSite, far_site
+from tests.processes.servers import until
+
+pytest.importorskip("psij")
+
+
+@pytest.fixture
+async def far() -> AsyncIterator[FarSite]:
+    with tempfile.TemporaryDirectory(prefix="kalends-far-") as top:
+        async with far_site(FarSite(Path(top))) as opened:
+            yield opened
+
+
+async def test_what_is_advisory_is_shown_so_and_never_promised(far: FarSite) -> None:
+    await far.broker.start()
+    async with far.client(far.broker) as ann:
+
+        async def known() -> bool:
+            return len((await ann.resources()).resources) == 2
+
+        await until(known, "the broker knows the site")
+        shown = {each.name: each.advisory for each in (await ann.resources()).resources}
+        assert shown == {FAR: "distant", "lab/beam": ""}
+        found = await ann.find(f"{FAR} + lab/beam", duration="1h", window=("now", "now+1d"))
+        assert found.candidates == ()
+        assert [each.code for each in found.refusals] == [RefusalCode.ADVISORY]
+        for ask in (ann.book, ann.hold):
+            with pytest.raises(InvalidInput) as refused:
+                await ask(f"{FAR} + lab/beam", duration="1h", window=("now", "now+1d"))
+            assert [each.code for each in refused.value.refusals] == [RefusalCode.ADVISORY]
+            assert "kalends submit lab/far" in refused.value.refusals[0].detail
+        assert (
+            await ann.book("lab/beam", duration="1h", window=("now", "now+1d"))
+        ).state == "reserved"
+
+
+async def test_a_job_runs_there_as_its_user_and_is_followed_to_its_end(far: FarSite) -> None:
+    job = await far.submit(
+        "id -un > who; echo out; echo $KALENDS_JOB $KALENDS_NODE_COUNT; "
+        "until [ -e go ]; do sleep 0.05; done; exit 7",
+        nodes=2,
+    )
+    running = await far.seen(job, lambda view: view.phase == "running")
+    assert "distant has it as " in running.reasons[0]
+    assert running.node_numbers == ()
+    assert await far.marked("who") == f"{far.user}\n"
+    (far.marks / "go").touch()
+    over = await far.over(job)
+    assert (over.phase, over.end, over.status, over.attempt) == ("ended", "exit", 7, 1)
+    async with far.client() as ann:
+        assert (await ann.job_output(FAR, job)).data == f"out\n{job} 2\n".encode()
+
+
+async def test_a_start_that_nobody_predicts_is_said_to_be_unknown(far: FarSite) -> None:
+    async with far.client() as ann:
+        submitted = await ann.submit(JobRequest(machine=FAR, command=("/bin/true",), limit_s=60))
+        view = submitted.job
+        assert (view.phase, view.predicted, view.started) == ("queued", None, 0)
+        assert any("distant decides when it starts" in each for each in view.reasons)
+        (load,) = (await ann.jobs(FAR)).machines
+        assert (load.decides, load.nodes, load.free) == ("distant", 2, 0)
+
+
+async def test_jobs_are_handed_over_at_once_however_many_nodes_they_ask_for(far: FarSite) -> None:
+    jobs = [
+        await far.submit(f"echo > {each}; until [ -e go ]; do sleep 0.05; done", nodes=2)
+        for each in range(4)
+    ]
+    for each in range(4):
+        await far.marked(str(each))
+    (far.marks / "go").touch()
+    for job in jobs:
+        assert (await far.over(job)).end == "exit"
+
+
+async def test_a_job_is_killed_there(far: FarSite) -> None:
+    job = await far.submit("echo $$ > pid; exec sleep 100000")
+    process = int(await far.marked("pid"))
+    async with far.client() as ann:
+        await ann.kill_job(FAR, job)
+    over = await far.over(job)
+    assert (over.end, over.detail) == ("killed", "by ann")
+    assert linux.start_ticks(process) is None
+
+
+async def test_a_job_that_vanishes_is_lost_and_not_done(far: FarSite) -> None:
+    job = await far.submit("echo $$ > pid; exec sleep 100000")
+    await far.marked("pid")
+    (folder,) = far.attempts
+    native = int((folder / "native").read_text())
+    for each in _tree(native):
+        os.kill(each, signal.SIGKILL)
+    over = await far.over(job)
+    assert (over.phase, over.end) == ("lost", "lost")
+    assert over.detail.startswith("distant has it no more")
+    assert over.detail.endswith("it has not said how it ended")
+
+
+async def test_what_cannot_be_there_is_refused_with_a_reason(far: FarSite) -> None:
+    for refused, more in (
+        ("at", {"at": 4_000_000_000}),
+        ("terminal", {"terminal": True}),
+        ("rerun", {"rerun": True}),
+        ("nodes", {"nodes": 3}),
+    ):
+        with pytest.raises(InvalidInput) as error:
+            await far.submit("true", **more)
+        assert error.value.where == refused
+    async with far.client() as ann:
+        with pytest.raises(InvalidInput, match="distant alone decides"):
+            await ann.machine_gaps(FAR)
+    bob = JobRequest(machine=FAR, command=("/bin/true",), limit_s=60)
+    async with kalends.connect(far.site.url, user="bob", zone="UTC") as other:
+        with pytest.raises(NotAllowed) as nobody:
+            await other.submit(bob)
+        assert nobody.value.refusals[0].code == RefusalCode.NO_ACCOUNT
+
+
+STAGES: dict[str, Callable[[Path], bool]] = {
+    "nothing": lambda folder: True,
+    "its folder is there": lambda folder: folder.exists(),
+    "its script is there": lambda folder: (folder / "run").exists(),
+    "it is numbered": lambda folder: (folder / "native").exists(),
+    "it has begun": lambda folder: (folder / "turn").exists(),
+}
+
+
+@pytest.mark.parametrize("desks", [True, False], ids=["with its desks", "alone"])
+async def test_a_site_that_is_killed_hands_each_job_over_once(far: FarSite, desks: bool) -> None:
+    """Whenever that is: what is not known to be there never begins, and the job is handed over again."""
+    await far.over(await far.submit("true"))
+    jobs = []
+    for number, reached in enumerate(STAGES.values()):
+        known = len(far.attempts)
+        jobs.append(await far.submit(f"echo once >> mark-{number}; sleep 0.3"))
+
+        async def at_stage(known: int = known, reached: Callable[[Path], bool] = reached) -> bool:
+            new = far.attempts[known:]
+            return reached(new[0] if new else far.home / "none")
+
+        await until(at_stage, "the stage")
+        await (far.die() if desks else far.site.kill())
+        await far.site.start()
+    for number, job in enumerate(jobs):
+        over = await far.over(job)
+        assert (over.phase, over.end) == ("ended", "exit"), over
+        assert (far.marks / f"mark-{number}").read_text() == "once\n"
+
+
+async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) -> None:
+    """As if all had died between the submission and its number: the script that comes late goes away."""
+    job = await far.submit("echo once >> mark; until [ -e go ]; do sleep 0.05; done")
+    await far.marked("mark")
+    await far.die()
+    (folder,) = far.attempts
+    (folder / "native").unlink()
+    await far.site.start()
+    late = await asyncio.create_subprocess_exec("/bin/sh", str(folder / "run"))
+    assert await late.wait() == 0
+    (far.marks / "go").touch()
+    assert (await far.over(job)).end == "exit"
+    assert (far.marks / "mark").read_text() == "once\n"
+
+
+def _tree(process: int) -> list[int]:
+    """Return a process and all that it has started, the youngest first."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [*(each for child in children for each in _tree(int(child))), process]
