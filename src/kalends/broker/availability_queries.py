@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
+import msgspec
+
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.planning.directory import Directory
@@ -63,7 +65,8 @@ class AvailabilityQueries:
             infos[view.resource]
             for views in seen.values()
             for view in views
-            if view.refusal is None and view.resource in infos
+            if view.refusal is None or view.refusal.code == RefusalCode.ADVISORY
+            if view.resource in infos
         ]
         silent = wants.keys() - seen.keys()
         return calls.Resources(
@@ -103,6 +106,7 @@ class AvailabilityQueries:
             until=view.until,
             free=view.steps,
             slots=view.slots,
+            as_of=view.as_of,
         )
 
     def _known(self, resource: str) -> ResourceInfo:
@@ -139,10 +143,26 @@ class AvailabilityQueries:
         free = {view.resource: view.steps for view in views}
         found = plans(request, self._directory, free, count=body.count)
         refusals = () if found else self._refusals(request, queries, free, seen)
+        told = calls.Found(
+            candidates=tuple(_candidate(each, None) for each in found),
+            refusals=refusals,
+            as_of=_as_of(found, views),
+        )
         if not body.explain:
-            return calls.Found(
-                candidates=tuple(_candidate(each, None) for each in found), refusals=refusals
-            )
+            return told
+        return await self._explained(caller, request, queries, views, found, told)
+
+    async def _explained(
+        self,
+        caller: Caller,
+        request: Request,
+        queries: QueryPlan,
+        views: Sequence[FreeSteps],
+        found: Sequence[Plan],
+        told: calls.Found,
+    ) -> calls.Found:
+        """Return `told` with the price of each start, and what stands in the way of a better one."""
+        free = {view.resource: view.steps for view in views}
         wants = [want for of_site in queries.by_site.values() for want in of_site]
         looked = (
             min((want.start for want in wants), default=0),
@@ -160,9 +180,9 @@ class AvailabilityQueries:
         }
         hidden = {want.resource for want in wants} - shown
         moves = await self._moves(caller, request, queries, views, found)
-        return calls.Found(
+        return msgspec.structs.replace(
+            told,
             candidates=tuple(candidates),
-            refusals=refusals,
             obstacles=tuple(
                 calls.Obstacle(start=moves.start, resource=each.resource, slot=each.slot)
                 for each in moves.moves
@@ -210,6 +230,12 @@ class AvailabilityQueries:
         moves = fewest_to_move(request, self._directory.resources, allowed, slots, only)
         complete = all(len(of_one) < limits.LISTING_MAX for of_one in slots.values())
         return moves and moves._replace(exact=moves.exact and complete)
+
+
+def _as_of(found: Sequence[Plan], views: Sequence[FreeSteps]) -> dict[str, int]:
+    """Return when the batch systems behind the resources of `found` were last seen."""
+    used = {want.resource for each in found for want in each.wants}
+    return {view.resource: view.as_of for view in views if view.as_of and view.resource in used}
 
 
 def _rank(found: Plan) -> tuple[float, int]:

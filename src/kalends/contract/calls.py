@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.delay_calls import FindDelays, MachineDelays
+from kalends.contract.fields import RequestId, ResourceName, TimeS, Units, Want
 from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
@@ -39,7 +40,8 @@ from kalends.contract.job_calls import (
     UsageView,
     WatchJob,
 )
-from kalends.contract.messages import RequestId, ResourceName, TimeS, Units, Want
+from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
@@ -93,7 +95,8 @@ class ShowCalendar(Body, frozen=True, kw_only=True):
 class CalendarView(Answer, frozen=True, kw_only=True):
     """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
 
-    Complete up to `until`. Not a promise: others may book meanwhile.
+    Complete up to `until`. Not a promise: others may book meanwhile. Where a batch system stands behind the
+    resource, what others have there was last seen at `as_of`.
     """
 
     resource: ResourceInfo
@@ -102,6 +105,7 @@ class CalendarView(Answer, frozen=True, kw_only=True):
     until: int
     free: tuple[tuple[int, int, int], ...]
     slots: tuple[Slot, ...]
+    as_of: int = 0
 
 
 # Booking (brokers).
@@ -268,7 +272,8 @@ class Found(Answer, frozen=True, kw_only=True):
     With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
     have to move: for any start at all, or for the best one that the owners' rules allow, where that is
     better than all candidates. Without `fewest`: these are enough, but fewer might be; with no obstacles,
-    nothing was found within the work that one call may cost.
+    nothing was found within the work that one call may cost. `as_of` says when sites last saw what the batch
+    systems behind their resources have, for those of the candidates.
     """
 
     candidates: tuple[Candidate, ...]
@@ -276,6 +281,7 @@ class Found(Answer, frozen=True, kw_only=True):
     obstacles: tuple[Obstacle, ...] = ()
     fewest: bool = True
     polls: tuple[PollView, ...] = ()
+    as_of: dict[str, int] = {}
 
 
 class ByKey(Body, frozen=True, kw_only=True):
@@ -681,12 +687,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("job", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),
     Operation("job_watch", "POST", "/v1/jobs/watch", WatchJob, JobNews, "use", _SITE,
               "Wait until there is news of a job"),
+    Operation("jobs_watch", "POST", "/v1/jobs/moved", WatchJobs, MovedJobs, "use", _SITE,
+              "Wait until any of the caller's jobs has moved"),
     Operation("job_change", "POST", "/v1/jobs/change", ChangeJob, JobView, "use", _SITE,
               "Hold, release or kill a job"),
     Operation("job_output", "POST", "/v1/jobs/output", ReadOutput, JobOutput, "use", _SITE,
               "Read what a job has written"),
     Operation("job_usage", "POST", "/v1/jobs/usage", ShowUsage, UsageView, "use", _SITE,
               "Sum up the node-seconds used, by user and project"),
+    Operation("slots", "POST", "/v1/slots", ReadSlots, SlotPage, "use", _SITE,
+              "List reservations of a batch system, with what jobs used in them"),
     Operation("job_history", "POST", "/v1/jobs/history", ReadHistory, HistoryPage, "use", _SITE,
               "List the jobs that are over, with all that they used"),
     Operation("machine_plan", "POST", "/v1/machines/plan", ShowPlan, MachinePlan, "use", _SITE,

@@ -58,6 +58,8 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
     cpu_s: float = 0.0
     memory_bytes: int = 0
     """The most that one of its processes had."""
+    stood_s: int = 0
+    """How long its last attempt stood still between `started` and `over`, stopped for more urgent jobs."""
     status: int = 0
     attempt: int = 0
     array: int = 0

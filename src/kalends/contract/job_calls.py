@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
+from kalends.contract.slot_sums import SlotsUsed
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.jobs import JobNumber, JobRequest, Notify
@@ -112,6 +113,14 @@ class JobView(Answer, frozen=True, kw_only=True):
     node_seconds: int = 0
     credit_seconds: int = 0
     """Charged for it when it is over; 3,600 of them are a credit."""
+    stood_s: int = 0
+    """How long it has stood still, stopped for more urgent jobs; its limit does not count that."""
+    changing_to: int = 0
+    """The size that its program was asked for, at `changing_since`, and has not answered; 0: none."""
+    changing_since: int = 0
+    refused: str = ""
+    """Why the last change of size was not made that has not been, heard at `refused_at`."""
+    refused_at: int = 0
 
 
 def end_words(job: JobView) -> str:
@@ -171,6 +180,8 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     out_reasons: tuple[NodesOut, ...] = ()
     put_aside: str = ""
     configured_policy: str = ""
+    decides: str = ""
+    """The batch system that alone decides about the jobs, and whose nodes are not known here; "": none."""
 
 
 class Jobs(Answer, frozen=True, kw_only=True):
@@ -384,3 +395,5 @@ class UsageView(Answer, frozen=True, kw_only=True):
     rows: tuple[UsageRow, ...]
     reserved: tuple[ReservedRow, ...] = ()
     """What was reserved until a time in ``[start, end)``."""
+    slots: SlotsUsed | None = None
+    """Where a batch system is behind the resource: what was reserved there, and what jobs used of it."""

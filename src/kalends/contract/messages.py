@@ -53,6 +53,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from kalends.contract.fields import RequestId as RequestId
+from kalends.contract.fields import ResourceName as ResourceName
+from kalends.contract.fields import TimeS as TimeS
+from kalends.contract.fields import Units as Units
+from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
@@ -73,16 +78,12 @@ from kalends.core.scripts import (
 
 WIRE_VERSION = 2
 
-RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
 HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
 """A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 62))]
 """A whole number that every store and codec on the way can carry: clocks, epochs, positions."""
 SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
-ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
-TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
-Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
 LifeId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
@@ -101,15 +102,6 @@ Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
 
 Chosen = dict[SiteName, HoldIds]
 """Site to the hold ids that the decision chose there."""
-
-
-class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`units` of `resource` during ``[start, end)``."""
-
-    resource: ResourceName
-    start: TimeS
-    end: TimeS
-    units: Units
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -289,6 +281,8 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     held: bool = False
     """Others hold some of it, or wait for it: looking with ``counting="locked"`` may show more."""
     refusal: Refusal | None = None
+    as_of: TimeS = 0
+    """When the site last saw what the batch system behind it has; 0 where there is none."""
 
 
 class View(Message, frozen=True, kw_only=True):
@@ -570,7 +564,7 @@ class Reclaim(Message, frozen=True, kw_only=True):
     """The owner needs `resources` during ``[start, end)``, which are locked for `rid` there.
 
     Repeated until the reservation is moved or cancelled: the site never breaks a lock by itself.
-    `reason` is for the reservation's user.
+    `reason` is for the reservation's user. `lost`: it is not that the owner needs them; they cannot be kept.
     """
 
     rid: RequestId
@@ -579,6 +573,7 @@ class Reclaim(Message, frozen=True, kw_only=True):
     start: TimeS
     end: TimeS
     reason: Annotated[str, Meta(max_length=200)] = ""
+    lost: bool = False
 
 
 class Inquire(Message, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import kalends
@@ -69,17 +70,21 @@ class Facility:
 
 @contextlib.asynccontextmanager
 async def facility(
-    directory: Path, now_s: int, said: Callable[[str], None] = lambda line: None
+    directory: Path,
+    now_s: int,
+    said: Callable[[str], None] = lambda line: None,
+    slurm_files: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Facility]:
     """Run a facility in `directory`, new or empty, until this context ends.
 
-    `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
+    `said` is told what goes on. With `slurm_files`, configurations of Slurms by site, it is the one whose
+    machines are run by these. Raises `Conflict` for a directory with something in it, and what
     `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
     """
     make_directory(directory)
     said("writing configurations, making keys and tokens")
-    write_configurations(directory)
-    make_keys(directory, now_s)
+    write_configurations(directory, slurm_files or {})
+    make_keys(directory, now_s, slurm_files or ("sdsc",))
     async with servers(directory, said) as running:
         made = Facility(directory, running)
         (directory / "environment").write_text(
@@ -117,15 +122,25 @@ def make_directory(directory: Path) -> None:
         )
 
 
-def write_configurations(directory: Path) -> None:
-    """Write the files of examples/facility, unchanged."""
+def write_configurations(
+    directory: Path, slurm_files: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write the files of examples/facility, unchanged; or those of clusters, see `facility`."""
     packaged = resources.files("kalends.demo") / "data"
-    for name in [*(f"site-{site}.toml" for site in SITES), "broker.toml"]:
-        (directory / name).write_text((packaged / name).read_text("utf-8"), "utf-8")
+    folder = packaged / "clusters" if slurm_files else packaged
+    for site in SITES:
+        file = "site-cluster.toml" if site in slurm_files else f"site-{site}.toml"
+        text = (folder / file).read_text("utf-8").replace("SITE", site)
+        text = text.replace("SLURM_CONF", slurm_files.get(site, ""))
+        (directory / f"site-{site}.toml").write_text(text, "utf-8")
+    (directory / "broker.toml").write_text((packaged / "broker.toml").read_text("utf-8"), "utf-8")
 
 
-def make_keys(directory: Path, now_s: int) -> None:
-    """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users."""
+def make_keys(directory: Path, now_s: int, machines_at: Iterable[str] = ("sdsc",)) -> None:
+    """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users.
+
+    The user's token is good at the sites `machines_at`, too, where jobs are submitted.
+    """
     keys, tokens = directory / "keys", directory / "tokens"
     for made in (keys, tokens):
         made.mkdir(mode=0o700)
@@ -133,7 +148,7 @@ def make_keys(directory: Path, now_s: int) -> None:
     write_key_pair(keys / BROKER)
     people = load_private_key(keys / "people")
     for user, group, audience, scopes in (
-        (USER, "crystallography", [BROKER, "sdsc"], ["use"]),
+        (USER, "crystallography", [BROKER, *machines_at], ["use"]),
         (OPERATOR, "operators", [BROKER, *SITES], ["use", "audit", "admin"]),
     ):
         token = mint(
@@ -174,8 +189,8 @@ def _on_free_port(directory: Path, site: str, jobs: str) -> Path:
     text = (directory / f"site-{site}.toml").read_text("utf-8")
     text = _LISTEN.sub('listen = "127.0.0.1:0"', text)
     if "[[site.machines]]" in text:
-        text += f'directory = "{jobs}"\n'
-        if os.geteuid() == 0:
+        text += f'directory = "{jobs}/{site}"\n'
+        if os.geteuid() == 0 and "batch_systems" not in text:
             # Jobs never run as root: theirs is the Unix user who owns nothing.
             text += f'users = {{ {USER} = "nobody" }}\n'
     return _write(directory / f"running-{site}.toml", text)

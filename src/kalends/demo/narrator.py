@@ -76,11 +76,7 @@ class TextTeller:
             _output.say(line)
 
     def _step(self, title: str, *commands: str) -> None:
-        _output.say("")
-        _output.say(f"== {title}")
-        for command in commands:
-            _output.say(f"   $ {command}")
-        _output.say("")
+        tell_step(title, commands, ())
 
     def _draw(self, views: Sequence[CalendarView], mark: Interval | None) -> None:
         terminal = _terminal.console()
@@ -123,33 +119,57 @@ class SilentTeller:
         """Print nothing."""
 
 
+def tell_step(title: str, commands: Sequence[str], lines: Sequence[str]) -> None:
+    """Print a step: its title, the commands that do the same, and what came out."""
+    _output.say("")
+    _output.say(f"== {title}")
+    for command in commands:
+        _output.say(f"   $ {command}")
+    _output.say("")
+    for line in lines:
+        _output.say(line)
+
+
+def tell_nothing(title: str, commands: Sequence[str], lines: Sequence[str]) -> None:
+    """Print nothing of a step."""
+
+
 def try_now(facility: Facility) -> Iterator[str]:
     """Yield commands to copy while the facility runs."""
     kalends = program()
+    yield from in_a_second_terminal(
+        facility,
+        f"{kalends} resources",
+        f"{kalends} calendar {MACHINE}",
+        f"{kalends} find '{TEXT}' --for {DURATION}",
+        f"{kalends} book '{TEXT}' --for {DURATION}",
+        f"{kalends} list",
+        f"{kalends} submit {MACHINE} -n 4 --for 1m --directory / -- hostname",
+        f"{kalends} queue {MACHINE} --plan",
+    )
+
+
+def in_a_second_terminal(facility: Facility, *commands: str) -> Iterator[str]:
+    """Yield what to enter there, and what ends the demo."""
     yield ""
     yield "The servers keep running. In a second terminal:"
     yield ""
     for name, value in facility.environment().items():
         yield f"    export {name}={shlex.quote(value)}"
     yield ""
-    yield f"    {kalends} resources"
-    yield f"    {kalends} calendar {MACHINE}"
-    yield f"    {kalends} find '{TEXT}' --for {DURATION}"
-    yield f"    {kalends} book '{TEXT}' --for {DURATION}"
-    yield f"    {kalends} list"
-    yield f"    {kalends} submit {MACHINE} -n 4 --for 1m --directory / -- hostname"
-    yield f"    {kalends} queue {MACHINE} --plan"
+    for command in commands:
+        yield f"    {command}"
     yield ""
     yield f"Configurations, tokens, stores and logs are in {facility.directory}"
     yield "Ctrl-C stops everything."
 
 
-def try_later() -> Iterator[str]:
+def try_later(*, slurm: bool = False) -> Iterator[str]:
     """Yield commands to copy when everything has stopped."""
     yield ""
     yield "Everything is stopped again. To try the commands above yourself, start it with"
     yield ""
-    yield f"    {program()} demo --keep"
+    yield f"    {program()} demo {'--slurm ' if slurm else ''}--keep"
     yield ""
     yield "which prints what to enter in a second terminal."
 

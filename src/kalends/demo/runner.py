@@ -7,29 +7,56 @@ import contextlib
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from kalends.cli import _output
 from kalends.cli._settings import Settings
 from kalends.demo import narrator
+from kalends.demo.clusters import story as clusters
+from kalends.demo.clusters.sites import centres
 from kalends.demo.facility import facility
 from kalends.demo.one_job import end_all
 from kalends.demo.story import Teller, play
 
 
-def demo(settings: Settings, *, keep: bool, directory: Path | None) -> None:
+class Performance:
+    """How far a demo has come. The first signal cancels it, and none cuts short how it stops."""
+
+    def __init__(self) -> None:
+        self.played = False
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Let no signal cancel it from now on."""
+        self._stopping = True
+
+    def watch_signals(self, playing: asyncio.Task[object]) -> None:
+        def on_signal() -> None:
+            if not self._stopping:
+                self._stopping = True
+                playing.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, on_signal)
+
+
+def demo(settings: Settings, *, keep: bool, directory: Path | None, slurm: bool = False) -> None:
     """Play the demo in `directory` (None: a temporary one, removed at the end).
 
-    With `keep` its servers run on until a signal. Raises `KeyboardInterrupt` when a signal ends it
-    earlier. However it ends, no server is left running.
+    With `keep` its servers run on until a signal; with `slurm` it is the one of two clusters. Raises
+    `KeyboardInterrupt` when a signal ends it earlier. However it ends, no server is left running.
     """
+    performance = Performance()
+    show = _two_clusters if slurm else _three_sites
     with _directory(directory) as where:
-        played = asyncio.run(_demo(settings, where, keep=keep))
-    if not played:
+        asyncio.run(_watched(performance, show(settings, where, performance, keep=keep)))
+    if not performance.played:
         raise KeyboardInterrupt
     if not settings.json and not keep:
-        _say(narrator.try_later())
+        _say(narrator.try_later(slurm=slurm))
 
 
 @contextlib.contextmanager
@@ -41,42 +68,62 @@ def _directory(directory: Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-async def _demo(settings: Settings, directory: Path, *, keep: bool) -> bool:
-    """Return whether it was played to its end before a signal came."""
+async def _watched(performance: Performance, show: Coroutine[None, None, None]) -> None:
     playing = asyncio.current_task()
     assert playing is not None
-    played = stopping = False
-
-    def on_signal() -> None:
-        """Stop once only: stopping takes seconds, and an impatient second signal must not cut it short."""
-        nonlocal stopping
-        if not stopping:
-            stopping = True
-            playing.cancel()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, on_signal)
+    performance.watch_signals(playing)
     with contextlib.suppress(asyncio.CancelledError):
-        async with facility(directory, int(time.time()), _progress) as running:
-            teller: Teller = narrator.SilentTeller()
-            if not settings.json:
-                teller = narrator.TextTeller(settings.time_zone())
-            _progress("booking the jobs of the log")
-            try:
-                report = await play(running, teller, int(time.time()), time.monotonic)
-                played = True
-                if settings.json:
-                    _output.print_json("demo", report)
-                if keep:
-                    if not settings.json:
-                        _say(narrator.try_now(running))
-                    await asyncio.Event().wait()
-            finally:
-                stopping = True
-                await end_all(running)
-            _progress("stopping the servers")
-    return played
+        await show
+
+
+async def _three_sites(
+    settings: Settings, directory: Path, performance: Performance, *, keep: bool
+) -> None:
+    async with facility(directory, int(time.time()), _progress) as running:
+        teller: Teller = narrator.SilentTeller()
+        if not settings.json:
+            teller = narrator.TextTeller(settings.time_zone())
+        _progress("booking the jobs of the log")
+        try:
+            report = await play(running, teller, int(time.time()), time.monotonic)
+            await _told(settings, performance, "demo", report, narrator.try_now(running), keep=keep)
+        finally:
+            performance.stop()
+            await end_all(running)
+        _progress("stopping the servers")
+
+
+async def _two_clusters(
+    settings: Settings, directory: Path, performance: Performance, *, keep: bool
+) -> None:
+    async with centres(directory, int(time.time()), _progress) as running:
+        tell = narrator.tell_nothing if settings.json else narrator.tell_step
+        try:
+            report = await clusters.play(running, tell, _progress, settings.time_zone())
+            later = clusters.try_now(running)
+            await _told(settings, performance, "clusters_demo", report, later, keep=keep)
+        finally:
+            performance.stop()
+        _progress("stopping the servers")
+
+
+async def _told(
+    settings: Settings,
+    performance: Performance,
+    kind: str,
+    report: msgspec.Struct,
+    try_now: Iterable[str],
+    *,
+    keep: bool,
+) -> None:
+    """Print what came of it, and wait for a signal if its servers are to be kept."""
+    performance.played = True
+    if settings.json:
+        _output.print_json(kind, report)
+    if keep:
+        if not settings.json:
+            _say(try_now)
+        await asyncio.Event().wait()
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -53,7 +53,7 @@ def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar
     for number, resource in enumerate(configuration.resources):
         try:
             rules = rules_of(resource, configuration.defaults)
-            calendar = _calendar_of(configuration.name, resource, rules)
+            calendar = _calendar_of(configuration, resource, rules)
         except InvalidInput as error:
             where = (
                 f"site.{error.where}"
@@ -83,14 +83,16 @@ def auditor(principal: Principal) -> Principal:
     return Principal(principal.user, (*principal.groups, _AUDITORS))
 
 
-def _calendar_of(site: str, resource: ResourceConfiguration, rules: OwnerRules) -> ResourceCalendar:
+def _calendar_of(
+    site: SiteConfiguration, resource: ResourceConfiguration, rules: OwnerRules
+) -> ResourceCalendar:
     hours = _recurrences(resource.hours, resource.zone)
     _check_open(hours, "hours")
     access = _access_of(resource)
     for number, each in enumerate(resource.access):
         _check_meets(_recurrences(each.hours, resource.zone), hours, number)
     info = ResourceInfo(
-        name=f"{site}/{resource.name}",
+        name=f"{site.name}/{resource.name}",
         capacity=resource.capacity,
         attributes=resource.attributes,
         grain_s=int(resource.grain_s),
@@ -99,6 +101,7 @@ def _calendar_of(site: str, resource: ResourceConfiguration, rules: OwnerRules) 
         hours=_readable(Windows(hours).describe()) if hours else "",
         description=resource.description,
         rules=rules.describe(),
+        advisory=system.name if (system := site.advisory_system(resource)) else "",
     )
     return ResourceCalendar(info, access, hours, rules)
 

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from kalends.backends.adapter import Adapter, carry_out
 from kalends.backends.records import (
@@ -15,6 +16,8 @@ from kalends.backends.records import (
     CreateReservation,
     DeleteReservation,
     Errand,
+    ListFinishedJobs,
+    ListSystem,
     SystemAnswer,
 )
 from kalends.resource_servers.participation.effects import Provision
@@ -36,6 +39,15 @@ class _Counter:
     adapter: Adapter
     waiting: list[tuple[int, int, Provision]] = field(default_factory=list)
     under_way: set[asyncio.Task[None]] = field(default_factory=set)
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def turn(self, errand: Errand) -> asyncio.Lock:
+        """Return a lock of the name that `errand` is about.
+
+        An errand that the site has given up may be under way still: where a name can be given twice, one
+        that looks by name and then writes must not meet it in between.
+        """
+        return self._turns.setdefault(_name(errand), asyncio.Lock())
 
 
 class BatchDesk:
@@ -73,6 +85,16 @@ class BatchDesk:
             task.add_done_callback(counter.under_way.discard)
 
     async def _carry(self, counter: _Counter, provision: Provision) -> None:
-        answer = await carry_out(counter.adapter, provision.errand)
+        async with counter.turn(provision.errand):
+            answer = await carry_out(counter.adapter, provision.errand)
         self._answered(provision.number, answer)
         asyncio.get_running_loop().call_soon(self._serve, counter)
+
+
+def _name(errand: Errand) -> str:
+    """Return which reservation `errand` is about, or what else; "" for all reservations."""
+    if isinstance(errand, CreateReservation | ChangeReservation):
+        return errand.reservation.name
+    if isinstance(errand, ListFinishedJobs):
+        return "accounting"  # It may take long, and nothing has to wait for it.
+    return "" if isinstance(errand, ListSystem) else errand.name

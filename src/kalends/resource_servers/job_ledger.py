@@ -7,14 +7,51 @@ from typing import Final
 
 from kalends.batch.queue.effects import Occupied
 from kalends.batch.queue.facts import NodeClaim
+from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
 from kalends.core.errors import NotFound
 from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
+from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.service import SiteEngine
 
 MOVES_MAX: Final = 100
 """A queue hears of every change when it is made: only what happened while it was away is looked up."""
+
+
+ASKED: Final = -(1 << 62)
+"""Below the numbers of all bookings, and of jobs with fixed starts, which are negative there."""
+
+
+def have_place(
+    ledger: JobLedger,
+    queue: BatchQueue,
+    now_s: Callable[[], int],
+    wanted: Sequence[Piece],
+    gone: Collection[int],
+) -> bool:
+    """Return whether a machine with a topology has a place for claims, once the bookings `gone` are no more.
+
+    What has moved in this step, the queue has not been told yet.
+    """
+    machine, known = queue.name, queue.flow.room.claims()
+    there = {
+        each.id
+        for each in ledger.claims_within(
+            machine, min(start for _, start, _, _ in wanted), max(end for _, _, end, _ in wanted)
+        )
+    }
+    left = {number for number in known if ledger.claim(machine, number) is None}
+    came = [
+        each
+        for number in there - known.keys() - set(gone)
+        if (each := ledger.claim(machine, number))
+    ]
+    came += [
+        NodeClaim(ASKED - number, start, end, units)
+        for number, (_, start, end, units) in enumerate(wanted)
+    ]
+    return queue.flow.room.have_room(came, left.union(gone), max(now_s(), queue.last_s))
 
 
 class JobLedger:

@@ -7,24 +7,19 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.forecast import Forecaster
-from kalends.batch.forgotten import Forgotten, find_forgotten
+from kalends.batch.forgotten import Forgotten
 from kalends.batch.job_notices import JobNotices
-from kalends.batch.job_output import OutputReader
 from kalends.batch.job_watch import JobWatch
-from kalends.batch.kept_output import KeptOutput
 from kalends.batch.kept_state import KeptStates
-from kalends.batch.orders import OrderMaker, cores_of_this_host
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import QueueBreaks, put_aside
-from kalends.batch.runner import ShepherdRunner
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.shepherd_line import Attachment
-from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls
 from kalends.core.durations import format_duration
@@ -33,7 +28,8 @@ from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.refusals import error_of
-from kalends.resource_servers.job_ledger import JobLedger
+from kalends.resource_servers.job_ledger import JobLedger, have_place
+from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.service import SiteEngine, unavailable
@@ -49,9 +45,6 @@ T = TypeVar("T")
 FORESEE_EVERY_S: Final = 1.0
 FORESEE_S_MAX: Final = 600.0
 """Where no job may be delayed, starts are foreseen anew so soon after each change of the queue."""
-
-FORGOTTEN_S_MAX: Final = 60.0
-"""A site that was restored from a copy waits so long at most until nothing runs that it does not know."""
 
 FOR_ANYBODY: Final = (
     "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
@@ -82,10 +75,10 @@ class SiteMachines:
         self._notices = notices
         self._logger = logger
         self._anybody = os.geteuid() == 0 and not configuration.keys
-        self._watch = JobWatch()
-        self.watched = self._watch.of
+        self.watch = JobWatch()
         self._service: QueueService | None = None
-        self._foreseeing: list[asyncio.Task[None]] = []
+        self._repeated: list[asyncio.Task[None]] = []
+        """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
         self.aside: dict[str, str] = {}
         """Machines whose queues do not work, with the reason: the rest of the site goes on."""
@@ -95,52 +88,32 @@ class SiteMachines:
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
         self._states = KeptStates(configuration.store, self._forecaster, self._numbers, logger)
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
-        cores = cores_of_this_host()
-        self._runners = {
-            name: ShepherdRunner(
-                name,
-                str(rules.directory or _jobs_beside(configuration.store, rules.resource)),
-                OrderMaker(name, rules, cores, os.geteuid() == 0),
-                partial(self._heard, name),
-                logger,
-            )
-            for name, rules in self._rules.items()
-        }
-
-        self._kept = [
-            KeptOutput(
-                name,
-                self._runners[name].launcher,
-                rules.keep_output_s,
-                self._sure_s,
-                partial(self._is_over, name),
-                logger,
-            )
-            for name, rules in self._rules.items()
-        ]
+        self._runners = MachineRunners(
+            configuration,
+            self._rules,
+            engine,
+            lambda name: partial(self._heard, name),
+            lambda name: self.queues[name],
+            self.history,
+            logger,
+        )
 
     # Life
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
-        if self._runners and self._anybody:
+        if self.terms and self._anybody:
             self._logger.warning("jobs_for_anybody", detail=FOR_ANYBODY)
-        for runner in self._runners.values():
-            await runner.start()
-        for kept in self._kept:
-            kept.start()
+        await self._runners.start(self._sure_s, self._is_over)
         if self.terms:
             self._states.start()
 
     async def close(self) -> None:
         """What runs goes on."""
         self.end_life()
-        for kept in self._kept:
-            await kept.close()
         await self._states.close()
         await self._forecaster.close()
-        for runner in self._runners.values():
-            await runner.close()
+        await self._runners.close()
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
         """Make the queues again from what is stored, but for those that are put aside (`aside`).
@@ -153,9 +126,9 @@ class SiteMachines:
         for name, terms in self.terms.items():
             if name in self.aside:
                 continue
-            stopwatch = Stopwatch(self._rules[name].policy_ms_max / 1000)
+            ms_max = self._rules[name].policy_ms_max
             try:
-                queues[name] = self._states.restored(name, terms, connection, now.wall_s, stopwatch)
+                queues[name] = self._states.restored(name, terms, connection, now.wall_s, ms_max)
             except Exception as error:
                 self._logger.error("machine_put_aside", machine=name, exc_info=error)
                 self.aside[name] = str(error)
@@ -163,15 +136,14 @@ class SiteMachines:
             name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
         }
         self._forgotten = {
-            name: find_forgotten(self._runners[name].launcher, queue)
-            for name, queue in queues.items()
+            name: self._runners.find_forgotten(queue) for name, queue in queues.items()
         }
         return queues
 
     async def end_forgotten(self) -> None:
         """End what the store does not know, for its nodes are given to others when a life begins."""
         for name, forgotten in self._forgotten.items():
-            await self._runners[name].end_forgotten(forgotten.alive, FORGOTTEN_S_MAX)
+            await self._runners.end_forgotten(name, forgotten)
 
     def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
         """The store was opened: jobs and calendar are brought together, and everything goes on.
@@ -189,12 +161,13 @@ class SiteMachines:
             return
         engine.participant.book.watched = frozenset(queues)
         self._begun = False
+        self.watch.begin()
         self._service = QueueService(
             queues,
             ledger,
             moment=self._moment,
-            carry_out=lambda machine, actions: self._runners[machine].carry_out(actions),
-            moved=self._watch.moved,
+            carry_out=self._runners.carry_out,
+            moved=self.watch.moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
             reported=self._reported,
@@ -202,16 +175,22 @@ class SiteMachines:
             broken=partial(self._broken, engine),
         )
         engine.follow = partial(self._claims_moved, self._service)
+        for name, queue in queues.items():
+            if queue.flow.room.names_nodes:
+                place = partial(have_place, ledger, queue, self.now_s)
+                engine.participant.room.places.ask(name, place)
         for name, forgotten in self._forgotten.items():
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
         self._begun = True
-        self._foreseeing = [
+        self._repeated = [
             asyncio.create_task(self._foresee(name, self._service))
             for name in queues
             if self.terms[name].may_delay == "none"
         ]
+        for queue in queues.values():
+            self._repeated.append(asyncio.create_task(self._runners.sweep(queue)))
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
@@ -219,9 +198,9 @@ class SiteMachines:
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""
         service, self._service = self._service, None
-        for task in self._foreseeing:
+        for task in self._repeated:
             task.cancel()
-        self._foreseeing = []
+        self._repeated = []
         if service is not None:
             service.close()
 
@@ -264,7 +243,8 @@ class SiteMachines:
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         self._notices.check(caller.principal.user, job)
-        if job.at:
+        self._runners.check(caller.principal.user, job)
+        if job.at and not self.terms[job.machine].handed_to:
             self._check_time(caller, job, self.queues[job.machine].flow.room.width(job))
 
     def _check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
@@ -351,13 +331,10 @@ class SiteMachines:
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
     ) -> job_calls.JobOutput:
-        reader = OutputReader(
-            lambda: self.queues[machine],
-            self.history,
-            self._runners[machine].launcher,
-            self._rules[machine].keep_output_s,
-        )
-        return await reader.read(number, stream, offset, wait_s)
+        return await self._runners.output(machine, number, stream, offset, wait_s)
+
+    def words(self, machine: str, job: BatchJob) -> str:
+        return self._runners.words(machine, job)
 
     def _sure_s(self) -> int:
         """Return the time that has surely passed, as far as is known now."""
@@ -379,7 +356,7 @@ class SiteMachines:
         return number < table.next_number and number not in table.jobs
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
-        return await self._runners[machine].launcher.attach(attempt)
+        return await self._runners.attach(machine, attempt)
 
     async def _settled(self) -> None:
         await self._engine().settle()
@@ -389,8 +366,3 @@ class SiteMachines:
             return
         with contextlib.suppress(Unavailable):  # It is heard again in the next life.
             self._service.step(machine, step)
-
-
-def _jobs_beside(store: Path, resource: str) -> Path:
-    """Return the folder for the jobs of a machine, where the owner names none: no other site's."""
-    return store.with_name(f"{store.stem}.{resource}.jobs")

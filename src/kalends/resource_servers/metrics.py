@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Literal
 
 from kalends.agents.runs import Function, RunOutcome
+from kalends.resource_servers.service import SiteEngine
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed
@@ -18,13 +19,13 @@ STATES: Final[tuple[State, ...]] = ("held", "prepared", "locked")
 
 
 class SiteMeasures:
-    """`sessions`, `claims` and `in_doubt` (of the clock) are asked whenever the metrics are read."""
+    """`sessions`, `engine` and `in_doubt` (of the clock) are asked whenever the metrics are read."""
 
     def __init__(
         self,
         metrics: Metrics,
         sessions: Callable[[], int],
-        claims: Callable[[State], int],
+        engine: Callable[[], SiteEngine | None],
         in_doubt: Callable[[], bool],
     ) -> None:
         self._facts = metrics.counter("kalends_facts", "Facts stored.")
@@ -42,7 +43,13 @@ class SiteMeasures:
         watch_clock(metrics, in_doubt)
         bookings = metrics.gauge("kalends_claims", "Bookings on the calendars.", ("state",))
         for state in STATES:
-            bookings.labels(state).set_function(partial(claims, state))
+            bookings.labels(state).set_function(partial(_claims, engine, state))
+
+        kept = metrics.gauge(
+            "kalends_grants", "Promises that batch systems keep, and do not keep yet.", ("kept",)
+        )
+        for number, each in enumerate(("true", "false")):
+            kept.labels(each).set_function(partial(_grants, engine, number))
 
     def committed(self, committed: Committed) -> None:
         self._facts.inc(committed.operations)
@@ -54,6 +61,16 @@ class SiteMeasures:
 
     def alarm(self) -> None:
         self._alarms.inc()
+
+
+def _claims(engine: Callable[[], SiteEngine | None], state: State) -> int:
+    running = engine()
+    return running.participant.book.totals()[state] if running is not None else 0
+
+
+def _grants(engine: Callable[[], SiteEngine | None], number: int) -> int:
+    running = engine()
+    return running.kept()[number] if running is not None else 0
 
 
 class RunMeasures:

@@ -92,6 +92,7 @@ class SiteOperations:
                 (start, min(end, until), units) for start, end, units in free if start < until
             ),
             slots=tuple(slots),
+            as_of=self._site.engine().participant.provisions.as_of(body.resource),
         )
 
     def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:

@@ -54,6 +54,7 @@ def _participant_of(
             recovering=loaded.recovering,
             backends=backends,
             grants=loaded.grants,
+            slots=loaded.slots,
             now=now,
         )
     except AssertionError as error:

@@ -29,9 +29,9 @@ from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
-from kalends.resource_servers.configured_backends import adapters_of, backends_of
+from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
 from kalends.resource_servers.machines import SiteMachines
-from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
+from kalends.resource_servers.metrics import RunMeasures, SiteMeasures
 from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
 from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
 from kalends.resource_servers.operations import SiteOperations
@@ -44,6 +44,7 @@ from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.clock_watch import ClockWatch
@@ -80,12 +81,14 @@ def build_site(
     `SiteStore.open` raises, and `StoreDamaged` when the calendars cannot carry what was promised.
     """
     calendars_of(configuration)
-    systems = adapters if adapters is not None else adapters_of(configuration)
-    backends_of(configuration, systems)
+    if adapters is None:
+        check_files(configuration)
+        adapters = adapters_of(configuration)
+    backends_of(configuration, adapters)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
     authenticator = authenticator_of(configuration.name, configuration.keys)
-    site = SiteServer(configuration, version, moment, metrics, logger, systems)
+    site = SiteServer(configuration, version, moment, metrics, logger, adapters)
     application = build_application(
         role="site",
         name=configuration.name,
@@ -93,6 +96,7 @@ def build_site(
         handlers={
             **SiteOperations(site, moment).handlers(),
             **site.jobs.handlers(),
+            **site.usage.handlers(),
         },
         authenticator=authenticator,
         metrics=metrics,
@@ -157,7 +161,7 @@ class SiteServer:
         self._backends = backends_of(configuration, adapters)
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(
-            metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
+            metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
         self._notices = PostOffice(
             configuration.notices,
@@ -169,6 +173,7 @@ class SiteServer:
             JobNotices(self._notices),
         )  # fmt: skip
         self.jobs = JobOperations(self.machines)
+        self.usage = UsageOperations(self.engine, self._backends, self.machines, self.jobs)
         self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -231,6 +236,7 @@ class SiteServer:
         try:
             participant = await asyncio.to_thread(self._restore, store)
             queues = await asyncio.to_thread(self.machines.replayed, store, self._moment())
+            self._watch.passed(max((queue.last_s for queue in queues.values()), default=0))
             letters = stored_letters(store.file.connection)
             await self.machines.end_forgotten()
         except BaseException:
@@ -391,6 +397,3 @@ class SiteServer:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _total(self, state: State) -> int:
-        return self._engine.participant.book.totals()[state] if self._engine else 0

@@ -216,6 +216,10 @@ class SiteEngine:
         """A broker has opened a session: what it was asked for in vain is said again."""
         self._step(self.participant.reminders.remind_all)
 
+    def kept(self) -> tuple[int, int]:
+        """Return how many promises batch systems keep, and how many they do not keep yet."""
+        return self.participant.provisions.kept(self._now())
+
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""
         await self._committer.run(())
@@ -238,7 +242,7 @@ class SiteEngine:
         for alarm in effects.alarms:
             self._alarmed(alarm)
         for about, text in effects.reports:
-            self._reported(about, text)
+            self._reported(about, f"{about}: {text}" if text else "")
         leaving = effects.sends or effects.provisions
         if effects.facts or (leaving and not self._committer.idle):
             durable = partial(self._durable, effects, self.participant.position)

@@ -4,7 +4,8 @@ No server knows the true time, but two things betray a wrong clock. One that jum
 monotonic clock, which cannot; one that was wrong from the start disagrees with the others'. Both are
 told, and a jump is waited out: time goes on as before it until somebody else's clock agrees with the new
 time. So a clock that is wrong for an hour and then right again was never followed, and one that an
-operator sets right is followed at once. Nothing that is promised hangs on it; see `docs/protocol.md`.
+operator sets right is followed at once. The store of a server confirms, too, that a clock was behind: it
+knows a time that has come already. Nothing that is promised hangs on it; see `docs/protocol.md`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kalends.core.durations import format_duration
 from kalends.core.intervals import Moment
 from kalends.serving.metrics import Metrics
 
@@ -34,12 +36,18 @@ class ClockWatch:
         self._tell = tell
         self._ahead_ms = _ahead(read())
         self._heard_ms: dict[str, int] = {}
+        self._passed_ms = 0
+
+    def passed(self, wall_s: int) -> None:
+        """This time has come already, as the store says: a clock that is set from before it to after it
+        was behind, and is followed."""
+        self._passed_ms = wall_s * 1_000
 
     def now(self) -> Moment:
         """Return the time to believe: its wall clock follows no jump that nobody confirms."""
         now = self._read()
         ahead_ms = _ahead(now)
-        if abs(ahead_ms - self._ahead_ms) <= JUMP_MS or self._is_confirmed(ahead_ms):
+        if abs(ahead_ms - self._ahead_ms) <= JUMP_MS or self._is_confirmed(now):
             self._ahead_ms = ahead_ms
         self._judge(ahead_ms)
         return Moment(now.monotonic_ms, now.monotonic_ms + self._ahead_ms)
@@ -60,7 +68,10 @@ class ClockWatch:
         """Forget the clock of `who`, which is disconnected."""
         self._heard_ms.pop(who, None)
 
-    def _is_confirmed(self, ahead_ms: int) -> bool:
+    def _is_confirmed(self, now: Moment) -> bool:
+        ahead_ms = _ahead(now)
+        if now.monotonic_ms + self._ahead_ms + APART_MS < self._passed_ms <= now.wall_ms + APART_MS:
+            return True
         return any(abs(each - ahead_ms) <= APART_MS for each in self._heard_ms.values())
 
     def _judge(self, ahead_ms: int) -> None:
@@ -68,7 +79,7 @@ class ClockWatch:
         if self._ahead_ms != ahead_ms:
             reasons.append(
                 f"the clock of this host was set {_apart(ahead_ms - self._ahead_ms)} and nobody"
-                " confirms it: time goes on as before"
+                " confirms it: time goes on as before. If it is right now, restart this server"
             )
         apart = [
             f"{_apart(ahead_ms - heard_ms)} against that of {who}"
@@ -98,10 +109,6 @@ def _ahead(now: Moment) -> int:
 
 
 def _apart(ahead_ms: int) -> str:
-    """Format as ``3 d ahead`` or ``61 s behind``: the largest unit that is not zero, rounded down."""
-    seconds = abs(ahead_ms) // 1000
+    """Format as ``2h ahead`` or ``1m1s behind``, to the second."""
     way = "ahead" if ahead_ms > 0 else "behind"
-    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length_s:
-            return f"{seconds // length_s} {unit} {way}"
-    return f"{seconds} s {way}"
+    return f"{format_duration(round(abs(ahead_ms) / 1000))} {way}"

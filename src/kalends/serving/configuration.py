@@ -22,7 +22,7 @@ from msgspec import Meta, field
 
 from kalends.contract.messages import SiteName, Units, Url
 from kalends.core import identifiers, limits
-from kalends.core.conversion import detail_and_path
+from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
@@ -34,6 +34,8 @@ CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
 
 Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
+Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
+QueueIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.QUEUE_PATTERN)))]
 ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
 VouchedPattern = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -151,6 +153,12 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
     access: tuple[AccessConfiguration, ...] = ()
     nodes: Annotated[str, Meta(max_length=10_000)] = ""
     """The nodes of a batch system that its units are, as ``n[1-64]``; "": none stands behind it."""
+    cores_each: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    """The units are cores of these nodes, so many of each; 0: whole nodes."""
+    licences: Annotated[
+        str, Meta(pattern=whole(identifiers.perhaps(identifiers.LICENCE_PATTERN)))
+    ] = ""
+    """The units are licences of this name in a batch system."""
     batch_system: str = ""
     """Which, where the site has several."""
 
@@ -158,12 +166,17 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
 class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     """A batch system behind resources of the site; `users` says what each of our users is called there.
 
-    `configuration` is its own configuration file; without one the system's commands find it themselves.
+    `configuration` is Slurm's own, or, of the others, a shell file that is read before each command, such as
+    the ``settings.sh`` of a cell of Grid Engine; without one the commands find theirs themselves.
     """
 
     name: Name
-    kind: Literal["slurm"] = "slurm"
+    kind: Literal["slurm", "gridengine", "oar", "psij"] = "slurm"
     configuration: Path | None = None
+    queue: QueueIfAny = ""
+    """Of Grid Engine: the one whose hosts are the nodes, ``all.q`` by default. Of PSI/J: for all jobs."""
+    parallel_environment: Queue = "kalends"
+    """Of Grid Engine: one of that queue which fills up its hosts."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     answer_s_max: Annotated[float, Meta(gt=0, le=limits.VOTE_MS_MAX / 1000)] = 8.0
     """What has not been answered by then is taken to have no answer."""
@@ -175,6 +188,18 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     """Jobs in a slot are killed so long before its end; 0s: that is left to the batch system."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """A node that is down counts as taken for so long."""
+    give_up_after_s: DurationS = field(name="give_up_after", default=DurationS(1_800))
+    """What it cannot keep is moved to another time after so long, or cancelled."""
+    executor: QueueIfAny = ""
+    """Of PSI/J: the name of its executor."""
+    project: QueueIfAny = ""
+    """Of PSI/J: all jobs are charged to it there."""
+    attributes: Annotated[dict[str, AttributeValue], Meta(max_length=32)] = {}
+    """Of PSI/J: custom attributes of all jobs, as ``"pbs.l"``."""
+    environment: Annotated[dict[str, str], Meta(max_length=32)] = {}
+    """Of PSI/J: what the commands of the system need besides a usual environment."""
+    usage_every_s: DurationS = field(name="usage_every", default=DurationS(600))
+    """What jobs used in slots is read from its accounting so often."""
 
 
 class KeyConfiguration(_Section, frozen=True, kw_only=True):
@@ -364,6 +389,18 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
     """What jobs have written is kept for so long after their end, where their users named no file."""
     control_group: Path | None = None
+    batch_system: str = ""
+    """Jobs run through this one, and not on this host, on `nodes` that its owner has handed over.
+
+    It is left out for a resource that a batch system stands behind: there they run in reservations.
+    """
+    nodes: Annotated[str, Meta(max_length=10_000)] = ""
+    """One for each unit of the resource, as ``n[1-8]``."""
+    allocation_options: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.OPTION_PATTERN))], ...],
+        Meta(max_length=32),
+    ] = ()
+    """What else the batch system is told for each job, as ``--partition=kalends``."""
 
 
 class NoticesConfiguration(_Section, frozen=True, kw_only=True):
@@ -416,6 +453,11 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     notices: NoticesConfiguration | None = None
     batch_systems: Annotated[tuple[BatchSystemConfiguration, ...], Meta(max_length=16)] = ()
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
+
+    def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
+        """Return the batch system that alone decides there: it makes no reservations, and nobody votes."""
+        named = [each for each in self.batch_systems if each.name == resource.batch_system]
+        return named[0] if named and named[0].kind == "psij" else None
 
 
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
@@ -498,7 +540,8 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
         return msgspec.convert(raw, Configuration, dec_hook=decode)
     except msgspec.ValidationError as error:
         detail, where = detail_and_path(error)
-        raise InvalidInput(detail, where=where or "configuration") from error
+        remedy = remedy_at(Configuration, detail, where)
+        raise InvalidInput(detail, where=where or "configuration", remedy=remedy) from error
 
 
 def _check_server(server: _ServerConfiguration, section: str) -> None:

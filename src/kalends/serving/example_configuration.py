@@ -125,6 +125,7 @@ capacity = 8
 
 [[site.machines]]
 resource = "box"
+# shape = "mesh2d:4x2"    # where it matters which nodes a job gets; left out, any will do
 policy = "easy"           # kalends policies lists them; or module:Class of your own
 policy_ms_max = 1000      # for one decision of your own class
 cores_each = 4            # cores of this host in each node; 0: a mere slot
@@ -133,11 +134,15 @@ users = { ann = "alice" } # Unix users that are not named like their users; only
 grace = "10s"             # between asking a job to end and killing it
 attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
 change_max = "1m"         # within this, a program must begin to change its size as it was asked
+may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"
 no_show = "15m"           # nodes of a reservation that nobody uses go back to the queue; 0: never
 processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use
 output_mb_max = 1024      # of each of its files
+keep_output = "30d"       # what jobs have written, where their users named no file
+default_class = "normal"  # of jobs without --priority
+period = "30d"            # in which node_hours are counted
 reserved_credits = 20     # for a node-hour that is reserved, used or not
 
 [site.machines.classes]   # for `kalends submit --priority`
@@ -150,6 +155,9 @@ running = 20
 nodes = 6
 longest = "2d"
 node_hours = 2000.0       # in each period
+
+[site.machines.members]   # who may have jobs charged to which project; left out, anybody to any
+dna = ["group:biologists", "user:ann"]
 
 [site.machines.tariff]    # credits for a node-hour by class, told by `kalends usage`
 normal = 10
@@ -182,16 +190,44 @@ capacity = 64
 nodes = "n[1-64]"         # names in Slurm, one for each unit
 batch_system = "slurm"
 
+[[site.machines]]         # kalends submit and run work there, too, in reservations
+resource = "cluster"
+
+[[site.resources]]
+name = "cores"
+capacity = 64             # cores of nodes, which reservations share
+nodes = "m[1-4]"
+cores_each = 16
+
+[[site.resources]]
+name = "matlab"
+capacity = 10
+licences = "matlab"       # its name in Slurm, which has at least so many
+
+[[site.resources]]
+name = "room"
+capacity = 8
+
+[[site.machines]]         # a queue of the site's own, on nodes that Slurm's owner has handed over
+resource = "room"
+batch_system = "slurm"
+nodes = "n[65-72]"
+allocation_options = ["--partition=kalends"]  # more for salloc
+
 [[site.batch_systems]]
 name = "slurm"
-kind = "slurm"
+kind = "slurm"            # or "gridengine", or "oar"; "psij" for others, which only take jobs
 configuration = "/etc/slurm/slurm.conf"   # leave it out where Slurm's commands find it themselves
+# queue = "all.q"         # of Grid Engine: the queue whose hosts are the nodes,
+# parallel_environment = "kalends"  # and one of its environments, which fills up hosts
 users = { ann = "ann", bob = "rmiller" }  # Unix users; who is not listed cannot book
 answer_s_max = 8.0        # what has no answer by then may have been done, or may yet be
 look_every = "10s"        # how often it is compared with what was promised
 warn = "60s"              # jobs in a slot are asked to end so long before its end,
 kill = "10s"              # and killed so long before it; 0s: that is left to Slurm
 repair = "1d"             # a node that is down counts as taken for so long
+give_up_after = "30m"     # what it cannot keep is moved by its broker, or cancelled, after so long
+usage_every = "10m"       # what jobs used in slots is read so often, for `kalends usage`
 
 # Limits, blackouts and head starts for all resources, after what each says itself.
 [[site.defaults.blackouts]]

@@ -43,7 +43,10 @@ def test_the_example_that_is_printed_can_be_served() -> None:
     configuration = load_configuration(example(), Path()).site
     assert configuration is not None
     calendars = calendars_of(configuration)
-    assert list(calendars) == ["sdsc/sp2", "sdsc/microscope", "sdsc/box", "sdsc/cluster"]
+    assert list(calendars) == [
+        f"sdsc/{each}"
+        for each in ("sp2", "microscope", "box", "cluster", "cores", "matlab", "room")
+    ]
     assert calendars["sdsc/sp2"].info.grain_s == 900
     assert "08:00-18:00" in calendars["sdsc/sp2"].info.hours
     assert limits_of(configuration).hold_ms_max == 3_600_000

@@ -40,6 +40,9 @@ LOOK_MS_MAX: Final = 5_000
 TRIES_MAX: Final = 16
 """Other times that owners' rules refuse before the reservation is cancelled."""
 
+LOST_TRIES_MAX: Final = 128
+"""Other times that are refused, for whatever reason, before what cannot be kept is cancelled."""
+
 NO_TICKET: Final = 0
 """The ticket of a call that nobody waits for."""
 
@@ -268,7 +271,9 @@ class OwnerReclaims:
             return
         if codes - PASSING:
             recovery.refused += 1
-        if recovery.refused >= TRIES_MAX and recovery.record is not None:
+        lost = any(each.lost for each in recovery.reclaims.values())
+        enough = recovery.refused >= TRIES_MAX or (lost and len(recovery.tried) >= LOST_TRIES_MAX)
+        if enough and recovery.record is not None:
             self._cancel_for(recovery, recovery.record, now)
         else:
             self.outbox.write(r.Examine(failed.replaces))
@@ -327,10 +332,10 @@ class OwnerReclaims:
 
 
 def _told(recovery: PendingReclaim) -> str:
-    """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does."""
+    """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does, or cannot keep it."""
     return "; ".join(
-        f"{site} needs {', '.join(each.resources)} from {format_time(each.start, 'UTC')}"
-        f" for {format_duration(each.end - each.start)}"
+        f"{site} {'cannot keep' if each.lost else 'needs'} {', '.join(each.resources)}"
+        f" from {format_time(each.start, 'UTC')} for {format_duration(each.end - each.start)}"
         + (f": {each.reason}" if each.reason else "")
         for site, each in sorted(recovery.reclaims.items())
     )

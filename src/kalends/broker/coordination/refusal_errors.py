@@ -15,6 +15,8 @@ PERMANENT: Final = frozenset(
     {
         RefusalCode.UNKNOWN_RESOURCE,
         RefusalCode.NOT_ALLOWED,
+        RefusalCode.NO_ACCOUNT,
+        RefusalCode.ADVISORY,
         RefusalCode.TOO_MUCH,
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,

@@ -18,6 +18,7 @@ from kalends.broker.planning.start_ranges import added, ranges
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.attributes import described, matches
+from kalends.core.identifiers import split_resource
 from kalends.core.progressions import EVERY_SECOND, Beat
 from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Range, Stage, Step, beat_of, intersection
@@ -151,7 +152,10 @@ def _with_others(moved: Relocation) -> Iterator[Wants]:
 
 
 def _alike(record: Record, name: str, infos: Mapping[str, ResourceInfo]) -> tuple[str, ...]:
-    """Return the other resources that fit a term which may have picked `name`; none where it was named."""
+    """Return the other resources that fit a term which may have picked `name`; none where it was named.
+
+    They are of the same site: only one that has the old can let the new take its place.
+    """
     terms = [term for each in record.spec.request.alternatives for term in each.terms]
     if name not in infos or any(term.resource == name for term in terms):
         return ()
@@ -163,6 +167,7 @@ def _alike(record: Record, name: str, infos: Mapping[str, ResourceInfo]) -> tupl
         other
         for other, info in sorted(infos.items())
         if other not in used
+        and split_resource(other)[0] == split_resource(name)[0]
         and info.capacity >= units
         and any(matches(described(info), attributes) for attributes in asked)
     )

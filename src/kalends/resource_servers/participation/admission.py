@@ -30,7 +30,8 @@ from kalends.resource_servers.participation.unreadable import SetAside
 class NoRoom(NamedTuple):
     """Claims that could not be booked: `resource` has no room, and together they need `needs`.
 
-    `held`: there would be room if nothing but what is locked stood in the way.
+    `held`: there would be room if nothing but what is locked stood in the way. `unplaced`: enough units are
+    free, and the nodes make no place.
     """
 
     principal: Principal
@@ -38,6 +39,7 @@ class NoRoom(NamedTuple):
     resource: str
     needs: tuple[Piece, ...]
     held: bool
+    unplaced: bool = False
 
 
 class ParticipantLimits(NamedTuple):
@@ -167,6 +169,8 @@ class Admission:
         stake = self.stake_for(source, before, visit)
         self.claims.put(stake)
         full = self.kept_from(stake)
+        unplaced = "" if full else self._without_place(stake)
+        full = full or unplaced
         if not full and visit.mode == "vote":
             full = self.claims.vote(stake, now)
         elif not full:
@@ -175,7 +179,8 @@ class Admission:
         if not full:
             return None
         needs = tuple(self.book.needs(stake))
-        lack = NoRoom(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
+        held = not unplaced and self._held(needs)
+        lack = NoRoom(stake.principal, tuple(stake.claims), full, needs, held, bool(unplaced))
         self.claims.clear(stake)
         return lack
 
@@ -193,8 +198,20 @@ class Admission:
                 return piece[0]
         return ""
 
+    def _without_place(self, stake: Stake) -> str:
+        """Return a resource whose free nodes make no place for what `stake` claims, or ""."""
+        wanted = [(each.resource, each.start, each.end, each.units) for each in stake.claims]
+        gone = {
+            each.hold_id for each in self.book.booked([stake.replaces] if stake.replaces else [])
+        }
+        return self.room.places.lacking(wanted, gone)
+
     def no_room(self, lack: NoRoom, now: Moment) -> tuple[Refusal, ...]:
         """Return the refusals for a lack of room: "held" where waiting may help, else "busy"."""
+        if lack.unplaced:
+            units = max(each.units for each in lack.claims if each.resource == lack.resource)
+            detail = f"the nodes that are free then make no partition of {units} on this machine"
+            return (Refusal(where=lack.resource, code=RefusalCode.BUSY, detail=detail),)
         refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
         if not lack.held:
             return refusals

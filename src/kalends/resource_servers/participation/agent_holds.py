@@ -100,8 +100,9 @@ class AgentHolds:
             return False
         order = self.room.order_of(stake.principal, stake.stamp, stake.rid, (claim,))
         together = [each for each in stake.claims if each.common == claim.common]
-        return all(
-            self.room.is_for(order, piece) for piece in pieces_beyond([*together, claim], ())
+        pieces = pieces_beyond([*together, claim], ())
+        return all(self.room.is_for(order, piece) for piece in pieces) and not (
+            self.room.places.lacking(pieces)
         )
 
     def _take_holds(self, visit: AgentVisit, stake: Stake, now: Moment) -> None:

@@ -12,6 +12,12 @@ from kalends.contract.messages import Chosen, Part
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.past import RecoveryChanged
 from kalends.resource_servers.participation.provision.grants import GrantDropped, GrantStored
+from kalends.resource_servers.participation.provision.slots import (
+    JobsRead,
+    SlotDropped,
+    SlotsClosed,
+    SlotStored,
+)
 from kalends.resource_servers.participation.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.participation.registers import RegisterStored
 from kalends.resource_servers.participation.sure_time import TimePassed
@@ -127,6 +133,10 @@ Fact = (
     | RecoveryChanged
     | GrantStored
     | GrantDropped
+    | SlotStored
+    | SlotDropped
+    | SlotsClosed
+    | JobsRead
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

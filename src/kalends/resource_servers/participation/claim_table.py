@@ -131,20 +131,24 @@ class ClaimTable:
 
         What users have booked counts against their limits when more is to be held; with `rid`, the
         request that holds `wants` already, also when they are to be locked. `replaces` is the locked
-        reservation whose place they are to take.
+        reservation whose place they are to take: what of it has begun may begin when it did.
         """
         found = []
+        standing = self._standing_claims(replaces)
         for want in wants:
             calendar = self.calendars.get(want.resource)
             refusal = (
                 unknown_resource(want.resource)
                 if calendar is None
-                else calendar.refusal(principal, actions, want.start, want.end, want.units, wall_s)
-            )
+                else calendar.refusal(
+                    principal, actions, want.start, want.end, want.units, wall_s,
+                    begun_until=_begun_until(want, standing, wall_s),
+                )
+            )  # fmt: skip
             if refusal is not None:
                 found.append(refusal)
         if not found and ("hold" in actions or rid):
-            found = self._usage.refusals(principal, wants, self._standing_claims(replaces), rid)
+            found = self._usage.refusals(principal, wants, standing, rid)
         return found
 
     def busy(
@@ -479,3 +483,15 @@ def _counted_of(stake: Stake) -> tuple[str, State, int]:
 def _is_booked(stake: Stake) -> bool:
     """Whether a stake that was stored is on the calendars: all its claims are in one state."""
     return bool(stake.claims) and stake.claims[0].state in ("prepared", "locked")
+
+
+def _begun_until(want: Want, standing: Sequence[Claim], wall_s: int) -> int:
+    """Return when the claim ends that has begun and that `want` goes on with; 0 if there is none."""
+    return max(
+        (
+            claim.end
+            for claim in standing
+            if claim.resource == want.resource and claim.start == want.start <= wall_s < claim.end
+        ),
+        default=0,
+    )

@@ -161,6 +161,7 @@ class Claims:
         if mine and mine == {claim.hold_id for claim in stake.claims} and not stake.replaces:
             self.book.restate(stake, "locked", None)
             self._move(stake, "commit-chosen")
+            self.provisions.grants.locked(stake)
             self.store(stake, "commit-chosen")
             return
         self.book.vacate(stake)

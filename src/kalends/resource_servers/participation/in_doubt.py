@@ -124,6 +124,8 @@ class InDoubtResolver:
             self.claims.put(stake)
         if stake.has("prepared") and stake.att < ask.att:
             return
+        if stake.has("intended") and stake.att == ask.att:
+            return  # Its vote waits for a batch system, and may be yes.
         says: Literal["locked", "prepared", "never"] = "never"
         if stake.decided and stake.att == ask.att:
             says = "locked"

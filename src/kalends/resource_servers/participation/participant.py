@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from kalends.agents.runs import RunOutcome
+from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
@@ -60,6 +61,7 @@ from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 from kalends.resource_servers.participation.provision.mirror import Mirror
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.provision.systems import Systems
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
@@ -75,7 +77,7 @@ from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.sure_time import TimePassed
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
-from kalends.resource_servers.participation.views import look
+from kalends.resource_servers.participation.views import Views
 from kalends.resource_servers.participation.visit_handler import VisitHandler
 from kalends.resource_servers.participation.wait_queue import WaitQueue
 from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
@@ -90,8 +92,8 @@ class Participant:
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
     `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
-    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past`, `recovering` and `grants` are what was
-    stored. `backends` are the batch systems behind resources.
+    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past`, `recovering`, `grants` and `slots`
+    are what was stored. `backends` are the batch systems behind resources.
     The types of the parts are seams: tests put broken parts there.
     """
 
@@ -131,6 +133,7 @@ class Participant:
         recovering: bool = False,
         backends: Mapping[str, ResourceBackend] = MappingProxyType({}),
         grants: Iterable[NodeGrant] = (),
+        slots: KnownSlots = NO_SLOTS,
         now: Moment,
     ) -> None:
         self.past = past
@@ -151,7 +154,7 @@ class Participant:
         provisions = self.provisions = self._provisions(backends, numbers)
         claims = self.claims = self.claims_type(book, outbox, then, provisions)
         book.restore(stakes)
-        provisions.restore(grants, now)
+        provisions.restore(grants, now, slots)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,
             forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
@@ -159,6 +162,7 @@ class Participant:
         self.recovery = Recovery(
             here, past, book.stakes, claims, outbox, known, recovering=recovering, now=now
         )
+        self.recovery.lives_forgotten = provisions.mirror.foreign.names.remember
         provisions.mirror.may_sweep = lambda: self.recovery.refusal() is None
         self.outcomes = self.outcomes_type(here, book.stakes, claims, outbox, then, self.recovery)
         self.in_doubt = self.in_doubt_type(
@@ -168,6 +172,9 @@ class Participant:
             book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
         )
         self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
+        dangers = provisions.mirror.dangers
+        dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
+        self.reminders.resumed = dangers.resume
 
         self.jobs = JobBookings(book, numbers.new)
 
@@ -194,6 +201,7 @@ class Participant:
             book.stakes, outbox, (visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of)
         )
         self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)
+        self.views = Views(here, book, room, self.lists.listed, provisions)
         self.visit_handler = VisitHandler(
             here, book, claims, then, attempts, room, self.admission, visits, runs, self.agent_recalls,
             holds, known, outbox, agents,
@@ -214,9 +222,11 @@ class Participant:
     ) -> Provisions:
         """Make the parts that speak to batch systems."""
         room = KeptRoom(self.book, numbers.new)
-        foreign = ForeignRoom(self.here.name, self.book, room)
+        past = self.past
+        names = OwnNames(self.here.name, (past.life, *past.ended))
+        foreign = ForeignRoom(names, self.book, room)
         grants = self.grants_type(
-            self.here, self.book, self.outbox, backends, numbers, room, foreign, self.past.life
+            self.here, self.book, self.outbox, backends, numbers, room, foreign, past.life
         )
         errands = Errands(self.outbox, numbers)
         systems = Systems(errands, self.outbox)
@@ -429,10 +439,9 @@ class Participant:
 
     def show(self, source: str, query: m.Query, now: Moment) -> None:
         """Answer a Query."""
-        view = look(
-            self.book, query, self.here.epoch, now.wall_s, self.room, self.lists.listed,
-            self.registers.of(source),
-        )  # fmt: skip
+        view = self.views.look(
+            query, now.wall_s, self.registers.of(source), self.reminders.given_up(query.replaces)
+        )
         self.outbox.send(source, view)
 
     def welcome_and_meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:

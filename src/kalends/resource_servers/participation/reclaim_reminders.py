@@ -20,7 +20,9 @@ from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
@@ -48,6 +50,8 @@ class ReclaimReminders:
     retention: Retention
     set_aside: SetAside
     jitter: Callable[[], float]
+    resumed: Callable[[int, str, Moment], bool] = field(init=False)
+    """Told of a grant that an earlier life has given up; returns whether it is needed still."""
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
@@ -58,6 +62,8 @@ class ReclaimReminders:
             if reclaimed.resource in self.book.calendars:
                 self._close_for(reclaimed)
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
+                if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
+                    self._drop_reclaim(reclaimed)
 
     # Calls of owners
 
@@ -106,6 +112,42 @@ class ReclaimReminders:
         self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
         return view
 
+    # What a batch system cannot keep
+
+    def give_up(self, grant: NodeGrant, why: str, now: Moment) -> bool:
+        """Have the reservation moved that `grant` serves; the time stays open to others.
+
+        Return False, and do nothing, if too many are to be moved already.
+        """
+        wanted = grant.wanted
+        if wanted is None or self._count(own=True) >= RECLAIMS_MAX:
+            return False
+        reclaimed = Reclaimed(
+            _key_of(grant), grant.resource, wanted.start, wanted.end, 0, now.wall_s, why,
+            only=grant.rid, grant=grant.number,
+        )  # fmt: skip
+        self._close_for(reclaimed)
+        self.outbox.store(stored_reclaim(reclaimed))
+        self._ask_back(reclaimed, now, 0)
+        return True
+
+    def keep(self, grant: NodeGrant) -> None:
+        """Withdraw what `give_up` has said."""
+        reclaimed = self._reclaims.get(_key_of(grant))
+        if reclaimed is not None:
+            self._drop_reclaim(reclaimed)
+
+    def given_up(self, rid: str) -> list[Piece]:
+        """Return the room of the reservation `rid` that a batch system cannot keep."""
+        stake = self.book.stakes.peek(rid)
+        return [
+            (claim.resource, claim.start, claim.end, claim.units)
+            for reclaimed in self._reclaims.values()
+            if reclaimed.only == rid and stake is not None
+            for claim in stake.claims_in("locked")
+            if claim.resource == reclaimed.resource and reclaimed.overlaps(claim.start, claim.end)
+        ]
+
     def views(self) -> tuple[calls.ReclaimView, ...]:
         return tuple(self._view(each) for each in self._reclaims.values())
 
@@ -136,11 +178,15 @@ class ReclaimReminders:
                 where="end",
                 remedy="give an end after the start and after now, at most a year later",
             )
-        if len(self._reclaims) >= RECLAIMS_MAX:
+        if self._count(own=False) >= RECLAIMS_MAX:
             raise LimitExceeded(
                 f"{RECLAIMS_MAX} reclaims stand, the maximum",
                 remedy="withdraw those that are over: kalends admin reclaim --end KEY",
             )
+
+    def _count(self, *, own: bool) -> int:
+        """Return how many stand that the site has made itself, or its owner."""
+        return sum(bool(each.only) == own for each in self._reclaims.values())
 
     # Asking brokers
 
@@ -194,12 +240,19 @@ class ReclaimReminders:
         rids = dict.fromkeys(
             booking.reservation
             for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
-            if booking.state == "locked" and booking.reservation in self.book.stakes
+            if booking.state == "locked"
+            and booking.reservation in self.book.stakes
+            and reclaimed.only in ("", booking.reservation)
         )
-        return (self.book.stakes[rid] for rid in rids)
+        for rid in rids:  # What a batch system has not given up yet is booked, too, and nobody's.
+            stake = self.book.stakes[rid]
+            if any(claim.resource == reclaimed.resource for claim in stake.claims_in("locked")):
+                yield stake
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
+        if reclaimed.only:
+            return
         self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
             reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
         )
@@ -224,7 +277,12 @@ def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
         start=reclaimed.start,
         end=reclaimed.end,
         reason=reclaimed.reason,
+        lost=bool(reclaimed.only),
     )
+
+
+def _key_of(grant: NodeGrant) -> str:
+    return f"cannot-keep-{grant.number}"
 
 
 def _is_spared(stake: Stake, reclaimed: Reclaimed) -> bool:

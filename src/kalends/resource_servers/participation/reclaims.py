@@ -9,7 +9,9 @@ class Reclaimed(msgspec.Struct, frozen=True):
     """`resource` is its owner's during ``[start, end)``.
 
     What is locked there is to go, unless it begins by `spared_until` (UTC seconds, as the others).
-    `told` are the requests whose brokers have been asked to move them.
+    `told` are the requests whose brokers have been asked to move them. With a `grant`, only what
+    the grant of this number serves is to go, for its request `only`, and the time stays open: the batch
+    system cannot keep it.
     """
 
     key: str
@@ -20,6 +22,8 @@ class Reclaimed(msgspec.Struct, frozen=True):
     made_s: int
     reason: str = ""
     told: tuple[str, ...] = ()
+    only: str = ""
+    grant: int = 0
 
     @property
     def spared_until(self) -> int:

@@ -8,6 +8,7 @@ and had locked again what was lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import Final
 
@@ -41,6 +42,8 @@ class Recovery:
     recovering: bool
     """Promises may be forgotten: nothing new is taken."""
     now: InitVar[Moment]
+    lives_forgotten: Callable[[Iterable[str]], None] = field(init=False)
+    """Told of lives that are surely the site's own, and that this image of its store does not know."""
     _settled: set[str] = field(init=False, default_factory=set)
     _accusers: set[str] = field(init=False, default_factory=set)
     _told_forgotten: set[tuple[str, str]] = field(init=False, default_factory=set)
@@ -58,7 +61,11 @@ class Recovery:
         """Answer an admitted broker: does our past include what its register remembers?"""
         register = welcome.register
         self._told_forgotten = {told for told in self._told_forgotten if told[0] != source}
-        known = all(self.past.includes(register, mark, position) for mark in welcome.remembered)
+        forgotten = [
+            mark for mark in welcome.remembered if not self.past.includes(register, mark, position)
+        ]
+        known = not forgotten
+        self.lives_forgotten(mark.life for mark in forgotten)
         if not known and register not in self._settled:
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled

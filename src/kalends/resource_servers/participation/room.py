@@ -7,7 +7,7 @@ and what is offered to them on a waiting list, is kept from everybody behind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kalends.agents.world.visible_calendar import Shown, look, steps_each
 from kalends.calendars import Booking, Calendar, ResourceCalendar
@@ -19,6 +19,7 @@ from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from kalends.resource_servers.participation.claim_sets import Claim
 from kalends.resource_servers.participation.earmarks import Earmarks, Order
+from kalends.resource_servers.participation.node_places import NodePlaces
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.planned_room import PlannedRoom
 
@@ -30,6 +31,7 @@ class FreeRoom:
     calendars: Mapping[str, ResourceCalendar]
     earmarks: Sequence[Earmarks]
     planned: PlannedRoom
+    places: NodePlaces = field(default_factory=NodePlaces)
 
     @property
     def kept(self) -> Sequence[Earmarks | PlannedRoom]:

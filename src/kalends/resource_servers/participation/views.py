@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -14,64 +15,81 @@ from kalends.core import limits
 from kalends.core.resources import Slot
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.earmarks import LAST
+from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.room import FreeRoom
+from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.waiting_list import WaitingList
 
 
-def look(
-    book: ClaimTable,
-    query: Query,
-    epoch: int,
-    wall_s: int,
-    room: FreeRoom,
-    listed: WaitingList,
-    register: str = "",
-) -> View:
-    """The view of every want of `query`; one that is not visible is as one that does not exist.
-
-    What `room` keeps for those before the asker is not free; `listed` wait for something to come free.
-    With a `register`, whose broker asks, whose a slot is, is told of its own only.
+@dataclass(frozen=True)
+class Views:
+    """Answers what is free: booked in `book`, kept by `room` for those before the asker, or hoped for by
+    those who are `listed`; and what the batch systems behind resources leave, by `provisions`.
     """
-    with _without(book, query.replaces, query.principal.user, register):
-        views = tuple(
-            _look_at(book, query, want, wall_s, room, listed, register) for want in query.wants
+
+    here: ThisSite
+    book: ClaimTable
+    room: FreeRoom
+    listed: WaitingList
+    provisions: Provisions
+
+    def look(
+        self, query: Query, wall_s: int, register: str = "", lost: Sequence[Piece] = ()
+    ) -> View:
+        """Return the view of every want of `query`; one that is not visible is as one that does not exist.
+
+        With a `register`, whose broker asks, whose a slot is, is told of its own only. What is `lost` of the
+        reservation to be replaced is of no use to its replacement.
+        """
+        with _without(self.book, query.replaces, query.principal.user, register) as taken_off:
+            spoilt = lost if taken_off else ()
+            views = tuple(
+                self._look_at(query, want, wall_s, register, spoilt) for want in query.wants
+            )
+        return View(query_id=query.query_id, epoch=self.here.epoch, views=views)
+
+    def _look_at(
+        self, query: Query, want: Want, wall_s: int, register: str, lost: Sequence[Piece]
+    ) -> FreeSteps:
+        book, room = self.book, self.room
+        calendar = book.calendars.get(want.resource)
+        if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
+            refusal = unknown_resource(want.resource)
+            return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
+        never = calendar.never(query.principal, query.length_s)
+        if never is not None:
+            return FreeSteps(resource=want.resource, until=want.end, refusal=never)
+        steps, until = calendar.free_steps(
+            query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
+            [*_changes(calendar, query, want, room), *self._useless(query, want, wall_s, lost)],
+        )  # fmt: skip
+        slots: Sequence[Slot] = ()
+        waiting: Sequence[tuple[int, int, int]] = ()
+        if query.detail:
+            slots = calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
+            waiting = self.listed.hoped_for(want.resource, want.start, want.end)
+        return FreeSteps(
+            resource=want.resource,
+            until=until,
+            steps=tuple((start, end, units) for start, end, units in steps if units >= want.units),
+            held=query.counting == "all" and _is_held(book, want, room),
+            slots=tuple(_told(book, slot, register) for slot in slots),
+            waiting=tuple(waiting[: limits.LISTING_MAX]),
+            as_of=self.provisions.as_of(want.resource),
         )
-    return View(query_id=query.query_id, epoch=epoch, views=views)
 
-
-def _look_at(
-    book: ClaimTable,
-    query: Query,
-    want: Want,
-    wall_s: int,
-    room: FreeRoom,
-    listed: WaitingList,
-    register: str,
-) -> FreeSteps:
-    calendar = book.calendars.get(want.resource)
-    if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
-        refusal = unknown_resource(want.resource)
-        return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
-    too_long = calendar.too_long(query.principal, query.length_s)
-    if too_long is not None:
-        return FreeSteps(resource=want.resource, until=want.end, refusal=too_long)
-    steps, until = calendar.free_steps(
-        query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
-        _changes(calendar, query, want, room),
-    )  # fmt: skip
-    slots = (
-        calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
-        if query.detail
-        else []
-    )
-    usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
-    held = query.counting == "all" and _is_held(book, want, room)
-    waiting = listed.hoped_for(want.resource, want.start, want.end) if query.detail else ()
-    return FreeSteps(
-        resource=want.resource, until=until, steps=usable, held=held,
-        slots=tuple(_told(book, slot, register) for slot in slots),
-        waiting=tuple(waiting[: limits.LISTING_MAX]),
-    )  # fmt: skip
+    def _useless(
+        self, query: Query, want: Want, wall_s: int, lost: Sequence[Piece]
+    ) -> list[Change]:
+        """Return what is free, and cannot be had by whoever asks."""
+        found = [(start, end, -units) for name, start, end, units in lost if name == want.resource]
+        if not query.replaces:  # Where it stands it may grow.
+            pieces = self.provisions.grants.fragments(
+                want.resource, max(want.start, wall_s), want.end, query.length_s
+            )
+            found += [(start, end, -units) for start, end, units in pieces]
+        return found
 
 
 def _told(book: ClaimTable, slot: Slot, register: str) -> Slot:
@@ -110,17 +128,20 @@ def _changes(calendar: ResourceCalendar, query: Query, want: Want, room: FreeRoo
 
 
 @contextmanager
-def _without(book: ClaimTable, rid: str, user: str, register: str) -> Iterator[None]:
-    """Look as if the user's own locked `rid` were not booked: the view of a change of it."""
+def _without(book: ClaimTable, rid: str, user: str, register: str) -> Iterator[bool]:
+    """Look as if the user's own locked `rid` were not booked: the view of a change of it.
+
+    Yields whether it is so.
+    """
     stake = book.stakes.get(rid)
     if stake is None or not stake.has("locked") or stake.principal.user != user:
-        yield
+        yield False
         return
     if register and stake.register not in ("", register):
-        yield
+        yield False
         return
     if book.changer_of(rid):
-        yield
+        yield False
         return
     with book.without(stake):
-        yield
+        yield True

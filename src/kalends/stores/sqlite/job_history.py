@@ -16,63 +16,15 @@ from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, Res
 T = TypeVar("T")
 
 
-class StoredHistory:
-    """One question at a time; each is answered from what is durable, once all that was stored before is.
-
-    So a job that is in its queue no more is found here, from that moment on.
-    """
+class StoreReader:
+    """One question at a time; each is answered from what is durable, once all that was stored before is."""
 
     def __init__(self, path: Path, settled: Callable[[], Awaitable[None]]) -> None:
         self._path = path
         self._settled = settled
         self._one = asyncio.Lock()
 
-    async def one(self, machine: str, number: int) -> JobOver | None:
-        return await self._read(lambda reader: job_journal.over_one(reader, machine, number))
-
-    async def newest(self, machine: str, user: str, before: int, count: int) -> Sequence[JobOver]:
-        return await self._read(
-            lambda reader: job_journal.over_newest(reader, machine, user, before, count)
-        )
-
-    async def between(
-        self,
-        machine: str,
-        user: str,
-        by: PastBy,
-        start: int,
-        end: int,
-        after: Cursor,
-        count: int,
-    ) -> Sequence[JobOver]:
-        return await self._read(
-            lambda reader: job_journal.over_between(
-                reader, machine, user, by, start, end, after, count
-            )
-        )
-
-    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
-        return await self._read(
-            lambda reader: job_journal.use_between(reader, machine, user, start, end)
-        )
-
-    async def reserved_within(
-        self, machine: str, user: str, start: int, end: int, count: int
-    ) -> Sequence[ReservedTime]:
-        return await self._read(
-            lambda reader: job_journal.reserved_after(
-                reader, machine, start, before_s=end, user=user, count=count
-            )
-        )
-
-    async def reserved(
-        self, machine: str, user: str, start: int, end: int
-    ) -> Sequence[ReservedUse]:
-        return await self._read(
-            lambda reader: job_journal.reserved_between(reader, machine, user, start, end)
-        )
-
-    async def _read(self, function: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
         async with self._one:
             await self._settled()
             return await asyncio.to_thread(self._read_now, function)
@@ -91,3 +43,52 @@ class StoredHistory:
                 remedy="try again in a moment",
                 retry_after_s=1.0,
             ) from error
+
+
+class StoredHistory(StoreReader):
+    """A job that is in its queue no more is found here, from that moment on."""
+
+    async def one(self, machine: str, number: int) -> JobOver | None:
+        return await self.read(lambda reader: job_journal.over_one(reader, machine, number))
+
+    async def newest(self, machine: str, user: str, before: int, count: int) -> Sequence[JobOver]:
+        return await self.read(
+            lambda reader: job_journal.over_newest(reader, machine, user, before, count)
+        )
+
+    async def between(
+        self,
+        machine: str,
+        user: str,
+        by: PastBy,
+        start: int,
+        end: int,
+        after: Cursor,
+        count: int,
+    ) -> Sequence[JobOver]:
+        return await self.read(
+            lambda reader: job_journal.over_between(
+                reader, machine, user, by, start, end, after, count
+            )
+        )
+
+    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
+        return await self.read(
+            lambda reader: job_journal.use_between(reader, machine, user, start, end)
+        )
+
+    async def reserved_within(
+        self, machine: str, user: str, start: int, end: int, count: int
+    ) -> Sequence[ReservedTime]:
+        return await self.read(
+            lambda reader: job_journal.reserved_after(
+                reader, machine, start, before_s=end, user=user, count=count
+            )
+        )
+
+    async def reserved(
+        self, machine: str, user: str, start: int, end: int
+    ) -> Sequence[ReservedUse]:
+        return await self.read(
+            lambda reader: job_journal.reserved_between(reader, machine, user, start, end)
+        )

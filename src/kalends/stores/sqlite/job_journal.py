@@ -99,6 +99,7 @@ class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node_numbers: tuple[int, ...] = ()
     node_seconds: int = 0
     credit_seconds: int = 0
+    stood_s: int = 0
     detail: str = ""
     ending: JobEnding | None = None
 

@@ -1,15 +1,5 @@
 """A site's store: the journal of facts, and for each request the fact that stands.
 
-table    rows
-======== ===================================================================================
-journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
-stake    for each request that is needed: the journal row that is true now; whether all have locked it
-reclaim  each time that the owner has taken back, by its key
-meta     name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
-life     each opening: its random name, and the journal's position then
-letter   notices that wait to be sent
-======== ===================================================================================
-=======
 ========== =================================================================================
 table      rows
 ========== =================================================================================
@@ -21,6 +11,8 @@ meta       name and value: owner, secret, epoch, horizon_s, draining, recovering
 life       each opening: its random name, and the journal's position then
 letter     notices that wait to be sent
 ========== =================================================================================
+
+The tables of jobs are in `job_journal`, those of what jobs used in batch systems in `slot_table`.
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
 tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
@@ -58,6 +50,7 @@ from kalends.resource_servers.participation.provision.grants import (
     NodeGrant,
     decode_grant,
 )
+from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
@@ -75,10 +68,11 @@ from kalends.resource_servers.participation.unreadable import (
     UnreadableReclaim,
     UnreadableStake,
 )
-from kalends.stores.sqlite import job_journal, letter_table
+from kalends.stores.sqlite import job_journal, letter_table, slot_table
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.stores.sqlite.letter_table import LettersDone
 from kalends.stores.sqlite.maintenance import RECOVERING
+from kalends.stores.sqlite.slot_table import SlotFact
 from kalends.stores.sqlite.sqlite_file import (
     StoreFile,
     StoreKind,
@@ -108,7 +102,7 @@ REGISTERS: Final = "create table register (id text primary key, body blob not nu
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=7,
+    version=8,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -131,7 +125,8 @@ create table meta (name text primary key, value not null) without rowid;
     + job_journal.SCHEMA
     + job_journal.CHARGES
     + letter_table.LETTERS
-    + GRANTS,
+    + GRANTS
+    + slot_table.SLOTS,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
@@ -140,6 +135,7 @@ create table meta (name text primary key, value not null) without rowid;
         4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
         5: letter_table.LETTERS,  # To version 6: users are told by notices.
         6: GRANTS,  # To version 7: batch systems stand behind resources.
+        7: slot_table.SLOTS,  # To version 8: what jobs used in batch systems is imported.
     },
 )
 
@@ -184,6 +180,7 @@ class Loaded(NamedTuple):
     past: Past = Past()
     recovering: bool = False
     grants: Sequence[NodeGrant] = ()
+    slots: KnownSlots = NO_SLOTS
 
 
 class Setting(NamedTuple):
@@ -272,6 +269,7 @@ class SiteStore:
             registers = self._readable("register", "id", decode_register)
             # One that cannot be read is made anew for its claims, and swept by its name.
             grants = self._readable("node_grant", "number", decode_grant)
+            slots = slot_table.known_slots(self.file.connection)
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a claim set or a reclaim in it cannot be read: {error}",
@@ -289,6 +287,7 @@ class SiteStore:
             past=self.past,
             recovering=bool(self.setting(RECOVERING)),
             grants=grants,
+            slots=slots,
             passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
         )
 
@@ -352,6 +351,8 @@ class SiteStore:
                 )
             elif isinstance(fact, GrantDropped):
                 connection.execute("delete from node_grant where number = ?", (fact.number,))
+            elif isinstance(fact, SlotFact):
+                slot_table.store_fact(connection, fact)
             elif isinstance(fact, ReclaimDropped):
                 connection.execute("delete from reclaim where key = ?", (fact.key,))
             elif isinstance(fact, TimeClosed):

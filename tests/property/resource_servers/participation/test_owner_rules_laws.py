@@ -7,6 +7,7 @@ import itertools
 import struct
 from collections import Counter
 from datetime import UTC, datetime
+from functools import cache
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
@@ -27,6 +28,7 @@ from kalends.calendars import (
     weeks,
 )
 from kalends.contract.messages import Want
+from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -208,6 +210,12 @@ def twin(standing: dict[str, Stake], states: dict[str, str]) -> Counter[Account]
     return +total
 
 
+@cache
+def week_in_berlin(at: int) -> Interval:
+    (week,) = weeks(at, at + 1, ZoneInfo("Europe/Berlin"))
+    return week
+
+
 def by_the_hour(stake: Stake, state: str) -> Counter[Account]:
     largest: Counter[Account] = Counter()
     groups = stake.principal.groups
@@ -222,7 +230,7 @@ def by_the_hour(stake: Stake, state: str) -> Counter[Account]:
                 for user, rule in [*(mine if "staff" in groups else []), *shared]:
                     amounts[Account(claim.resource, user, rule, AT_ONCE)] += 1
             for at in range(claim.start, claim.end, HOUR):
-                (week,) = weeks(at, at + 1, ZoneInfo("Europe/Berlin"))
+                week = week_in_berlin(at)
                 for user, rule in [*mine, *shared]:
                     amounts[Account(claim.resource, user, rule, week)] += claim.units * HOUR
         for account, amount in amounts.items():

@@ -80,6 +80,23 @@ def test_an_abort_keeps_the_old_and_frees_the_rest(changed: m.Want, restarted: b
     assert site.free("one", 120, 180) == 1
 
 
+@pytest.mark.parametrize("changed", [want("one", 60, 150), want("one", 60, 90)])
+def test_what_has_begun_is_made_longer_and_shorter_and_not_begun_at_another_time(
+    changed: m.Want,
+) -> None:
+    site = Site()
+    lock(site, 1, OLD)
+    site.advance((DAY + 70) * 1_000)
+    assert refused(site, vote(2, want("one", 61, 150), replaces=1)) == [RefusalCode.PAST]
+    assert refused(site, vote(3, want("one", 60, 70), replaces=1)) == [RefusalCode.PAST]
+    assert refused(site, vote(4, want("two", 60, 150), replaces=1)) == [RefusalCode.PAST]
+    site.receive(vote(5, changed, replaces=1))
+    site.receive(commit(5, *site.ids(5)))
+    assert (site.states(1), site.states(5)) == (["replaced"], ["locked"])
+    site.advance(20_000)
+    assert refused(site, vote(6, want("one", 60, 200), replaces=1)) == [RefusalCode.BEING_CHANGED]
+
+
 @pytest.mark.parametrize("mode", ["hold", "vote"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_cancel_of_the_old_leaves_the_change_standing_by_itself(

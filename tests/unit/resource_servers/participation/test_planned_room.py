@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from tests.protocol_support import (
     BOB,
     HERE,
@@ -76,3 +78,26 @@ def test_who_waits_on_a_list_is_offered_what_is_planned_no_more() -> None:
     (offered,) = plan(site)
     assert isinstance(offered, m.Awaited)
     assert offered.rid == rid(1)
+
+
+def test_what_has_no_place_among_the_nodes_is_refused_whatever_the_units_say() -> None:
+    site = Site()
+    asked: list[list[tuple[str, int, int, int]]] = []
+
+    def have_place(wanted: Sequence[tuple[str, int, int, int]], gone: Collection[int]) -> bool:
+        asked.append(list(wanted))
+        return sum(units for _, _, _, units in wanted) != 2
+
+    site.call(lambda participant, now: participant.room.places.ask(POOL, have_place))
+    answer = site.answer(visit(1, want("pool", 0, 60, 2)))
+    assert isinstance(answer, m.Visited)
+    (refusal,) = answer.refusals
+    assert (refusal.where, refusal.code) == (POOL, RefusalCode.BUSY)
+    assert "make no partition of 2" in refusal.detail
+    assert refusals(site, vote(2, want("pool", 0, 60, 1), want("pool", 0, 60, 1))) == [
+        RefusalCode.BUSY
+    ]
+    assert free(site) == [3, 3, 3, 3], "nothing of it is booked"
+    assert refusals(site, vote(3, want("pool", 0, 60, 1))) == []
+    first = want("pool", 0, 60, 1)
+    assert asked[-1] == [(POOL, first.start, first.end, 1)]

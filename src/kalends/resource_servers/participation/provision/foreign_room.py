@@ -1,23 +1,30 @@
 """What is not ours in a batch system, as room that is taken: reservations, running jobs, nodes that are down.
 
-`find` and the votes see it as locked. Of things that meet on one node only the time counts in which any is
-there; what lies on a promise of ours is no room, but an alarm.
+`find` and the votes see it as locked. Of things that meet on one node no more counts than the node has;
+what lies on a promise of ours is no room, but an alarm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from kalends.backends.names import is_ours
-from kalends.backends.records import SystemState
+from kalends.backends.names import OwnNames
+from kalends.backends.records import SystemJob, SystemReservation, SystemState
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.provision.extents import Extent
+from kalends.resource_servers.participation.provision.extents import Extent, in_order
 from kalends.resource_servers.participation.provision.kept_room import KeptRoom
-from kalends.resource_servers.participation.provision.node_map import without
+from kalends.resource_servers.participation.provision.node_map import beside, peak
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.provision.shapes import (
+    missing_units,
+    units_of,
+    unwell_nodes,
+)
 
 HOLDER: Final = "foreign"
 
@@ -25,14 +32,37 @@ RENEW_S: Final = 3_600
 """The end of what has none moves on by the hour, not with every look."""
 
 
+RESERVED: Final = "is reserved for others"
+USED: Final = "is used by a job of others"
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    units: int
+    why: str
+
+
+class Foreign(NamedTuple):
+    """An extent that we cannot have; `why` ends a sentence about its nodes."""
+
+    extent: Extent
+    why: str
+
+
 @dataclass(eq=False)
 class ForeignRoom:
     """The foreign extents of each resource, and the room that is kept for them."""
 
-    site: str
+    names: OwnNames
     book: ClaimTable
     room: KeptRoom
     extents: dict[str, list[Extent]] = field(default_factory=dict)
+    """Beyond what is ours: what lies on that is in `found` alone."""
+    found: dict[str, list[Extent]] = field(default_factory=dict)
+    _by_node: dict[str, dict[str, list[_Piece]]] = field(default_factory=dict)
+    """For each resource and node: what of it cannot be had, and why."""
+    _rooms: dict[str, Mapping[str, int]] = field(default_factory=dict)
     unwell: dict[str, frozenset[str]] = field(default_factory=dict)
     """Nodes that cannot be counted on now, whenever they are wanted."""
 
@@ -45,13 +75,15 @@ class ForeignRoom:
         self, resource: str, backend: ResourceBackend, state: SystemState, ours: Sequence[Extent]
     ) -> list[Extent]:
         """Keep room for all that the system has beyond `ours`; return what lies on ours."""
-        found = [
-            Extent(each.start, each.end, own)
-            for each in foreign_extents(self.site, backend, state)
-            if (own := tuple(node for node in each.nodes if node in backend.nodes))
-        ]
+        found = self.found[resource] = []
+        by_node = self._by_node[resource] = defaultdict(list)
+        for extent, why in foreign_extents(self.names, backend, state):
+            found.append(extent)
+            for node, units in Counter(extent.nodes).items():
+                by_node[node].append(_Piece(extent.start, extent.end, units, why))
+        self._rooms[resource] = backend.room
         self.unwell[resource] = frozenset(unwell_nodes(backend, state))
-        beyond = without(found, ours)
+        beyond, over = beside(backend.room, found, ours)
         self.extents[resource] = beyond
         wanted = {(HOLDER, resource, *each) for each in beyond}
         for key in self.room:
@@ -59,7 +91,34 @@ class ForeignRoom:
                 self.room.give_up(key)
         for each in beyond:
             self._keep(resource, each)
-        return without(found, beyond)
+        return over
+
+    def why_not(self, resource: str, wanted: Extent, others: Callable[[], Iterable[Extent]]) -> str:
+        """Return why the system cannot give all of `wanted` beside `others`, as far as is known, or "".
+
+        Where nobody else has any of it, `others` of ours are known to have room, and not looked at.
+        """
+        for node, units in Counter(wanted.nodes).items():
+            pieces = self._met(resource, node, wanted)
+            if pieces:
+                beside_it = [each[:2] for each in others() for name in each.nodes if name == node]
+                meeting = [each for each in beside_it if wanted.meets(*each)]
+                if peak([*meeting, *_spans(pieces)]) + units > self._rooms[resource][node]:
+                    return f"{node} {max(pieces, key=attrgetter('units')).why}"
+        return ""
+
+    def units_left(self, resource: str, wanted: Extent) -> int:
+        """Return how much of `wanted` the system could give to others, as far as is known."""
+        left = 0
+        for node, units in Counter(wanted.nodes).items():
+            pieces = self._met(resource, node, wanted)
+            room = self._rooms.get(resource, {}).get(node, units)
+            left += max(0, min(units, room - peak(_spans(pieces))))
+        return left
+
+    def _met(self, resource: str, node: str, wanted: Extent) -> list[_Piece]:
+        pieces = self._by_node.get(resource, {}).get(node, ())
+        return [each for each in pieces if wanted.meets(each.start, each.end)]
 
     def _keep(self, resource: str, extent: Extent) -> None:
         """Keep as much as there is: held claims have no nodes yet, and are refused when they ask for them."""
@@ -74,25 +133,52 @@ class ForeignRoom:
             self.room.keep(key, HOLDER, HOLDER, [(resource, extent.start, extent.end, units)])
 
 
-def foreign_extents(site: str, backend: ResourceBackend, state: SystemState) -> Iterable[Extent]:
+def foreign_extents(
+    names: OwnNames, backend: ResourceBackend, state: SystemState
+) -> Iterator[Foreign]:
     """Yield what others have, and what nobody can have."""
     now_s = state.clock_s
     for reservation in state.reservations:
-        if not is_ours(site, reservation.name) and reservation.end > now_s:
-            yield Extent(reservation.start, reservation.end, reservation.nodes)
-    for job in state.jobs:
-        if not is_ours(site, job.reservation):
-            end = (
-                TIME_S_MAX if job.end is None else max(job.end, now_s) + backend.traits.job_offset_s
+        if reservation.name not in names and reservation.end > now_s:
+            yield from _foreign(
+                reservation.start, reservation.end, units_of(backend, reservation), RESERVED
             )
-            yield Extent(min(job.start, now_s), max(end, now_s + 1), job.nodes)
+    reserved = {each.name: each for each in state.reservations}
+    for job in state.jobs:
+        yield from _used(names, backend, job, reserved.get(job.reservation), now_s)
     hour_s = now_s // RENEW_S * RENEW_S
     repaired_s = hour_s + RENEW_S + backend.repair_s
-    if nodes := unwell_nodes(backend, state):
-        yield Extent(hour_s, repaired_s, nodes)
+    unwell = Counter(dict.fromkeys(unwell_nodes(backend, state), backend.units_each))
+    yield from _foreign(hour_s, repaired_s, unwell, "is out of order")
+    yield from _foreign(
+        hour_s, repaired_s, missing_units(backend, state) - unwell, f"has fewer {backend.unit}"
+    )
 
 
-def unwell_nodes(backend: ResourceBackend, state: SystemState) -> tuple[str, ...]:
-    """Return the nodes that have gone, and those that cannot be counted on, sorted."""
-    gone = set(backend.nodes) - set(state.nodes)
-    return tuple(sorted(gone | {each.name for each in state.unwell if each.state != "unknown"}))
+def _used(
+    names: OwnNames,
+    backend: ResourceBackend,
+    job: SystemJob,
+    inside: SystemReservation | None,
+    now_s: int,
+) -> Iterator[Foreign]:
+    """Yield what a job has; what the reservation has that it is in counts there."""
+    ours = job.reservation in names
+    reserved = units_of(backend, inside) if inside is not None else Counter[str]()
+    if ours and (backend.unit != "licences" or inside is None or reserved):
+        return
+    end = TIME_S_MAX if job.end is None else max(job.end, now_s) + backend.traits.job_offset_s
+    start, end = min(job.start, now_s), max(end, now_s + 1)
+    units = units_of(backend, job)
+    yield from _foreign(start, end, units - reserved, USED)
+    if inside is not None and inside.end < end:
+        yield from _foreign(max(inside.end, start), end, units & reserved, USED)
+
+
+def _foreign(start: int, end: int, units: Counter[str], why: str) -> Iterator[Foreign]:
+    if units:
+        yield Foreign(Extent(start, end, in_order(units)), why)
+
+
+def _spans(pieces: Iterable[_Piece]) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in pieces for _ in range(each.units)]

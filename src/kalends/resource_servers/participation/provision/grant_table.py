@@ -6,6 +6,7 @@ under its name (`NodeGrant.outer`): what its claims have not booked of that is k
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from kalends.resource_servers.participation.provision.extents import Extent, env
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grants import GrantDropped, NodeGrant, stored
 from kalends.resource_servers.participation.provision.kept_room import KeptRoom
-from kalends.resource_servers.participation.provision.node_map import choose
+from kalends.resource_servers.participation.provision.node_map import choose, fragments
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 
@@ -40,8 +41,13 @@ class GrantTable:
     """Of the site: its part of the names that this life gives."""
     _grants: dict[int, NodeGrant] = field(init=False, default_factory=dict)
     _by_claim: dict[int, NodeGrant] = field(init=False, default_factory=dict)
+    _by_rid: defaultdict[str, dict[int, NodeGrant]] = field(
+        init=False, default_factory=lambda: defaultdict(dict)
+    )
     _short: dict[str, None] = field(init=False, default_factory=dict)
     """Reservations for whose grants not all room is kept."""
+    _touched: dict[int, NodeGrant] = field(init=False, default_factory=dict)
+    """Grants that this step has changed, or whose claims it has locked."""
 
     def __iter__(self) -> Iterator[NodeGrant]:
         """Yield all grants, as they are now."""
@@ -55,6 +61,7 @@ class GrantTable:
             durable = self._durable_claims(grant)
             grant.needs = {claim: each for claim, each in grant.needs.items() if claim in durable}
             self._add(grant)
+            self._touched[grant.number] = grant
         for root in dict.fromkeys(self._root(grant.rid) for grant in self):
             self._keep_most(root)
 
@@ -70,20 +77,29 @@ class GrantTable:
             if claim.state in ("prepared", "locked")
         }
 
+    def take_touched(self) -> list[NodeGrant]:
+        """Return the grants that were changed, or whose claims were locked, since the last call."""
+        touched, self._touched = self._touched, {}
+        return list(touched.values())
+
     def get(self, number: int) -> NodeGrant | None:
         """Return the grant of this number, while there is one."""
         return self._grants.get(number)
 
     def serving(self, claim: Claim) -> NodeGrant | None:
         """Return the grant that serves `claim`, if there is one."""
-        return self._by_claim.get(claim.hold_id)
+        return self.by_claim(claim.hold_id)
 
-    def unserved(self) -> Sequence[str]:
-        """Return requests that have, it seems, claims without a grant: it was never asked for, or is lost."""
+    def by_claim(self, hold_id: int) -> NodeGrant | None:
+        """Return the grant that serves the claim of this number, if there is one."""
+        return self._by_claim.get(hold_id)
+
+    def unserved(self, since: int) -> Sequence[str]:
+        """Return requests that have claims after `since`, and no grant for them: it is lost, it seems."""
         found = {
             booking.reservation: None
             for resource in self.backends
-            for booking in self.book.calendars[resource].calendar.listing(0, TIME_S_MAX)
+            for booking in self.book.calendars[resource].calendar.listing(since, TIME_S_MAX)
             if booking.state != "held" and booking.id not in self._by_claim
         }
         return [rid for rid in found if self.book.stakes.peek(rid) is not None]
@@ -96,6 +112,16 @@ class GrantTable:
         """Return what the system may have for all grants on `resource`."""
         return [each.outer for each in self if each.resource == resource and each is not but]
 
+    def fragments(
+        self, resource: str, since: int, until: int, length_s: int
+    ) -> list[tuple[int, int, int]]:
+        """Return when how many units are free, and not for `length_s` in one piece: see `node_map`."""
+        backend = self.backends.get(resource)
+        if backend is None or not length_s:
+            return []
+        taken = [*self.outers(resource), *self.foreign.extents.get(resource, ())]
+        return fragments(backend.room, taken, since, until, length_s)
+
     # Serving claims
 
     def free_nodes(
@@ -105,11 +131,22 @@ class GrantTable:
         """Return nodes that neither a grant nor anybody else has then; in `kept` first, unwell ones last."""
         backend = self.backends[resource]
         taken = [*self.outers(resource, but=but), *self.foreign.extents.get(resource, ())]
-        nodes = [*backend.nodes, *(node for node in kept if node not in backend.nodes)]
+        room = {**Counter(kept), **backend.room}
         unwell = self.foreign.unwell.get(resource, ())
         return choose(
-            nodes, taken, start, end, units, gap_s=backend.traits.gap_s, kept=kept, avoided=unwell
+            room, taken, start, end, units, gap_s=backend.traits.gap_s, kept=kept, avoided=unwell
         )
+
+    def other_nodes(self, grant: NodeGrant, wanted: Extent) -> tuple[str, ...] | None:
+        """Return nodes that the system can give for all of `wanted`, as far as is known; None for too few."""
+        foreign, resource = self.foreign, grant.resource
+        backend = self.backends[resource]
+        taken = [*self.outers(resource, but=grant), *foreign.found.get(resource, ())]
+        unwell = foreign.unwell.get(resource, ())
+        return choose(
+            backend.room, taken, wanted.start, wanted.end, len(wanted.nodes),
+            gap_s=backend.traits.gap_s, kept=foreign.well(resource, wanted.nodes), avoided=unwell,
+        )  # fmt: skip
 
     def begin(self, stake: Stake, claim: Claim, nodes: tuple[str, ...]) -> NodeGrant | None:
         """Serve `claim` with a grant of its own; return None where its room is not free any more."""
@@ -134,12 +171,12 @@ class GrantTable:
         grant.outer = envelope((before, extent))
         if self.keep_room(self._root(grant.rid)):
             self._by_claim[claim] = grant
-            self.outbox.store(stored(grant))
+            self._store(grant)
             return True
         del grant.needs[claim]
         grant.outer = before
         if not grant.needs:
-            del self._grants[grant.number]
+            self._remove(grant)
         self.keep_room(self._root(grant.rid))
         return False
 
@@ -154,21 +191,29 @@ class GrantTable:
             if grant is not None:
                 del grant.needs[claim.hold_id]
                 if heir and grant.needs:
-                    grant.rid = heir
-                self.outbox.store(stored(grant))
+                    self._give_to(grant, heir)
+                self._store(grant)
                 left.append(grant)
         # What was kept for the old is given up first.
         for root in dict.fromkeys(self._root(each) for each in (rid, *(each.rid for each in left))):
             self._keep_most(root)
         return left
 
+    def locked(self, stake: Stake) -> None:
+        """Note that the claims of `stake` are locked now."""
+        for claim in stake.claims:
+            grant = self._by_claim.get(claim.hold_id)
+            if grant is not None:
+                self._touched[grant.number] = grant
+
     def take_over(self, stake: Stake) -> None:
         """Give to the committed `stake` the grants that it has shared with what it replaces."""
+        self.locked(stake)
         for claim in stake.claims:
             grant = self._by_claim.get(claim.hold_id)
             if grant is not None and grant.rid != stake.rid:
-                grant.rid = stake.rid
-                self.outbox.store(stored(grant))
+                self._give_to(grant, stake.rid)
+                self._store(grant)
         self._keep_most(stake.replaces)
         self._keep_most(stake.rid)
 
@@ -186,7 +231,7 @@ class GrantTable:
         if not surely_absent:
             grant.outer = envelope((before, grant.outer))
         if self.keep_room(self._root(grant.rid)):
-            self.outbox.store(stored(grant))
+            self._store(grant)
             return True
         grant.needs[claim], grant.outer = need, before
         self.keep_room(self._root(grant.rid))
@@ -196,14 +241,14 @@ class GrantTable:
         """Note that the system was seen to have no more than `extent`: what is beyond is free."""
         if grant.outer != extent:
             grant.outer = extent
-            self.outbox.store(stored(grant))
+            self._store(grant)
             self._keep_most(self._root(grant.rid))
 
     def drop(self, grant: NodeGrant) -> None:
         """Note that the system has nothing of it any more, and never will."""
         self.outbox.store(GrantDropped(grant.number))
         root = self._root(grant.rid)
-        del self._grants[grant.number]
+        self._remove(grant)
         for claim in grant.needs:
             del self._by_claim[claim]
         self._keep_most(root)
@@ -237,8 +282,8 @@ class GrantTable:
             Claim(
                 each.number, each.resource, each.outer.start, each.outer.end, len(each.outer.nodes)
             )
-            for each in self
-            if each.rid in family
+            for rid in sorted(family)
+            for each in self._by_rid.get(rid, {}).values()
         ]
         return pieces_beyond(outers, self.book.booked(family)) if outers else ()
 
@@ -249,7 +294,21 @@ class GrantTable:
             return stake.replaces
         return rid
 
+    def _store(self, grant: NodeGrant) -> None:
+        self._touched[grant.number] = grant
+        self.outbox.store(stored(grant))
+
     def _add(self, grant: NodeGrant) -> None:
-        self._grants[grant.number] = grant
+        self._grants[grant.number] = self._by_rid[grant.rid][grant.number] = grant
         for claim in grant.needs:
             self._by_claim[claim] = grant
+
+    def _give_to(self, grant: NodeGrant, rid: str) -> None:
+        self._remove(grant)
+        grant.rid = rid
+        self._grants[grant.number] = self._by_rid[rid][grant.number] = grant
+
+    def _remove(self, grant: NodeGrant) -> None:
+        del self._grants[grant.number], self._by_rid[grant.rid][grant.number]
+        if not self._by_rid[grant.rid]:
+            del self._by_rid[grant.rid]

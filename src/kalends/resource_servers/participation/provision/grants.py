@@ -53,14 +53,15 @@ class Sight:
     reachable_since_ms: int | None = None
     """For how long the system has been answering since the doubt arose (monotonic)."""
 
-    def shows(self, user: str, wanted: Extent, clock_s: int) -> bool:
-        """Whether the system has exactly `wanted`; of what has begun, the start is history."""
+    def shows(self, wish: SystemReservation, clock_s: int) -> bool:
+        """Whether the system has exactly `wish`; of what has begun, the start is history."""
         found = self.found
-        if not self.seen or found is None or found.broken or found.users != (user,):
+        if not self.seen or found is None or found.broken or found.users != wish.users:
             return False
-        begun = found.start <= clock_s and wanted.start <= clock_s
-        same_start = found.start == wanted.start or begun
-        return same_start and found.end == wanted.end and found.nodes == wanted.nodes
+        # Clocks are told in whole seconds: by its own it may be a second later.
+        begun = max(found.start, wish.start) <= clock_s + 1
+        same_start = found.start == wish.start or begun
+        return same_start and found.end == wish.end and found.has_room_of(wish)
 
 
 class GrantStored(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ wanted in between, how often an answer was lost, or which life of the site has a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
-from kalends.backends.names import is_ours
+from kalends.backends.names import some_of
 from kalends.backends.records import (
     ChangeReservation,
     CreateReservation,
@@ -23,11 +23,14 @@ from kalends.backends.records import (
 )
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.dangers import Dangers
 from kalends.resource_servers.participation.provision.errands import Errands
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant, Sight
+from kalends.resource_servers.participation.provision.shapes import unknown_names, wish_of
+from kalends.resource_servers.participation.provision.slot_accounts import SlotAccounts
 from kalends.resource_servers.participation.provision.slot_ends import SlotEnds
 from kalends.resource_servers.participation.provision.systems import Systems
 
@@ -35,13 +38,12 @@ RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
 """What the system refuses, or does not answer, is asked again after 1, 2, 4 seconds, and so on."""
 
-TOLD_MAX: Final = 3
-"""Foreign claims on nodes of ours that a report names."""
-
 
 @dataclass(eq=False)
 class Mirror:
     """Sends what is missing, and hears what there is."""
+
+    dangers_type: ClassVar[type[Dangers]] = Dangers
 
     grants: GrantTable
     errands: Errands
@@ -49,8 +51,10 @@ class Mirror:
     foreign: ForeignRoom
     outbox: ParticipantOutbox
     ends: SlotEnds = field(init=False)
+    dangers: Dangers = field(init=False)
     refused: Callable[[NodeGrant, SystemAnswer, Moment], bool] = field(init=False)
     """Told what is not granted; returns whether a vote has waited for it, which is no then."""
+    accounts: SlotAccounts = field(init=False)
     may_sweep: Callable[[], bool] = field(init=False, default=lambda: False)
     """Whether nothing can be forgotten here: else what seems to be left over may be a promise."""
     _sights: dict[int, Sight] = field(init=False, default_factory=dict)
@@ -60,6 +64,7 @@ class Mirror:
 
     def __post_init__(self) -> None:
         self.ends = SlotEnds(self.grants, self.errands, self.systems)
+        self.dangers = self.dangers_type(self.grants, self.systems, self.foreign, self.outbox)
         self.systems.heard = self._hear
         self.systems.lost = self._lose
 
@@ -92,6 +97,7 @@ class Mirror:
         self.errands.advance(now)
         self.systems.advance(now)
         self.ends.advance(now)
+        self.dangers.advance(now)
         for number, sight in self._sights.items():
             if sight.retry_at_ms and sight.retry_at_ms <= now.monotonic_ms:
                 sight.retry_at_ms = 0
@@ -99,7 +105,8 @@ class Mirror:
 
     def next_deadline_ms(self) -> int | None:
         times_ms = [each.retry_at_ms or None for each in self._sights.values()]
-        times_ms += [each.next_deadline_ms() for each in (self.errands, self.systems, self.ends)]
+        parts = (self.errands, self.systems, self.ends, self.dangers)
+        times_ms += [each.next_deadline_ms() for each in parts]
         return min((each for each in times_ms if each is not None), default=None)
 
     def is_settled(self, grant: NodeGrant, now: Moment) -> bool:
@@ -118,7 +125,11 @@ class Mirror:
         return self.systems.clock_s(self.grants.backends[grant.resource].system, now)
 
     def _shows(self, grant: NodeGrant, target: Extent, now: Moment) -> bool:
-        return self._sights[grant.number].shows(grant.user, target, self._clock_s(grant, now))
+        wish, clock_s = self._wish(grant, target), self._clock_s(grant, now)
+        return self._sights[grant.number].shows(wish, clock_s)
+
+    def _wish(self, grant: NodeGrant, target: Extent) -> SystemReservation:
+        return wish_of(self.grants.backends[grant.resource], grant.name, grant.user, target)
 
     def _drive(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
         """Compare, and send the next errand, if there is one to send."""
@@ -131,7 +142,7 @@ class Mirror:
         elif self._shows(grant, target, now):
             self.grants.shrink(grant, target)
         elif sight.seen:  # Else the next look shows what there is.
-            wish = SystemReservation(grant.name, *target, users=(grant.user,))
+            wish = self._wish(grant, target)
             self._send(
                 grant, ChangeReservation(wish) if sight.found else CreateReservation(wish), now
             )
@@ -140,7 +151,7 @@ class Mirror:
         if not sight.seen or sight.found is not None:
             self._send(grant, DeleteReservation(grant.name), now)
         elif not sight.doubtful:
-            self._report(grant, "")
+            self.dangers.over(grant)
             self.grants.drop(grant)
             del self._sights[grant.number]
 
@@ -160,11 +171,11 @@ class Mirror:
         sight.seen, sight.found = answer.outcome != "unknown", answer.found
         if not sight.seen:
             sight.doubtful, sight.reachable_since_ms = True, None
-            self.systems.look_soon(self.grants.backends[grant.resource].system, now)
+            self.systems.look_soon(self.grants.backends[grant.resource].system)
         target = self._target(grant, now)
         if sight.found is None if target is None else self._shows(grant, target, now):
             sight.failures = 0
-            self._report(grant, "")
+            self.dangers.look(grant, now, granted=True)
         elif target is None or not self.refused(grant, answer, now):
             self._retry_later(sight, now)
             if target is not None:
@@ -176,31 +187,17 @@ class Mirror:
 
     def _endanger(self, grant: NodeGrant, sight: Sight, why: str, now: Moment) -> None:
         """Find other nodes for a promise that the system does not keep; where there are none, say so."""
-        wanted = grant.wanted
-        if (
-            wanted is not None
-            and sight.seen
-            and len(grant.needs) == 1
-            and now.wall_s < wanted.start
-        ):
-            nodes = self.grants.free_nodes(
-                grant.resource, wanted.start, wanted.end, len(wanted.nodes),
-                but=grant, kept=self.foreign.well(grant.resource, wanted.nodes),
-            )  # fmt: skip
-            absent = sight.found is None and not sight.doubtful
-            moves = nodes is not None and nodes != wanted.nodes
-            if nodes and moves and self.grants.move(grant, nodes, surely_absent=absent):
-                sight.retry_at_ms = 0
-                return
-        self._report(grant, f"a promise is not kept by the batch system: {why}")
-
-    def _report(self, grant: NodeGrant, text: str) -> None:
-        self.outbox.report(f"reservation {grant.rid} on {grant.resource}", text)
+        absent = sight.found is None and not sight.doubtful
+        if not sight.seen:
+            self.dangers.silent(grant, why)
+        elif self.dangers.refused(grant, why, now, surely_absent=absent):
+            sight.retry_at_ms = 0
 
     # Everything that a system has
 
     def _hear(self, system: str, state: SystemState, ended: int, now: Moment) -> None:
         """Compare everything with what a system has, but for errands that have ended since it was asked."""
+        self.accounts.number(state)
         has = {each.name: each for each in state.reservations}
         ours = self.grants.of_system(system)
         for grant in ours:
@@ -211,9 +208,15 @@ class Mirror:
                 self.compare(grant)
         known = {grant.name for grant in ours} | self._swept
         for name in has:
-            if name not in known and is_ours(self.grants.here.name, name) and self.may_sweep():
+            if name not in known and name in self.foreign.names and self.may_sweep():
                 self._sweep(system, name, now)
+        self._tell_of_namesake(system, has)
         self._see_foreign(system, state)
+        for grant in ours:
+            if self._target(grant, now) is not None:
+                granted = self.is_settled(grant, now)
+                if self.dangers.look(grant, now, granted=granted):
+                    self.compare(grant)
 
     def _end_doubt(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
         if sight.doubtful:
@@ -236,12 +239,27 @@ class Mirror:
         until_ms = now.monotonic_ms + self.systems.answer_ms_max(system)
         self.errands.send(system, DeleteReservation(name), until_ms, then)
 
+    def _tell_of_namesake(self, system: str, has: Collection[str]) -> None:
+        """Say that another site of this name is at work here, or that this one's store was lost."""
+        names = set(filter(self.foreign.names.of_another, has))
+        text = (
+            "reservations bear this site's name, but its store knows nothing of them: "
+            f"{some_of(names)}; "
+            "give each site a name of its own, or delete them if the store that made them is lost"
+        )
+        self.outbox.report(f"names in batch system {system}", text if names else "")
+
     def _see_foreign(self, system: str, state: SystemState) -> None:
         for resource, backend in self.grants.backends.items():
             if backend.system == system:
                 ours = self.grants.outers(resource)
                 over = self.foreign.see(resource, backend, state, ours)
-                nodes = sorted({node for each in over for node in each.nodes})
-                told = ", ".join(nodes[:TOLD_MAX]) + (", ..." if len(nodes) > TOLD_MAX else "")
-                text = f"others are, or will be, on nodes that are promised: {told}"
+                nodes = {node for each in over for node in each.nodes}
+                text = f"others are, or will be, on what is promised: {some_of(nodes)}"
                 self.outbox.report(f"foreign claims on {resource}", text if over else "")
+                unknown = unknown_names(backend, state)
+                text = (
+                    f"{system} has none of this name, and it cannot be booked: {some_of(unknown)}"
+                )
+                kind = "licences" if backend.unit == "licences" else "nodes"
+                self.outbox.report(f"{kind} of {resource}", text if unknown else "")

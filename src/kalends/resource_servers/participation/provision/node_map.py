@@ -2,82 +2,198 @@
 
 What a system may choose itself it may also cut: a reservation of so many nodes silently loses one that
 leaves its configuration.
+
+A node has room for a number of units: one, or as many as it has cores. Licences of a name are one node.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
-from kalends.resource_servers.participation.provision.extents import Extent
+from kalends.core.limits import UNITS_MAX
+from kalends.resource_servers.participation.provision.extents import Extent, in_order
+
+Spans = Sequence[tuple[int, int]]
+Step = tuple[int, int, int]
+"""From when to when, and how many units then."""
+_Together = defaultdict[tuple[int, int], Counter[str]]
+"""How many units of each node have the same times."""
 
 
 def choose(
-    nodes: Sequence[str], taken: Iterable[Extent], start: int, end: int, units: int,
+    room: Mapping[str, int], taken: Iterable[Extent], start: int, end: int, units: int,
     *, gap_s: int = 0, kept: Collection[str] = (), avoided: Collection[str] = (),
 ) -> tuple[str, ...] | None:  # fmt: skip
-    """Return `units` of `nodes`, sorted, that are free during ``[start, end)``; None where there are fewer.
+    """Return `units` of what has `room`, sorted, free during ``[start, end)``; None where there are fewer.
 
-    Nodes in `kept` come first, then those whose last holder ends latest: so long stretches stay whole. Those
-    in `avoided` come last.
+    What is in `kept` comes first, then as few nodes as possible, and of these such whose last holder ends
+    latest: so long stretches stay whole. Those in `avoided` come last.
     """
-    blocked: set[str] = set()
+    meeting: dict[str, list[tuple[int, int]]] = defaultdict(list)
     free_since: dict[str, int] = {}
     for extent in taken:
         if extent.meets(start - gap_s, end + gap_s):
-            blocked.update(extent.nodes)
+            for node in extent.nodes:
+                meeting[node].append(extent[:2])
         elif extent.end <= start:
             for node in extent.nodes:
                 free_since[node] = max(free_since.get(node, 0), extent.end)
-    free = [node for node in nodes if node not in blocked]
-    if len(free) < units:
-        return None
-    free.sort(key=lambda node: (node not in kept, node in avoided, -free_since.get(node, 0), node))
-    return tuple(sorted(free[:units]))
+    free = dict(room)
+    for node in meeting.keys() & free.keys():
+        free[node] -= peak(meeting[node], gap_s, room[node])
+
+    def order(node: str) -> tuple[bool, int, str]:
+        return node in avoided, -free_since.get(node, 0), node
+
+    picked: Counter[str] = Counter()
+    wanted = Counter(kept)
+    for node in sorted(wanted.keys() & free.keys(), key=order):
+        here = max(0, min(wanted[node], free[node], units - picked.total()))
+        picked[node] += here
+        free[node] -= here
+    left = units - picked.total()
+    rest = sorted(
+        (node for node, most in free.items() if most > 0),
+        key=lambda node: (node in avoided, not picked[node], -free[node], order(node)),
+    )
+    picked += _fewest(rest, free, left, lambda node: (node in avoided, not picked[node]))
+    return in_order(picked) if picked.total() == units else None
 
 
-def without(extents: Iterable[Extent], taken: Iterable[Extent]) -> list[Extent]:
-    """Return when and where `extents` are beyond `taken`: disjoint, nodes of the same times together.
+def _fewest(
+    nodes: Sequence[str], free: Mapping[str, int], units: int, rank: Callable[[str], object]
+) -> Counter[str]:
+    """Take whole nodes in this order, and the rest from the smallest that has it, of the same rank."""
+    picked: Counter[str] = Counter()
+    for number, node in enumerate(nodes):
+        if free[node] > units:
+            if units:
+                same = (each for each in nodes[number:] if rank(each) == rank(node))
+                picked[min(same, key=lambda each: (free[each] < units, free[each]))] = units
+            break
+        picked[node] = free[node]
+        units -= free[node]
+    return picked
 
-    A node that several have at a time counts once.
+
+def peak(spans: Spans, gap_s: int = 0, most: int = UNITS_MAX) -> int:
+    """Return how many of `spans` there are at a time, at most `most`; a gap has to lie between two."""
+    if len(spans) < 2 or most == 1:
+        return min(len(spans), most)
+    apart = [(start, end + gap_s) for start, end in spans] if gap_s else spans
+    return max(level for _, _, level in steps(apart, most))
+
+
+def fragments(
+    room: Mapping[str, int], taken: Iterable[Extent], since: int, until: int, length_s: int
+) -> list[tuple[int, int, int]]:
+    """Return start, end and number of units that are free for less than `length_s` in one piece.
+
+    Nobody who wants one for so long can have them, though each is free at each of these times. What has no
+    end is no fragment; nothing begins before `since`.
     """
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for extent in extents:
-        for node in extent.nodes:
-            spans[node].append((extent.start, extent.end))
-    holes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for extent in taken:
-        for node in extent.nodes:
-            holes[node].append((extent.start, extent.end))
-    together: dict[tuple[int, int], list[str]] = defaultdict(list)
-    for node, found in spans.items():
-        for span in _cut(_merged(found), _merged(holes[node])):
-            together[span].append(node)
-    return [Extent(*span, tuple(sorted(names))) for span, names in sorted(together.items())]
+        if extent.meets(since, until + length_s):
+            for node in extent.nodes:
+                spans[node].append(extent[:2])
+    found: Counter[tuple[int, int]] = Counter()
+    for node in spans.keys() & room.keys():
+        for units, busy in _by_unit(steps(spans[node], room[node]), room[node]):
+            free_since = since
+            for start, end, _ in busy:
+                if 0 < start - free_since < length_s:
+                    found[free_since, start] += units
+                free_since = max(free_since, end)
+    return [(*span, units) for span, units in sorted(found.items())]
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+def _by_unit(taken: Sequence[Step], most: int) -> Iterator[tuple[int, Sequence[Step]]]:
+    """Yield how many units of a node are taken at the same times, and these: the last unit is taken least."""
+    if most == 1:
+        yield 1, taken
+        return
+    levels = sorted({0, most, *(level for _, _, level in taken)})
+    for lower, upper in pairwise(levels):
+        busy = ((start, end, 1) for start, end, level in taken if level >= upper)
+        yield upper - lower, _joined(busy)
 
 
-def _cut(
-    spans: Iterable[tuple[int, int]], holes: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    left = []
+def beside(
+    room: Mapping[str, int], extents: Iterable[Extent], taken: Iterable[Extent]
+) -> tuple[list[Extent], list[Extent]]:
+    """Return what of `extents` has room beside `taken`, and what has not: both disjoint, by time.
+
+    Together they are never more than the whole room: units that several have at a time count once.
+    """
+    ours: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    theirs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for spans, found in ((theirs, extents), (ours, taken)):
+        for extent in found:
+            for node in extent.nodes:
+                spans[node].append(extent[:2])
+    fitting: _Together = defaultdict(Counter)
+    lying_on: _Together = defaultdict(Counter)
+    for node in theirs.keys() & room.keys():
+        fits: list[Step] = []
+        over: list[Step] = []
+        most = room[node]
+        for start, end, other, own in _both(
+            steps(theirs[node], most), steps(ours.get(node, ()), most)
+        ):
+            fitted = min(other, most - own)
+            fits.append((start, end, fitted))
+            over.append((start, end, other - fitted))
+        for together, pieces in ((fitting, fits), (lying_on, over)):
+            for start, end, units in _joined(pieces):
+                together[start, end][node] += units
+    return _extents(fitting), _extents(lying_on)
+
+
+def _extents(together: _Together) -> list[Extent]:
+    return [Extent(*span, in_order(units)) for span, units in sorted(together.items())]
+
+
+def steps(spans: Spans, most: int) -> list[Step]:
+    """Return how many of `spans` there are when, at most `most`, in order; not where there are none."""
+    if most == 1:
+        return _joined((start, end, 1) for start, end in sorted(spans))
+    changes: dict[int, int] = defaultdict(int)
     for start, end in spans:
+        changes[start] += 1
+        changes[end] -= 1
+    level, found = 0, []
+    for at, until in pairwise(sorted(changes)):
+        level += changes[at]
+        found.append((at, until, min(level, most)))
+    return _joined(found)
+
+
+def _both(one: Sequence[Step], other: Sequence[Step]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield `one` cut where `other` changes, with the units of both."""
+    number = 0
+    for start, end, units in one:
         at = start
-        for begin, finish in holes:
-            if finish <= at or end <= begin:
-                continue
+        while at < end:
+            while number < len(other) and other[number][1] <= at:
+                number += 1
+            begin, finish, level = other[number] if number < len(other) else (end, end, 0)
             if at < begin:
-                left.append((at, begin))
-            at = finish
-        if at < end:
-            left.append((at, end))
-    return left
+                finish, level = begin, 0
+            until = min(finish, end)
+            yield at, until, units, level
+            at = until
+
+
+def _joined(pieces: Iterable[Step]) -> list[Step]:
+    """Return sorted pieces, of as many units such as touch or overlap as one; those without any go."""
+    joined: list[Step] = []
+    for start, end, units in pieces:
+        if joined and start <= joined[-1][1] and units == joined[-1][2]:
+            if end > joined[-1][1]:
+                joined[-1] = joined[-1][0], end, units
+        elif units:
+            joined.append((start, end, units))
+    return joined

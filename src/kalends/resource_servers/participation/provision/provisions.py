@@ -7,6 +7,7 @@ is surely gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,10 +17,13 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.provision.extents import Extent, envelope
+from kalends.resource_servers.participation.provision.extents import Extent, envelope, in_order
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.provision.job_import import JobImport
 from kalends.resource_servers.participation.provision.mirror import Mirror
+from kalends.resource_servers.participation.provision.slot_accounts import SlotAccounts
+from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 
 Decided = Callable[[tuple[Refusal, ...], Moment], None]
 """Hears once that everything is granted, or why something is not."""
@@ -38,17 +42,27 @@ class Provisions:
 
     grants: GrantTable
     mirror: Mirror
+    accounts: SlotAccounts = field(init=False)
+    imports: JobImport = field(init=False)
     _intents: dict[str, _Intent] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mirror.refused = self._refused
+        mirror = self.mirror
+        mirror.refused = self._refused
+        accounts = self.accounts = mirror.accounts = SlotAccounts(self.grants, mirror.outbox)
+        self.imports = JobImport(mirror.errands, mirror.systems, accounts, mirror.outbox)
 
-    def restore(self, grants: Iterable[NodeGrant], now: Moment) -> None:
-        """Take over `grants` as they were stored."""
-        self.mirror.systems.begin(self.grants.backends.values(), now)
+    def restore(
+        self, grants: Iterable[NodeGrant], now: Moment, slots: KnownSlots = NO_SLOTS
+    ) -> None:
+        """Take over `grants` and `slots` as they were stored."""
+        backends = self.grants.backends.values()
+        self.mirror.systems.begin(backends, now)
+        self.imports.begin(backends, slots.read_until, now)
+        self.accounts.restore(slots.slots)
         self.grants.restore(grants)
         self.mirror.restore()
-        for rid in self.grants.unserved():
+        for rid in self.grants.unserved(now.wall_s):
             stake = self.grants.book.stakes.peek(rid)
             if stake is not None:
                 self.make_good(stake)
@@ -57,10 +71,21 @@ class Provisions:
         """Whether a batch system has to grant any of what `stake` claims."""
         return any(claim.resource in self.grants.backends for claim in stake.claims)
 
+    def as_of(self, resource: str) -> int:
+        """Return when the system behind `resource` was last seen (seconds UTC); 0 if there is none."""
+        backend = self.grants.backends.get(resource)
+        return 0 if backend is None else self.mirror.systems.seen_s(backend.system)
+
     def vote_ms(self) -> int:
         """Return for how long a vote may wait for its grants, at most."""
         backends = self.grants.backends.values()
         return max((each.answer_ms_max for each in backends), default=0)
+
+    def kept(self, now: Moment) -> tuple[int, int]:
+        """Return how many grants the systems keep, and do not keep, as they were seen last."""
+        wanted = [grant for grant in self.grants if grant.needs]
+        kept = sum(self.mirror.is_settled(grant, now) for grant in wanted)
+        return kept, len(wanted) - kept
 
     def is_asked_for(self, rid: str) -> bool:
         """Whether a vote of this request waits for grants."""
@@ -105,7 +130,9 @@ class Provisions:
             return grant
         nodes = self.grants.free_nodes(claim.resource, claim.start, claim.end, claim.units)
         if nodes is None:
-            detail = f"no {claim.units} nodes of {backend.system} are free for the whole time"
+            detail = (
+                f"no {claim.units} {backend.unit} of {backend.system} are free for the whole time"
+            )
             return here.refusal(RefusalCode.BUSY, detail)
         grant = self.grants.begin(stake, claim, nodes)
         if grant is None:
@@ -122,6 +149,8 @@ class Provisions:
             grant = self.grants.serving(each)
             if grant is None or each.resource != claim.resource or len(grant.needs) > 1:
                 continue
+            if self.mirror.dangers.is_lost(grant):
+                continue
             if grant.needs[each.hold_id].meets(claim.start, claim.end):
                 return grant
         return None
@@ -134,9 +163,9 @@ class Provisions:
         nodes = self.grants.free_nodes(
             claim.resource, window.start, window.end, units, but=grant, kept=old.nodes
         )
-        if nodes is None or not set(old.nodes) <= set(nodes):
+        if nodes is None or Counter(old.nodes) - Counter(nodes):
             return False
-        mine = (*old.nodes, *(node for node in nodes if node not in old.nodes))[: claim.units]
+        mine = (*old.nodes, *in_order(Counter(nodes) - Counter(old.nodes)))[: claim.units]
         extent = Extent(claim.start, claim.end, tuple(sorted(mine)))
         return self.grants.serve(grant, claim.hold_id, extent)
 
@@ -145,9 +174,14 @@ class Provisions:
             if grant in intent.grants:
                 del self._intents[rid]
                 unknown = answer.outcome == "unknown"
-                system = self.grants.backends[grant.resource].system
-                detail = f"{system}: {answer.detail or 'it does not keep these nodes'}"
+                backend = self.grants.backends[grant.resource]
+                detail = (
+                    f"{backend.system}: {answer.detail or f'it does not keep these {backend.unit}'}"
+                )
                 code = RefusalCode.DRAINED if unknown else RefusalCode.BUSY
+                if answer.no_account:
+                    code = RefusalCode.NO_ACCOUNT
+                    detail = f"{backend.system} knows no user {grant.user}: {answer.detail}"
                 intent.then((self.grants.here.refusal(code, detail),), now)
                 return True
         return False
@@ -192,9 +226,11 @@ class Provisions:
 
     def advance(self, now: Moment) -> None:
         self.mirror.advance(now)
+        self.imports.advance(now)
 
     def next_deadline_ms(self) -> int | None:
-        return self.mirror.next_deadline_ms()
+        times_ms = (self.mirror.next_deadline_ms(), self.imports.next_deadline_ms())
+        return min((each for each in times_ms if each is not None), default=None)
 
     def carry_on(self, now: Moment) -> None:
         """Send what this step has made necessary, and tell those whose grants are all there."""
@@ -203,3 +239,4 @@ class Provisions:
             if all(self.mirror.is_settled(grant, now) for grant in intent.grants):
                 del self._intents[rid]
                 intent.then((), now)
+        self.accounts.carry_on(now)

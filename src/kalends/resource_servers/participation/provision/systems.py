@@ -19,6 +19,9 @@ LOOK_AGAIN_MS_MAX: Final = 30_000
 SKEW_TOLD_S: Final = 2
 """A clock that is wrong by more is told to the operator."""
 
+YOUNG_S: Final = 60
+"""A controller that has just begun has not heard from its nodes yet."""
+
 STALE_MS: Final = 60_000
 """With an older look nothing is promised."""
 
@@ -33,9 +36,12 @@ class _System:
     failures: int = 0
     seen_ms: int | None = None
     """When the last look was asked for that has been answered (monotonic)."""
+    seen_s: int = 0
+    """The same, by the site's clock."""
     ahead_ms: int = 0
     """What its clock is ahead of our monotonic one."""
-    boot_s: int = 0
+    sure_ms: int = 0
+    """Since when it has surely heard from its nodes (monotonic)."""
     skew_s: int = 0
 
 
@@ -58,9 +64,9 @@ class Systems:
         for backend in backends:
             self._systems.setdefault(backend.system, _System(backend, now.monotonic_ms))
 
-    def look_soon(self, system: str, now: Moment) -> None:
-        """Look at `system` at once: something has had no answer."""
-        self._systems[system].due_ms = now.monotonic_ms
+    def look_soon(self, system: str) -> None:
+        """Look at `system` at once: something has had no answer, or has changed much."""
+        self._systems[system].due_ms = 0
 
     def why_not(self, system: str, now: Moment) -> str:
         """Return why nothing can be promised on `system`, or ""."""
@@ -72,6 +78,14 @@ class Systems:
         if abs(known.skew_s) > known.backend.skew_s_max:
             return f"the batch system's clock differs by {known.skew_s:+d} s"
         return ""
+
+    def seen_s(self, system: str) -> int:
+        """Return when `system` was last seen (seconds UTC by the site's clock); 0 if never."""
+        return self._systems[system].seen_s
+
+    def sure_ms(self, system: str) -> int:
+        """Return since when what it says of its nodes is sure (monotonic)."""
+        return self._systems[system].sure_ms
 
     def clock_s(self, system: str, now: Moment) -> int:
         """Return the time that has come by the system's clock and by ours (seconds UTC)."""
@@ -92,7 +106,7 @@ class Systems:
 
     def _look(self, name: str, system: _System, now: Moment) -> None:
         system.looking = True
-        asked_ms, ended = now.monotonic_ms, self.errands.ended
+        asked_ms, asked_s, ended = now.monotonic_ms, now.wall_s, self.errands.ended
 
         def then(answer: SystemAnswer, now: Moment) -> None:
             system.looking = False
@@ -100,8 +114,10 @@ class Systems:
                 self._lose(name, system, answer, now)
                 return
             system.failures = 0
-            system.seen_ms = asked_ms
+            system.seen_ms, system.seen_s = asked_ms, asked_s
             system.due_ms = now.monotonic_ms + system.backend.look_ms
+            young_ms = (answer.state.boot_s + YOUNG_S - answer.state.clock_s) * 1000
+            system.sure_ms = now.monotonic_ms + min(young_ms, YOUNG_S * 1000)
             self.outbox.report(f"batch system {name}", "")
             self._compare_clocks(name, system, answer.state, now)
             self.heard(name, answer.state, ended, now)

@@ -1,0 +1,25 @@
+"""What calls of users and messages between servers both carry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+
+RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
+ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+
+
+class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`units` of `resource` during ``[start, end)``."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+    units: Units

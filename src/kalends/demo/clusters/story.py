@@ -1,0 +1,228 @@
+"""Two owners with a Slurm, one with an instrument, and a program that runs on both machines in step."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+import kalends
+from kalends.cli import _output, _words
+from kalends.client.client import Client
+from kalends.contract.calls import Candidate, RequestView
+from kalends.core.errors import NoCommonTime, Unavailable
+from kalends.core.identifiers import short_id
+from kalends.core.jobs import JobRequest
+from kalends.demo.clusters import rod
+from kalends.demo.clusters.loopback_slurm import free_ports
+from kalends.demo.clusters.sites import CENTRES, NODES, STRANGER, Centres
+from kalends.demo.facility import USER
+from kalends.demo.narrator import in_a_second_terminal, program
+from kalends.demo.together import all_of, until
+
+NODES_EACH: Final = 2
+RANKS: Final = NODES_EACH * len(CENTRES)
+MACHINES: Final = tuple(f"{name}/cluster" for name in CENTRES)
+TEXT: Final = " + ".join([*(f"{name}:{NODES_EACH}" for name in MACHINES), "caltech/beamline"])
+DURATION: Final = "2m"
+LEAD: Final = "now+20s"
+STEP_S_MAX: Final = 240.0
+
+Tell = Callable[[str, Sequence[str], Sequence[str]], None]
+"""Shows a step: its title, the commands that do the same, and what comes out."""
+
+
+class ClustersReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of the demo, for programs."""
+
+    request: str
+    found: Candidate
+    reservation: RequestView
+    reservations_of_slurm: dict[str, str]
+    """What each Slurm says of the slot."""
+    outputs: dict[str, str]
+    digest: str
+    """Of the rod, if one process computes it alone: the program prints the same."""
+    cancelled: RequestView
+
+
+async def play(
+    centres: Centres, tell: Tell, progress: Callable[[str], None], zone: ZoneInfo
+) -> ClustersReport:
+    """Book both machines and the instrument, run one program on both, and cancel what is left.
+
+    `progress` hears what is waited for. Raises the client's errors, and `Unavailable` when a server or a job
+    does not do what it should.
+    """
+    await _occupy(centres, tell)
+    facility = centres.facility
+    async with kalends.connect(facility.broker_url, token=facility.token(USER)) as client:
+        found = await _find(client)
+        options = f"--for {DURATION} --after {LEAD}"
+        tell(
+            "When could all three start?",
+            [f"kalends find '{TEXT}' {options}"],
+            _words.candidate_lines([found], zone),
+        )
+        booked = await client.book(
+            TEXT, duration=DURATION, window=(LEAD, "now+1h"), note="one program on both"
+        )
+        tell(
+            "Book all three, or none",
+            [f"kalends book '{TEXT}' {options}"],
+            _words.request_lines(booked, zone),
+        )
+        seen = {name: await _said(centres, name, "show", "reservation", "-o") for name in CENTRES}
+        tell("What each Slurm has reserved", ["scontrol show reservation"], _reserved(seen))
+        progress("the program is submitted, and waits for its slot")
+        outputs = await _run_in_step(centres, booked, tell)
+        cancelled = await client.cancel(booked.id)
+        await until(lambda: _left(centres), lambda left: not left, "a Slurm keeps the slot")
+        tell(
+            "Cancel what is left of it",
+            [f"kalends cancel {short_id(booked.id)}"],
+            [f"{cancelled.state}; no Slurm has it any more"],
+        )
+    return ClustersReport(
+        request=TEXT, found=found, reservation=booked, reservations_of_slurm=seen, outputs=outputs,
+        digest=rod.alone(RANKS), cancelled=cancelled,
+    )  # fmt: skip
+
+
+def try_now(centres: Centres) -> Iterator[str]:
+    """Yield commands to copy while everything runs."""
+    slurm = f"SLURM_CONF={centres.slurms[CENTRES[0]].configuration_file}"
+    yield from in_a_second_terminal(
+        centres.facility,
+        f"{program()} find '{TEXT}' --for 10m --explain",
+        f"{program()} book '{TEXT}' --for 10m",
+        f"{slurm} scontrol show reservation",
+        f"{slurm} squeue",
+    )
+
+
+async def _occupy(centres: Centres, tell: Tell) -> None:
+    """Let somebody run a job at the first centre, and an operator reserve a node at the second."""
+    first, second = CENTRES
+    job = (
+        "sbatch", f"--uid={STRANGER}", "--nodelist=n1,n2", "-N2", "--time=10", "--output=/dev/null",
+        "--wrap=sleep 600",
+    )  # fmt: skip
+    slurm = centres.slurms[first]
+    await asyncio.to_thread(slurm.said, *job)
+    await until(
+        lambda: asyncio.to_thread(slurm.said, "squeue", "-h", "-t", "R", "-o", "%i"),
+        bool,
+        "the job of somebody else does not run",
+    )
+    await _said(
+        centres, second, "create", "reservation", "ReservationName=service", "StartTime=now",
+        "Duration=60", "Nodes=n4", "Users=root",
+    )  # fmt: skip
+    tell(
+        f"{first} and {second} run their machines with Slurm; the beamline is caltech's",
+        [],
+        [
+            f"{first}: {NODES} nodes; somebody's job has two of them for ten minutes",
+            f"{second}: {NODES} nodes; one is reserved for service",
+        ],
+    )
+
+
+async def _find(client: Client) -> Candidate:
+    """Return the first common start, once both sites have seen what others have at their Slurms."""
+    now_s = int(time.time())
+    for machine in MACHINES:
+        await until(
+            partial(client.calendar, machine, end="now+1h"),
+            lambda view: view.as_of > now_s,
+            f"{machine}: its site does not look at its Slurm",
+        )
+    found = await client.find(TEXT, duration=DURATION, window=(LEAD, "now+1h"), count=1)
+    if not found.candidates:
+        raise NoCommonTime("no common time for the demo", refusals=found.refusals)
+    return found.candidates[0]
+
+
+async def _run_in_step(centres: Centres, booked: RequestView, tell: Tell) -> dict[str, str]:
+    """Return what the program has written at each centre."""
+    port = free_ports(RANKS)
+    numbers = {}
+    for at, machine in enumerate(MACHINES):
+        words = ("srun", *centres.program, str(port), str(RANKS), str(at * NODES_EACH))
+        async with _site(centres, machine) as site:
+            request = JobRequest(
+                machine=machine,
+                nodes=NODES_EACH,
+                limit_s=0,
+                reservation=booked.id,
+                command=words,
+                directory="/",
+            )
+            numbers[machine] = (await site.submit(request)).job.job
+    outputs = dict(await all_of(_written(centres, name, each) for name, each in numbers.items()))
+    tell(
+        "One program on both machines: every rank begins in the same second",
+        [
+            f"kalends submit {machine} --reservation {short_id(booked.id)} -n {NODES_EACH}"
+            f" -- srun python3 rod.py {port} {RANKS} {at * NODES_EACH}"
+            for at, machine in enumerate(MACHINES)
+        ],
+        [
+            *(
+                f"{name}  {line}"
+                for name, out in outputs.items()
+                for line in sorted(out.splitlines())
+            ),
+            f"computed alone, it is {rod.alone(RANKS)}",
+        ],
+    )
+    return outputs
+
+
+async def _written(centres: Centres, machine: str, number: int) -> tuple[str, str]:
+    """Return what a job has written when it has ended well; raises `Unavailable` if it does not."""
+    said = b""
+    try:
+        async with _site(centres, machine) as site, asyncio.timeout(STEP_S_MAX):
+            async for piece in site.follow_output(machine, number):
+                said += piece
+            job = await until(
+                lambda: site.job(machine, number), lambda job: bool(job.end), "it does not end"
+            )
+    except TimeoutError:
+        raise Unavailable(f"the program does not end; it wrote {said!r}", where=machine) from None
+    if (job.end, job.status) != ("exit", 0):
+        raise Unavailable(
+            f"the program ended by {job.end} {job.status}: {job.detail}", where=machine
+        )
+    return machine, said.decode()
+
+
+def _site(centres: Centres, machine: str) -> Client:
+    facility = centres.facility
+    return kalends.connect(facility.site_url(machine), token=facility.token(USER))
+
+
+async def _said(centres: Centres, name: str, *words: str) -> str:
+    return await asyncio.to_thread(centres.slurms[name].said, "scontrol", *words)
+
+
+async def _left(centres: Centres) -> list[str]:
+    said = [await _said(centres, name, "show", "reservation", "-o") for name in CENTRES]
+    return [line for each in said for line in each.splitlines() if "=kal." in line]
+
+
+def _reserved(seen: dict[str, str]) -> list[str]:
+    wanted = ("ReservationName", "Nodes", "Users", "StartTime", "EndTime")
+    body = []
+    for name, said in seen.items():
+        for line in said.splitlines():
+            fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            body.append((name, *(fields[each] for each in wanted)))
+    return list(_output.rows(("CLUSTER", "RESERVATION", "NODES", "USERS", "START", "END"), body))

@@ -1,0 +1,127 @@
+"""From a site's configuration to the batch systems that jobs are handed over to."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kalends.backends.psij.handed_over import Executor
+from kalends.core.errors import InvalidInput
+from kalends.serving.configuration import (
+    BatchSystemConfiguration,
+    MachineConfiguration,
+    SiteConfiguration,
+)
+
+KEPT_S_MIN: Final = 86_400
+"""What became of an attempt is kept at least for so long: a site may be away when it ends."""
+
+NOT_THERE: Final = (
+    "policy", "shape", "may_delay", "no_show_s", "batch_system", "nodes", "allocation_options",
+    "cores_each", "control_group", "users", "memory_mb_max", "processes_max", "directory",
+)  # fmt: skip
+"""What an owner may say of other machines only: here the batch system decides, and runs the jobs."""
+
+
+class Handed(NamedTuple):
+    """A machine whose jobs are handed over to `system`."""
+
+    resource: str
+    machine: MachineConfiguration
+    system: BatchSystemConfiguration
+    executor: Executor
+
+
+def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
+    """Return the machines of a site that decide nothing; raises `InvalidInput` with what is wrong."""
+    machines = {each.resource: each for each in configuration.machines}
+    found = []
+    for number, resource in enumerate(configuration.resources):
+        system = configuration.advisory_system(resource)
+        if system is None:
+            continue
+        where = f"site.resources[{number}]"
+        machine = machines.get(resource.name)
+        if machine is None:
+            raise InvalidInput(
+                f"{system.name} makes no reservations, so nothing could be done with it",
+                where=f"{where}.batch_system",
+                remedy=f'let users submit jobs: [[site.machines]] with resource = "{resource.name}"',
+            )
+        _check(configuration, machine)
+        found.append(_handed(configuration, machine, system))
+    for number, system in enumerate(configuration.batch_systems):
+        _check_system(system, f"site.batch_systems[{number}]")
+        if system.kind == "psij" and all(each.system is not system for each in found):
+            raise InvalidInput(
+                "no resource names it, so its jobs would run on the host of the site",
+                where=f"site.batch_systems[{number}].name",
+                remedy=f'write batch_system = "{system.name}" at a resource',
+            )
+    return found
+
+
+def _handed(
+    configuration: SiteConfiguration,
+    machine: MachineConfiguration,
+    system: BatchSystemConfiguration,
+) -> Handed:
+    executor = Executor(
+        name=system.executor,
+        system=system.name,
+        site=configuration.name,
+        machine=machine.resource,
+        look_s=max(int(system.look_every_s), 1),
+        queue=system.queue,
+        project=system.project,
+        attributes=system.attributes,
+        keep_s=max(int(machine.keep_output_s), KEPT_S_MIN),
+    )
+    return Handed(f"{configuration.name}/{machine.resource}", machine, system, executor)
+
+
+def _check(configuration: SiteConfiguration, machine: MachineConfiguration) -> None:
+    defaults = {each.name: each.default for each in msgspec.structs.fields(type(machine))}
+    for field in NOT_THERE:
+        default = defaults[field]
+        if getattr(machine, field) != ({} if default is msgspec.NODEFAULT else default):
+            number = configuration.machines.index(machine)
+            named = field.removesuffix("_s")
+            raise InvalidInput(
+                "the batch system alone decides about the jobs of this machine, and runs them",
+                where=f"site.machines[{number}].{named}",
+                remedy=f"leave {named} out",
+            )
+
+
+def _check_system(system: BatchSystemConfiguration, where: str) -> None:
+    if system.kind != "psij":
+        for field in ("executor", "project", "attributes", "environment"):
+            if getattr(system, field):
+                raise InvalidInput(
+                    "this is for systems that PSI/J reaches",
+                    where=f"{where}.{field}",
+                    remedy='leave it out, or write kind = "psij"',
+                )
+        return
+    if not system.executor:
+        raise InvalidInput(
+            "nothing says which executor of PSI/J reaches it",
+            where=f"{where}.executor",
+            remedy='write executor = "pbs", "lsf", "slurm", "flux", "cobalt", ...',
+        )
+    if importlib.util.find_spec("psij") is None:
+        raise InvalidInput(
+            "PSI/J is not installed here",
+            where=f"{where}.kind",
+            remedy="pip install 'kalends[psij]'",
+        )
+    root = os.geteuid() == 0
+    for user, there in system.users.items():
+        if root and there == "root":
+            raise InvalidInput(
+                f"{user} is root there, and jobs are never run as root", where=f"{where}.users"
+            )
