@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from kalends.cli._output import rows
-from kalends.cli._words import HASH_SHOWN, short_time
+from kalends.cli._short_time import short_time
+from kalends.cli._words import HASH_SHOWN
 from kalends.contract.calls import AgentView, RunView
 from kalends.core.identifiers import short_id
 from kalends.core.scripts import Violation

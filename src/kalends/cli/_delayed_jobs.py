@@ -45,7 +45,7 @@ def priced(
 
 def _told(settings: Settings, asked: Asked, starts: Sequence[int]) -> Iterable[tuple[int, Delayed]]:
     resource, units, length_s = asked
-    with _jobs.settings_at(settings, resource).connect() as site:
+    with _jobs.client_at(settings, resource) as site:
         answer = site.machine_delays(resource, units, length_s, dict.fromkeys(starts))
     return [(each.start, (max(each.jobs, 0), each.longest_s)) for each in answer.starts]
 

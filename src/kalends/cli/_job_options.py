@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 
 from kalends.cli._jobs import job_named
 from kalends.core.durations import parse_duration
@@ -51,6 +52,17 @@ def _checked(ctx: click.Context, parameter: click.Parameter, machine: str) -> st
     return machine
 
 
+def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """An option that is given with nothing is a mistake: a variable of the shell that is not set, say."""
+    if not value and ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+        raise InvalidInput(
+            "nothing is given",
+            where=parameter.opts[0],
+            remedy="leave the option out, or look whether a variable of your shell is not set",
+        )
+    return value
+
+
 _OPTIONS = (
     click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
@@ -60,12 +72,12 @@ _OPTIONS = (
     click.option("--project", default="", metavar="NAME", help="Project that it is charged to."),
     click.option("--priority", default="", metavar="CLASS",
                  help="Priority class of the machine, e.g. high."),
-    click.option("--shape", default="", metavar="AxB",
+    click.option("--shape", default="", callback=_not_empty, metavar="AxB",
                  help="Extent on a machine with a topology, e.g. 4x8."),
-    click.option("--sizes", default="", metavar="N,N,...",
+    click.option("--sizes", default="", callback=_not_empty, metavar="N,N,...",
                  help="Numbers of nodes that it can run on, e.g. 2,4,8."),
     click.option("--malleable", is_flag=True, help="It can change its size while it runs."),
-    click.option("--change", default="", metavar="DURATION",
+    click.option("--change", default="", callback=_not_empty, metavar="DURATION",
                  help="Time that one change of size is expected to take, e.g. 2s."),
     click.option("--directory", default="", metavar="PATH",
                  help="Working directory on the machine.  [default: your home there]"),
@@ -80,12 +92,12 @@ _OPTIONS = (
                  help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
     click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
     click.option("--rerun", is_flag=True, help="Run it again if a node fails: twice does no harm."),
-    click.option("--notify", default="", metavar="WHEN,...",
+    click.option("--notify", default="", callback=_not_empty, metavar="WHEN,...",
                  help="Mail to you when it begins, ends or fails, e.g. begin,end,fail; with each, for each "
                       "job of an array."),
-    click.option("--notify-to", default="", metavar="ADDRESS",
+    click.option("--notify-to", default="", callback=_not_empty, metavar="ADDRESS",
                  help="Mail address, or URL of a webhook, that the site allows.  [default: your own]"),
-    click.option("--warn", default="", metavar="SIGNAL@DURATION",
+    click.option("--warn", default="", callback=_not_empty, metavar="SIGNAL@DURATION",
                  help="Send a signal before its time is over, e.g. USR1@60s."),
 )  # fmt: skip
 
@@ -103,6 +115,18 @@ def job_from(
     lengths = limit.split(",") if limit is not None else ()
     limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
     sizes = _numbers(options["sizes"], ",", "--sizes")
+    if len(limits_s) > 1 and len(limits_s) != len(sizes):
+        raise InvalidInput(
+            f"{len(limits_s)} times for {len(sizes) or 'no'} sizes",
+            where="--for",
+            remedy="give one time, or one for each of --sizes",
+        )
+    if options["change"] and not options["malleable"]:
+        raise InvalidInput(
+            "it says what a change of size takes, and this job makes none",
+            where="--change",
+            remedy="add --malleable, or leave --change out",
+        )
     job = JobRequest(
         machine=machine,
         limit_s=max(limits_s, default=0),
@@ -170,7 +194,10 @@ def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
             where=where,
             remedy=f"write 2{separator}4{separator}8" if separator == "," else "write 4x8",
         )
-    return tuple(map(int, parts))
+    numbers = tuple(map(int, parts))
+    if 0 in numbers:
+        raise InvalidInput(f"a 0 in {text!r}", where=where, remedy="let each number be 1 or more")
+    return numbers
 
 
 def _variable(text: str) -> tuple[str, str]:

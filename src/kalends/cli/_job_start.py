@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from kalends.cli import _words
 from kalends.cli._live_line import LiveLine
 from kalends.cli._settings import Settings
+from kalends.cli._short_time import short_time
 from kalends.contract.job_calls import JobView
 from kalends.core.durations import format_duration
 
@@ -44,8 +44,8 @@ def words(view: JobView, settings: Settings) -> str:
     if view.predicted is None:
         return said
     zone = settings.time_zone()
-    expected = _words.short_time(view.predicted.expected, zone)
-    nine_of_ten = _words.short_time(view.predicted.p90, zone)
+    expected = short_time(view.predicted.expected, zone)
+    nine_of_ten = short_time(view.predicted.p90, zone)
     return f"{said}: starts ~{expected}, by {nine_of_ten} nine times of ten"
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from kalends.cli import _output, _words
+from kalends.cli import _output
 from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
-from kalends.cli._sites import site_settings
+from kalends.cli._short_time import short_time
+from kalends.cli._sites import site_url
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.run_times import clocks_agree
 
 SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
@@ -26,6 +30,7 @@ JOB_HELP = "sdsc/sp2/17"
 
 if TYPE_CHECKING:
     from kalends.client.client import Client
+    from kalends.client.sync import SyncClient
 
 
 class JobName(NamedTuple):
@@ -50,14 +55,27 @@ def job_named(text: str) -> JobName:
     return JobName(machine, int(number))
 
 
-def settings_at(settings: Settings, machine: str) -> Settings:
-    """Return `settings` for calls to the site of `machine`: the server itself, or a site that it knows."""
-    site, _ = split_resource(machine)
+@contextmanager
+def client_at(settings: Settings, machine: str) -> Iterator[SyncClient]:
+    """Open a client of the site of `machine`: the server itself, or a site that it knows; see `site_url`."""
     with settings.connect() as client:
-        health = client.health()
-    if health.role == "site":
-        return settings
-    return replace(site_settings(settings, site), json=settings.json)
+        url = _url_at(client, settings, machine)
+        if url == settings.broker:
+            yield client
+            return
+    with replace(settings, broker=url).connect() as client:
+        yield client
+
+
+def settings_at(settings: Settings, machine: str) -> Settings:
+    """Return the same site as `settings`, for code with an event loop."""
+    with settings.connect() as client:
+        return replace(settings, broker=_url_at(client, settings, machine))
+
+
+def _url_at(client: SyncClient, settings: Settings, machine: str) -> str:
+    site, _ = split_resource(machine)
+    return settings.broker if client.health().role == "site" else site_url(client, site)
 
 
 def left_lines(machine: str, number: int) -> list[str]:
@@ -74,7 +92,7 @@ async def ended(client: Client, machine: str, number: int) -> JobView:
     """Return a job once it is over, or waits to run again: its terminal has ended."""
     while True:
         view = await client.job(machine, number)
-        if view.end or not view.node_numbers:
+        if view.end or view.phase in ("held", "queued"):
             return view
         await asyncio.sleep(LOOK_EVERY_S)
 
@@ -136,8 +154,9 @@ def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (
-                load.machine, load.nodes, load.free, load.out, load.reserved, load.running,
-                load.waiting, load.policy, load.description,
+                load.machine, load.nodes, "?" if load.decides else load.free, load.out,
+                load.reserved, load.running, load.waiting, load.policy,
+                "advisory" if load.decides else load.description,
             )
             for load in machines
         ],
@@ -152,7 +171,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
         f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
         f"asks for   {_asked(job)} {_how_long(job)}",
-        f"submitted  {_words.short_time(job.submitted, zone)}",
+        f"submitted  {short_time(job.submitted, zone)}",
     ]
     if job.command:
         lines.append(f"runs       {' '.join(job.command)}")
@@ -162,25 +181,29 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     if job.reservation:
         lines.append(f"in         reservation {job.reservation}")
     if job.at and not job.started:
-        lines.append(
-            f"starts     {_words.short_time(job.at, zone)}, for which its nodes are booked"
-        )
+        lines.append(f"starts     {short_time(job.at, zone)}, for which its nodes are booked")
     elif job.predicted is not None and job.reservation:
-        lines.append(f"starts     {_words.short_time(job.predicted.latest, zone)} at the latest")
+        lines.append(f"starts     {short_time(job.predicted.latest, zone)} at the latest")
     elif job.predicted is not None:
-        lines.append(f"starts     {_start(job, zone)} expected")
-        lines.append(
-            f"           by {_words.short_time(job.predicted.p90, zone)} nine times of ten"
-        )
-        lines.append(f"           at the latest {_words.short_time(job.predicted.latest, zone)}")
+        goes_on = "goes on " if job.phase == "stopped" else "starts  "
+        lines.append(f"{goes_on}   {_start(job, zone)} expected")
+        lines.append(f"           by {short_time(job.predicted.p90, zone)} nine times of ten")
+        lines.append(f"           at the latest {short_time(job.predicted.latest, zone)}")
     if job.started:
-        lines.append(f"started    {_words.short_time(job.started, zone)}, attempt {job.attempt}")
+        lines.append(f"started    {short_time(job.started, zone)}, attempt {job.attempt}")
+    if job.stood_s or job.phase == "stopped":
+        lines.append(f"stood      {format_duration(job.stood_s)}, stopped for more urgent jobs")
     if job.node_numbers:
         lines.append(f"nodes      {numbers_text(job.node_numbers)}")
+    if job.changing_to:
+        since = short_time(job.changing_since, zone)
+        lines.append(f"changing   to {job.changing_to} nodes since {since}: no answer yet")
+    if job.refused:
+        lines.append(f"unchanged  {short_time(job.refused_at, zone)}: {job.refused}")
     if job.until:
-        lines.append(f"until      {_words.short_time(job.until, zone)} at the latest")
+        lines.append(f"until      {short_time(job.until, zone)} at the latest")
     if job.over:
-        lines.append(f"over       {_words.short_time(job.over, zone)}: {end_words(job)}")
+        lines.append(f"over       {short_time(job.over, zone)}: {end_words(job)}")
         used = f"{job.node_seconds} node-seconds"
         if job.credit_seconds:
             used += f", {credits_text(job.credit_seconds)} credits"
@@ -188,6 +211,10 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
             used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
             used += f", {job.memory_bytes / 1e6:.0f} MB"
         lines.append(f"used       {used}")
+        if job.ran_s and not clocks_agree(job.over - job.started - job.stood_s, job.ran_s):
+            lines.append(
+                f"{'':11}by its own clock: the site was away meanwhile, or its clock was wrong"
+            )
     return lines
 
 
@@ -201,12 +228,13 @@ def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
     """Return what has become of a job since `before`, in a few words."""
     if job.end:
         return f"over: {end_words(job)}"
-    if job.started:
-        until = f", until {_words.short_time(job.until, zone)} at the latest" if job.until else ""
+    stopped = job.phase == "stopped"
+    if job.started and not stopped:
+        until = f", until {short_time(job.until, zone)} at the latest" if job.until else ""
         return f"{job.phase} on {numbers_text(job.node_numbers)}{until}"
     if job.predicted is None:
         return f"{job.phase}: {'; '.join(job.reasons) or 'its start is not known yet'}"
-    expected = f"expected to start {_start(job, zone)}"
+    expected = f"expected to {'go on' if stopped else 'start'} {_start(job, zone)}"
     if before is None or before.predicted is None:
         return f"{job.phase}: {expected}"
     later = job.predicted.expected - before.predicted.expected
@@ -250,13 +278,13 @@ def _how_long(job: JobView) -> str:
 
 
 def _start(job: JobView, zone: ZoneInfo) -> str:
-    if job.started:
-        return _words.short_time(job.started, zone)
+    if job.started and job.phase != "stopped":
+        return short_time(job.started, zone)
     if job.at:
-        return _words.short_time(job.at, zone)
+        return short_time(job.at, zone)
     if job.predicted is None:
         return "-"
-    return f"~{_words.short_time(job.predicted.expected, zone)}"
+    return f"~{short_time(job.predicted.expected, zone)}"
 
 
 def _asked(job: JobView) -> str:

@@ -20,7 +20,7 @@ PAGE_ROWS: Final = 2_000
 COLUMNS: Final = (
     "job", "user", "project", "reservation", "priority", "submitted", "started", "over", "nodes", "limit_s",
     "nodes_had", "node_seconds", "credit_seconds", "cpu_s", "memory_bytes",
-    "end", "status", "attempt", "array", "index",
+    "stood_s", "end", "status", "attempt", "array", "index",
 )  # fmt: skip
 """Fields of `HistoryRow`, as the columns of a table."""
 TIMES: Final = frozenset({"submitted", "started", "over"})

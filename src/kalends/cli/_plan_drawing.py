@@ -24,6 +24,9 @@ Line = list[tuple[str, Kind | Literal[""]]]
 SIGNS: Final[dict[Kind, str]] = {"reserved": "=", "free": ".", "out": "/"}
 """Running jobs are capital letters, planned ones small letters."""
 
+WAITING: Final = ("queued", "stopped")
+"""Phases of jobs that have no nodes and are planned."""
+
 ROWS_MAX: Final = 24
 LABEL_WIDTH: Final = 13
 USER_WIDTH: Final = 12
@@ -96,7 +99,7 @@ def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
     wanted += [
         (
             max(job.start, plan.now), job.end, sign,
-            "planned" if job.phase == "queued" else "running", job.nodes,
+            "planned" if job.phase in WAITING else "running", job.nodes,
             job.node_numbers if numbered else (),
         )
         for job, sign in zip(plan.jobs, signs, strict=True)
@@ -124,7 +127,7 @@ def _signs(jobs: Iterable[ScheduledJob]) -> list[str]:
     counts: Counter[str] = Counter()
     found = []
     for job in jobs:
-        letters = ascii_lowercase if job.phase == "queued" else ascii_uppercase
+        letters = ascii_lowercase if job.phase in WAITING else ascii_uppercase
         found.append(letters[counts[letters] % len(letters)])
         counts[letters] += 1
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -51,12 +50,13 @@ class Settings:
 
     def connect_async(self) -> Client:
         """Return the same for code with an event loop."""
+        from kalends.client.caller_identity import token_in
         from kalends.client.connection import connect
         from kalends.client.retry import Backoff
 
         return connect(
             self.broker,
-            token=self.token or _token_in(self.token_file),
+            token=self.token or token_in(self.token_file, "--token-file"),
             user=self.user_name(),
             groups=self.group,
             ca=self.ca,
@@ -67,7 +67,9 @@ class Settings:
 
     def user_name(self) -> str:
         """Return the user's name, which servers believe only where they ask for no token."""
-        return self.user or _login_name()
+        from kalends.client.caller_identity import login_name
+
+        return self.user or login_name()
 
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
@@ -170,28 +172,3 @@ def _attach(function: Callable[..., Any], option: click.Parameter) -> None:
     """Add `option` as click's decorators do: commands read their parameters from this attribute."""
     parameters = getattr(function, "__click_params__", [])
     function.__click_params__ = [*parameters, option]  # type: ignore[attr-defined]  # click's own way
-
-
-def _token_in(path: str) -> str:
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        from kalends.core.errors import InvalidInput
-
-        raise InvalidInput(
-            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a token'}",
-            where="--token-file",
-            remedy="name the file that holds your token, and nothing else",
-        ) from error
-
-
-def _login_name() -> str:
-    """Return the login name, or an empty text where the system knows none."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return ""

@@ -53,7 +53,7 @@ def fetched(
     first, last = _bounds(month, start, end)
     with (
         tempfile.TemporaryDirectory(prefix="kalends-") as directory,
-        _jobs.settings_at(settings, machine).connect() as client,
+        _jobs.client_at(settings, machine) as client,
     ):
         yield _fetch(
             client, machine, client.time_s(first), client.time_s(last), Path(directory) / "past.swf"

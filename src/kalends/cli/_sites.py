@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kalends.cli._settings import Settings
 from kalends.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
 
 SITE_HELP = "Site address, or its name at the broker, e.g. sdsc."
 
@@ -18,11 +22,16 @@ def site_settings(settings: Settings, site: str) -> Settings:
     if "://" in site:
         return replace(settings, broker=site)
     with settings.connect() as client:
-        sites = {status.site: status.url for status in client.resources().sites}
+        return replace(settings, broker=site_url(client, site))
+
+
+def site_url(client: SyncClient, site: str) -> str:
+    """Return the address of `site` as the broker of `client` knows it; raises `NotFound`."""
+    sites = {status.site: status.url for status in client.resources().sites}
     if site not in sites:
         raise NotFound(
             f"the broker knows no site {site}",
             where="--site",
             remedy=f"give its address, or one of {', '.join(sorted(sites))}",
         )
-    return replace(settings, broker=sites[site])
+    return sites[site]

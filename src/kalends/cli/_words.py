@@ -13,6 +13,7 @@ from kalends.cli._agent_options import argument_text
 from kalends.cli._output import rows
 from kalends.cli._polls import poll_lines
 from kalends.cli._problems import lines as problem_lines
+from kalends.cli._short_time import short_time
 from kalends.contract.calls import (
     AgentNote,
     Candidate,
@@ -32,12 +33,6 @@ from kalends.core.times import format_time
 
 HASH_SHOWN = 12
 """Digits shown of a script's hash."""
-
-
-def short_time(time_s: int, zone: ZoneInfo) -> str:
-    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the zone stands once, above."""
-    local = datetime.fromtimestamp(time_s, zone)
-    return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"
 
 
 class Said(NamedTuple):
@@ -192,7 +187,11 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
     """List the starts that were found, and if explained the bookings in their way."""
     polls = (line for poll in found.polls for line in poll_lines(poll))
-    return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone), *polls]
+    seen = [
+        f"{resource}: what others have on its batch system was last seen {short_time(as_of, zone)}"
+        for resource, as_of in sorted(found.as_of.items())
+    ]
+    return [*candidate_lines(found.candidates, zone), *seen, *obstacle_lines(found, zone), *polls]
 
 
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:

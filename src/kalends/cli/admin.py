@@ -25,7 +25,7 @@ COMMANDS = {
     },
     "Stores": {
         "backup": "Copy a store while its server runs.",
-        "doctor": "Check a store file, or the batch systems of a site.",
+        "doctor": "Check a store file, or the batch systems and machines of a site.",
     },
 }
 

@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _output, _terminal, _timeline, _words
+from kalends.cli import _output, _terminal, _timeline
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
@@ -73,6 +74,9 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     _output.say(f"to   {format_time(view.end, zone)}")
     if view.resource.hours:
         _output.say(f"open {view.resource.hours}")
+    if view.as_of:
+        seen = format_time(view.as_of, zone)
+        _output.say(f"seen {seen}: what others have on its batch system")
     if view.until < view.end:
         _output.say(f"known only until {format_time(view.until, zone)}")
     _output.say("")
@@ -91,8 +95,8 @@ def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
         (f"START ({zone.key})", "END", "LENGTH", "UNITS", "STATE", "HOLDER", "RESERVATION"),
         [
             (
-                _words.short_time(start, zone),
-                _words.short_time(end, zone),
+                short_time(start, zone),
+                short_time(end, zone),
                 format_duration(end - start),
                 units,
                 state,

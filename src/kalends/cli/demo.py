@@ -13,7 +13,7 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
 @click.command(
     "demo",
     cls=LocalCommand,
-    examples=("kalends demo", "kalends demo --keep --directory kalends-demo"),
+    examples=("kalends demo --keep --directory kalends-demo", "kalends demo --slurm"),
 )
 @click.option("--keep", is_flag=True, help="Keep the servers running until Ctrl-C.")
 @click.option(
@@ -22,14 +22,22 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
     metavar="DIRECTORY",
     help="New directory for the files, which stay there.  [default: a temporary one]",
 )
+@click.option(
+    "--slurm",
+    is_flag=True,
+    help="Two clusters, each with a Slurm of its own, and an instrument; needs root and Slurm.",
+)
 @pass_settings
-def command(settings: Settings, keep: bool, directory: Path | None) -> None:
+def command(settings: Settings, keep: bool, directory: Path | None, slurm: bool) -> None:
     """Run three sites and a broker on this machine.
 
     Fills a 128-node machine with jobs from a real log, books 64 of its nodes, a beamline and a
     visualisation room for the same two hours, explains what happened, and cancels the reservation.
     All servers stop at the end.
+
+    With --slurm, two owners run a cluster with Slurm, and a third has a beamline. All three are booked for
+    the same time, and one program runs on both clusters in step.
     """
     with server_parts():
         from kalends.demo.runner import demo
-    demo(settings, keep=keep, directory=directory)
+    demo(settings, keep=keep, directory=directory, slurm=slurm)

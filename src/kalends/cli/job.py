@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _jobs, _output, _words
+from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 
 
 @click.command(
@@ -36,7 +37,7 @@ def command(
         _watch(settings, name)
         return
     zone = settings.time_zone()
-    with _jobs.settings_at(settings, name.machine).connect() as client:
+    with _jobs.client_at(settings, name.machine) as client:
         if hold:
             view = client.hold_job(*name, array=array)
         elif release:
@@ -48,12 +49,12 @@ def command(
 
 def _watch(settings: Settings, name: _jobs.JobName) -> None:
     zone = settings.time_zone()
-    with _jobs.settings_at(settings, name.machine).connect() as client:
+    with _jobs.client_at(settings, name.machine) as client:
         before = None
         for view in client.watch_job(*name):
             if settings.json:
                 _output.print_json("job", view, one_line=True)
             else:
-                now = _words.short_time(client.time_s("now"), zone)
+                now = short_time(client.time_s("now"), zone)
                 _output.say(f"{now}  {_jobs.news(before, view, zone)}")
             before = view

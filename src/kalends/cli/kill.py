@@ -26,7 +26,7 @@ def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
     views, errors = [], {}
     for name in names:
         try:
-            with _jobs.settings_at(settings, name.machine).connect() as client:
+            with _jobs.client_at(settings, name.machine) as client:
                 views.append(client.kill_job(*name, array=array))
         except KalendsError as error:
             errors[name] = error

@@ -30,7 +30,7 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
     name = _jobs.job_named(job)
     stream: Literal["output", "error"] = "error" if error else "output"
     offset = 0
-    with _jobs.settings_at(settings, name.machine).connect() as client:
+    with _jobs.client_at(settings, name.machine) as client:
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
             piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)

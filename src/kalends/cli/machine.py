@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _job_options, _jobs, _nodes_drawing, _output, _terminal, _words
+from kalends.cli import _job_options, _jobs, _nodes_drawing, _output, _terminal
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
 
@@ -29,11 +30,11 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
     """
     if gaps:
         zone = settings.time_zone()
-        with _jobs.settings_at(settings, machine).connect() as client:
+        with _jobs.client_at(settings, machine) as client:
             fitting, now = client.machine_gaps(machine), client.time_s("now")
         _output.answer(settings, "gaps", fitting, lambda: _gap_lines(fitting, now, zone))
         return
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         found = client.jobs(machine, state="running", everyone=True)
     if settings.json:
         _output.print_json("machine", found)
@@ -43,6 +44,9 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
     _output.say("")
     terminal = _terminal.console()
     for load in found.machines:
+        if load.decides:
+            _output.say(f"{load.decides} alone decides who runs when, and which nodes a job has")
+            continue
         width = min(terminal.width, DRAWN_WIDTH_MAX)
         _terminal.print_lines(_nodes_drawing.draw_nodes(load, found.jobs, width=width), terminal)
     _output.say("")
@@ -65,7 +69,7 @@ def _job_lines(found: Jobs) -> list[str]:
 
 def _gap_lines(found: MachineGaps, now: int, zone: ZoneInfo) -> list[str]:
     """Return a row for each gap; a job that asks for no more of both starts at once."""
-    machine, made = found.machine.machine, _words.short_time(found.made_at, zone)
+    machine, made = found.machine.machine, short_time(found.made_at, zone)
     if not found.gaps:
         return [f"nothing starts on {machine} at once, as of {made}"]
     return [
@@ -76,7 +80,7 @@ def _gap_lines(found: MachineGaps, now: int, zone: ZoneInfo) -> list[str]:
                 (
                     gap.nodes,
                     format_duration(max(gap.until - now, 0)) if gap.until else "any time",
-                    _words.short_time(gap.until, zone) if gap.until else "-",
+                    short_time(gap.until, zone) if gap.until else "-",
                 )
                 for gap in found.gaps
             ],

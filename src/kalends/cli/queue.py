@@ -8,6 +8,7 @@ import click
 
 from kalends.cli import _job_options, _jobs, _output, _plan_drawing, _terminal
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 
 DRAWN_WIDTH_MAX = 80
 
@@ -22,17 +23,31 @@ DRAWN_WIDTH_MAX = 80
 @click.option("--over", is_flag=True, help="List jobs that are over, newest first.")
 @click.option("--plan", "planned", is_flag=True, help="Draw the schedule: rows are time, columns "
               "are nodes.")  # fmt: skip
+@click.option(
+    "--watch", is_flag=True, help="Go on until your jobs are over, with a line for each news."
+)
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(
-    settings: Settings, machine: str, mine: bool, over: bool, planned: bool, count: int
+    settings: Settings,
+    machine: str,
+    mine: bool,
+    over: bool,
+    planned: bool,
+    watch: bool,
+    count: int,
 ) -> None:
     """List the jobs that wait or run on a machine.
 
     Waiting jobs show the start that is expected, with ~ before it. The schedule of --plan has them at their
-    latest starts, which hold if nothing goes before them.
+    latest starts, which hold if nothing goes before them. With --watch --json each news is one line.
     """
+    if watch:
+        if mine or over or planned:
+            raise click.UsageError("--watch excludes --mine, --over and --plan.")
+        _watch(settings, machine)
+        return
     if planned:
         if mine or over:
             raise click.UsageError("--plan excludes --mine and --over.")
@@ -40,7 +55,7 @@ def command(
         return
     state: Literal["", "over"] = "over" if over else ""
     zone = settings.time_zone()
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         found = client.jobs(machine, state=state, everyone=not mine, count=count)
     _output.answer(
         settings,
@@ -50,9 +65,22 @@ def command(
     )
 
 
+def _watch(settings: Settings, machine: str) -> None:
+    zone = settings.time_zone()
+    with _jobs.client_at(settings, machine) as client:
+        for view in client.watch_jobs(machine, until_over=True):
+            if settings.json:
+                _output.print_json("job", view, one_line=True)
+                continue
+            told = view.end or view.started or view.predicted is not None
+            words = _jobs.news(None, view, zone) if told else ": ".join((view.phase, *view.reasons))
+            now = short_time(client.time_s("now"), zone)
+            _output.say(f"{now}  {machine}/{view.job} {words}")
+
+
 def _draw(settings: Settings, machine: str, count: int) -> None:
     zone = settings.time_zone()
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         plan = client.machine_plan(machine)
     if settings.json:
         _output.print_json("plan", plan)

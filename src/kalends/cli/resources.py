@@ -43,7 +43,7 @@ def _lines(answer: Resources) -> Iterable[str]:
                 resource.name,
                 resource.capacity,
                 format_duration(resource.grain_s),
-                resource.hours or "always",
+                "advisory" if resource.advisory else resource.hours or "always",
                 " ".join(f"{name}={value}" for name, value in sorted(resource.attributes.items())),
                 resource.description,
             )
@@ -59,5 +59,11 @@ def _rules(answer: Resources) -> Iterator[str]:
     for resource in answer.resources:
         for rule in resource.rules:
             resources_of.setdefault(rule, []).append(resource.name)
+    for resource in answer.resources:
+        if resource.advisory:
+            yield (
+                f"{resource.name}: advisory: {resource.advisory} alone decides who runs when, and makes no "
+                f"reservations: submit jobs to it (kalends submit {resource.name}), it cannot be booked"
+            )
     for rule, names in resources_of.items():
         yield f"{', '.join(names)}: {rule}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _job_options, _jobs, _output
+from kalends.cli import _job_options, _jobs, _output, _slots
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
@@ -23,8 +23,8 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
     "usage",
     cls=ServerCommand,
     examples=(
-        "kalends usage sdsc/sp2 --from 2026-10-01 --to 2026-11-01",
         "kalends usage sdsc/sp2 --everyone --swf october.swf",
+        "kalends usage centre/cluster --each --from 2026-10-01 --to 2026-11-01",
     ),
 )
 @_job_options.machine_argument
@@ -32,8 +32,11 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
               help="Begin: jobs that ended from then on.")  # fmt: skip
 @click.option("--to", "end", default="now", show_default=True, metavar="TIME", help="End.")
 @click.option("--everyone", is_flag=True, help="Sum up all users; needs the scope audit or admin.")
+@click.option("--each", is_flag=True,
+              help="A row for each reservation in the batch system behind the resource.")  # fmt: skip
 @click.option("--csv", "table", type=NEW_FILE, metavar="FILE",
-              help="New file with a row for each job instead; - for standard output.")  # fmt: skip
+              help="New file with a row for each job instead, or with --each for each reservation; "
+              "- for standard output.")  # fmt: skip
 @click.option("--swf", "log", type=NEW_FILE, metavar="FILE",
               help="New file with these jobs as a workload log, for kalends simulate.")  # fmt: skip
 @pass_settings
@@ -43,21 +46,41 @@ def command(
     start: str,
     end: str,
     everyone: bool,
+    each: bool,
     table: Path | None,
     log: Path | None,
 ) -> None:
-    """Sum up the node-seconds that your jobs used, by project."""
-    with _jobs.settings_at(settings, machine).connect() as client:
+    """Sum up the node-seconds that your jobs used, by project.
+
+    Where a batch system is behind the resource: what you reserved there, and what your jobs used of it.
+    """
+    with _jobs.client_at(settings, machine) as client:
         start_s, end_s = client.time_s(start), client.time_s(end)
         if end_s < start_s:
             raise InvalidInput(
                 f"{end} is before {start}", where="--to", remedy="let it end after it begins"
             )
+        if each and log is not None:
+            raise InvalidInput(
+                "a workload log has jobs, and no reservations",
+                where="--swf",
+                remedy="leave out --each",
+            )
+        if each:
+            _slots.show(settings, client, machine, start_s, end_s, table, everyone=everyone)
+            return
         if table is not None or log is not None:
             _export(client, machine, start_s, end_s, everyone, table, log)
             return
         view = client.job_usage(machine, start=start_s, end=end_s, everyone=everyone)
-    _output.answer(settings, "usage", view, lambda: _sums(view))
+    _output.answer(settings, "usage", view, lambda: _lines(view, settings))
+
+
+def _lines(view: UsageView, settings: Settings) -> list[str]:
+    if view.slots is None:
+        return _sums(view)
+    of_jobs = _sums(view) if view.rows or view.reserved else []
+    return [*of_jobs, *([""] if of_jobs else []), *_slots.sums(view.slots, settings)]
 
 
 def _sums(view: UsageView) -> list[str]:

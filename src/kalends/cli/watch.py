@@ -9,6 +9,7 @@ import click
 from kalends.cli import _output, _problems, _words
 from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Event
 from kalends.core.identifiers import short_id
@@ -34,6 +35,8 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
 
     With an ID, follows that request only. When an older request recalls a hold, prints the time by
     which to lock it. Ctrl-C stops. With --json each event is one line.
+
+    Jobs are followed by kalends job JOB --watch, and all of yours by kalends queue --watch.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -48,7 +51,7 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
 
 
 def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
-    at = _words.short_time(event.at_ms // 1000, zone)
+    at = short_time(event.at_ms // 1000, zone)
     _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
     for line in _problems.refusal_lines(event.refusals):
         _output.say(line)

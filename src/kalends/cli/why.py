@@ -9,6 +9,7 @@ import click
 from kalends.cli import _output, _problems, _words
 from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.contract.calls import Story
 
 
@@ -35,7 +36,7 @@ def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
     """Return the lines of a request and its events, each event with its refusals below it."""
     told = _words.request_lines(story.request, zone)
     for event in story.events:
-        at = _words.short_time(event.at_ms // 1000, zone)
+        at = short_time(event.at_ms // 1000, zone)
         told.append(f"{at}  {event.kind}  {event.detail}".rstrip())
         told += [f"  {line}" for line in _problems.refusal_lines(event.refusals)]
     return told

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
-from kalends.client.job_terminal import JobTerminal
-from kalends.contract import delay_calls, history_calls, job_calls
+from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
+from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.jobs import JobRequest
+from kalends.core.limits import LISTING_MAX
+
+if TYPE_CHECKING:
+    from kalends.client.job_terminal import JobTerminal
 
 FOLLOW_WAIT_MS: Final = 25_000
 """Duration of one call that waits for output, below the time after which proxies cut silent calls."""
@@ -78,6 +82,45 @@ class JobCalls(AgentCalls):
                 view = heard.job
                 yield view
 
+    async def moved_jobs(
+        self, machine: str, known: MovedJobs | None = None, *, wait_s: float = FOLLOW_WAIT_MS / 1000
+    ) -> MovedJobs:
+        """Return which of the caller's jobs on `machine` have moved since the answer `known`.
+
+        Answers as soon as one has, or after `wait_s`. Without `known`, or where the site has been restarted
+        meanwhile, it answers at once, with `skipped`: look at the jobs, and ask what has moved since.
+        """
+        body = WatchJobs(
+            machine=machine,
+            life=known.life if known is not None else "",
+            after=known.after if known is not None else 0,
+            wait_ms=int(wait_s * 1000),
+        )
+        return await self._caller.call(body, "jobs_watch", MovedJobs)
+
+    async def watch_jobs(
+        self, machine: str, *, until_over: bool = False
+    ) -> AsyncIterator[job_calls.JobView]:
+        """Yield each job of the caller's that waits or runs on `machine`, then each that has moved, as it is.
+
+        It is one call at a time, however many jobs there are; news tell no predictions. With `until_over`
+        it ends when no job waits or runs any more, else never.
+        """
+        known: set[int] = set()
+        moved = await self.moved_jobs(machine)
+        while True:
+            news = list(moved.jobs)
+            if moved.skipped:
+                news = list((await self.jobs(machine, count=LISTING_MAX)).jobs)
+                gone = known - {view.job for view in news}
+                news += [await self.job(machine, number) for number in sorted(gone)]
+            for view in news:
+                (known.discard if view.end else known.add)(view.job)
+                yield view
+            if until_over and not known:
+                return
+            moved = await self.moved_jobs(machine, moved)
+
     async def hold_job(
         self, machine: str, number: int, *, array: bool = False
     ) -> job_calls.JobView:
@@ -145,6 +188,9 @@ class JobCalls(AgentCalls):
         either after a line that was lost for long. Raises `Conflict` for a job that does not run,
         `InvalidInput` for one without a terminal, `NotAllowed` for somebody else's.
         """
+        # Imported here because its lines need aiohttp, which takes longer to load than all other calls.
+        from kalends.client.job_terminal import JobTerminal
+
         rows, columns = size
         wish = AttachTerminal(
             machine=machine, job=number, keys=keys, seat=self.new_key(), rows=rows, columns=columns
@@ -156,9 +202,33 @@ class JobCalls(AgentCalls):
     async def job_usage(
         self, machine: str, *, start: int, end: int, everyone: bool = False
     ) -> job_calls.UsageView:
-        """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project."""
+        """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project.
+
+        Where a batch system is behind the resource, its `slots` are those reserved and used there.
+        """
         body = job_calls.ShowUsage(machine=machine, start=start, end=end, everyone=everyone)
         return await self._caller.call(body, "job_usage", job_calls.UsageView)
+
+    async def slots(
+        self,
+        machine: str,
+        *,
+        start: int,
+        end: int,
+        everyone: bool = False,
+        count: int = 1_000,
+        after: slot_calls.SlotPage | None = None,
+    ) -> slot_calls.SlotPage:
+        """Return a page of the reservations of a batch system that end in ``[start, end)``, and their use.
+
+        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        """
+        body = slot_calls.ReadSlots(
+            machine=machine, start=start, end=end, everyone=everyone, count=count,
+            after_s=after.next_s if after is not None else 0,
+            after_name=after.next_name if after is not None else "",
+        )  # fmt: skip
+        return await self._caller.call(body, "slots", slot_calls.SlotPage)
 
     async def job_history(
         self,

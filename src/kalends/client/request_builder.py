@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -11,11 +12,12 @@ import msgspec
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.language import parse_request
-from kalends.core.language.preferences import Preference, expand, parse_preference
 from kalends.core.requests import Request, TimePreference
 from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, parse_time
+
+if TYPE_CHECKING:
+    from kalends.core.language.preferences import Preference
 
 Time = int | str | datetime
 """Seconds UTC, text such as ``tomorrow 08:00`` (see `kalends.core.times`), or an aware datetime."""
@@ -29,7 +31,7 @@ Window = tuple[Time | None, Time | None]
 ArgumentValues = Mapping[str, ArgumentValue]
 """Arguments of an agent: plain values by name."""
 
-Preferred = str | Sequence[str | Preference | TimePreference]
+Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
 """Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
 
 
@@ -114,6 +116,11 @@ def _windows(
     prefer: Preferred, request: Request, now_s: int, zone: ZoneInfo
 ) -> tuple[TimePreference, ...]:
     """Return the windows that `request` and `prefer` prefer; empty if `prefer` adds nothing."""
+    if not prefer:
+        return ()
+    # Imported here, as the language below, because calls about jobs and reservations do without.
+    from kalends.core.language.preferences import expand, parse_preference
+
     each = [prefer] if isinstance(prefer, str) else prefer
     phrases = [
         parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
@@ -137,6 +144,8 @@ def _from_text(
         raise InvalidInput(
             "the duration is missing", where="duration", remedy="give a duration, e.g. 2h or 45m"
         )
+    from kalends.core.language import parse_request
+
     after, before = window
     return parse_request(
         text,

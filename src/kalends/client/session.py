@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from kalends.client.retry import ConnectionFailed
-from kalends.client.sockets import open_socket
+from kalends.client.sockets import open_socket, socket_session
 from kalends.client.transport import ANSWER_BYTES_MAX, Access, reason
 from kalends.contract import codec
 from kalends.contract.bodies import Body
@@ -34,9 +34,7 @@ class SessionTransport:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._http = aiohttp.ClientSession(
-            headers=access.headers(), connector=aiohttp.TCPConnector(ssl=access.tls())
-        )
+        self._http = socket_session(access)
         self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_MAX)
         self._opening = asyncio.Lock()
         self._connection: _Connection | None = None

@@ -22,6 +22,13 @@ CLOSE_S: Final = 2.0
 """Seconds to wait at closing until the server closes its side."""
 
 
+def socket_session(access: Access) -> aiohttp.ClientSession:
+    """Return what opens sockets as `access` says; it is to be closed. Raises `InvalidInput`."""
+    return aiohttp.ClientSession(
+        headers=access.headers(), connector=aiohttp.TCPConnector(ssl=access.tls())
+    )
+
+
 async def open_socket(
     http: aiohttp.ClientSession, access: Access, path: str
 ) -> aiohttp.ClientWebSocketResponse[bool]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
 from kalends.client.job_calls import FOLLOW_WAIT_MS
-from kalends.client.job_terminal import JobTerminal
 from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.job_calls import JobView
+
+if TYPE_CHECKING:
+    from kalends.client.job_terminal import JobTerminal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,11 +118,13 @@ class SyncClient:
     jobs = _waiting(Client.jobs)
     job = _waiting(Client.job)
     job_news = _waiting(Client.job_news)
+    moved_jobs = _waiting(Client.moved_jobs)
     hold_job = _waiting(Client.hold_job)
     release_job = _waiting(Client.release_job)
     kill_job = _waiting(Client.kill_job)
     job_output = _waiting(Client.job_output)
     job_usage = _waiting(Client.job_usage)
+    slots = _waiting(Client.slots)
     job_history = _waiting(Client.job_history)
     machine_plan = _waiting(Client.machine_plan)
     machine_gaps = _waiting(Client.machine_gaps)
@@ -171,6 +175,12 @@ class SyncClient:
             if heard.is_news:
                 view = heard.job
                 yield view
+
+    def watch_jobs(self, machine: str, *, until_over: bool = False) -> Iterator[JobView]:
+        """Yield jobs of the caller's as they move, see `Client.watch_jobs`."""
+        watching = self._client.watch_jobs(machine, until_over=until_over)
+        while (view := self._run(_next(watching))) is not None:
+            yield view
 
     def follow_output(
         self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
@@ -240,6 +250,10 @@ class SyncClient:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+
+
+async def _next(watching: AsyncIterator[T]) -> T | None:
+    return await anext(watching, None)
 
 
 class SyncJobTerminal:

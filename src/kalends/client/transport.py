@@ -56,8 +56,7 @@ class Access:
     """A file with the certificate authority's certificates (PEM); empty trusts the system's."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(self.url):
             raise InvalidInput(
                 f"{self.url!r} is not the address of a server",
                 where="url",
@@ -92,6 +91,17 @@ class Access:
                 where="ca",
                 remedy="give a file with certificates in PEM form",
             ) from error
+
+
+def _is_address(url: str) -> bool:
+    """Return whether that names a server; a port or a host that is none shows when it is asked for."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        known = parts.scheme in ("http", "https") and parts.port != 0
+        return known and bool((host.isascii() and host) or host.encode("idna"))
+    except ValueError:
+        return False
 
 
 def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> KalendsError:

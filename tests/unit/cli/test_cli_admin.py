@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,22 @@ def test_the_printed_configuration_can_be_loaded(tmp_path: Path) -> None:
     assert load_configuration(result.stdout, tmp_path)
 
 
+def test_doctor_looks_at_machines_whose_jobs_run_on_this_host(tmp_path: Path) -> None:
+    file = tmp_path / "site.toml"
+    site = '[site]\nname = "lab"\nstore = "lab.sqlite"\n'
+    file.write_text(site)
+    nothing = run("admin", "doctor", str(file))
+    assert nothing.exit_code == 2
+    assert "it names no batch systems and no machines" in nothing.stderr
+    box = '[[site.resources]]\nname = "box"\n[[site.machines]]\nresource = "box"\n'
+    file.write_text(site + box + 'users = { ann = "nobody-here" }\n')
+    (found,) = json.loads(run("admin", "doctor", str(file), "--json").stdout)["data"]["machines"]
+    assert found["name"] == "lab/box"
+    assert found["facts"][0].startswith("jobs run on this host")
+    unknown = "nobody-here, as ann is called there, is no Unix user of this host"
+    assert (unknown in found["problems"]) == (os.geteuid() == 0), "else all run as the site's user"
+
+
 def test_audit_reads_every_page_and_fails_when_an_invariant_does(broker: Broker) -> None:
     for _ in range(3):
         run("--broker", broker.url, "--user", "ada", "book", "caltech/onyx", "--for", "1h")
@@ -85,7 +102,7 @@ def test_audit_reads_every_page_and_fails_when_an_invariant_does(broker: Broker)
     broker.draining = True
     broken = run(*audit)
     assert broken.exit_code == 1
-    assert "problem: sdsc/sp2 is overbooked" in broken.stdout
+    assert broken.stdout.splitlines()[-2:] == ["problem: sdsc/sp2 is overbooked", "1 problem"]
     assert json.loads(run(*audit, "--json").stdout)["data"]["problems"] == [
         "sdsc/sp2 is overbooked"
     ]

@@ -48,6 +48,10 @@ def test_what_is_asked_for_is_understood(words: Any, expected: Notify | None) ->
     [
         (("--notify", "start"), "--notify"),
         (("--notify", "each"), "--notify"),
+        (("--notify", ""), "--notify"),
+        (("--notify", "end", "--notify-to="), "--notify-to"),
+        (("--sizes", ""), "--sizes"),
+        (("--change", ""), "--change"),
         (("--notify", "end,"), "--notify"),
         (("--notify-to", "ann@example.org"), "--notify"),
         (("--notify", "end", "--notify-to", "an n@example.org"), "notify.to"),

@@ -41,12 +41,16 @@ def test_one_limit_holds_on_each_size_and_several_belong_to_them() -> None:
 @pytest.mark.parametrize(
     ("limit", "options", "where"),
     [
-        ("2h,1h", {}, "limits_s"),
-        ("2h,1h", {"sizes": "1,2,4"}, "limits_s"),
+        ("2h,1h", {}, "--for"),
+        ("2h,1h", {"sizes": "1,2,4"}, "--for"),
+        ("2h", {"sizes": "0,2"}, "--sizes"),
+        ("2h", {"shape": "0x2"}, "--shape"),
+        ("1h", {"change": "2s"}, "--change"),
+        ("1h", {"sizes": "1,2", "change": "2s"}, "--change"),
         ("2h,", {"sizes": "1,2"}, "--for"),
         ("1h", {"sizes": "4,2"}, "sizes"),
         ("1h", {"malleable": True}, "malleable"),
-        ("1h", {"sizes": "1,2", "change": "soon"}, "--change"),
+        ("1h", {"sizes": "1,2", "malleable": True, "change": "soon"}, "--change"),
         ("1h", {"warn": "KILL@60s"}, "--warn"),
         ("1h", {"warn": "USR1"}, "--warn"),
     ],
@@ -57,6 +61,7 @@ def test_sizes_and_limits_that_make_no_sense_are_refused_by_their_name(
     with pytest.raises(InvalidInput) as raised:
         job(limit, **options)
     assert raised.value.where == where
+    assert raised.value.remedy
 
 
 @pytest.mark.parametrize(

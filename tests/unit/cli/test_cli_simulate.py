@@ -139,7 +139,7 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--policy", "easy-slack:²"], "is not a whole number"),
         (["tiny.swf", "--policy", "easy-slack"], "easy-slack needs a number"),
         (["tiny.swf", "--policy", "EASY-SJBF"], "did you mean easy-sjbf"),
-        (["tiny.swf", "--policy", "os:system"], "system raised TypeError"),
+        (["tiny.swf", "--policy", "os:system"], "os:system: is not a class"),
         (["tiny.swf", "--machine", "gridlock"], "is not a grid"),
         (["tiny.swf", "--machine", "mesh2d:99999x99999"], "are more than"),
         (["tiny.swf", "--loads", "nan", "--cores", "1"], "a number above 0"),

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from client_broker import serving
 
 import kalends
 
@@ -52,6 +54,51 @@ def test_a_command_that_calls_a_server_loads_no_part_of_one_and_draws_nothing() 
     assert done.returncode == 2
     assert "kalends.client.sync" in loaded
     assert not loaded & (SERVER_PARTS | {"rich", "kalends.client.session"})
+
+
+HEAVY_FOR_A_CALL = {"aiohttp", "rich", "kalends.contract.messages", "kalends.client.job_terminal"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit", "lab/box", "--for", "1h", "--", "true"),
+        ("queue", "lab/box"),
+        ("job", "lab/box/1"),
+        ("kill", "lab/box/1"),
+        ("list",),
+        ("show", "01a218be-324c-7552-bd48-9101e3a561e2"),
+        ("find", "a/b", "--for", "1h"),
+        ("book", "a/b", "--for", "1h"),
+    ],
+)  # fmt: skip
+def test_an_everyday_command_makes_its_call_without_what_is_slow_to_load(
+    words: tuple[str, ...],
+) -> None:
+    asked = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(status=403)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    with serving(app) as url:
+        done, loaded = started("--broker", url, *words)
+    assert (done.returncode, len(asked)) == (4, 1), done.stderr
+    assert not loaded & (SERVER_PARTS | HEAVY_FOR_A_CALL)
+
+
+@pytest.mark.parametrize(
+    "words", [("submit", "lab/box", "--for", "1h", "--", "true"), ("queue", "lab/box")]
+)
+def test_a_command_about_jobs_does_not_load_the_language_of_requests(
+    words: tuple[str, ...],
+) -> None:
+    done, loaded = started("--broker", "http://127.0.0.1:0", *words)
+    assert done.returncode == 2
+    assert "kalends.client.sync" in loaded
+    assert not {name for name in loaded if name.startswith("kalends.core.language")}
 
 
 def test_the_program_exits_with_the_code_of_the_error() -> None:

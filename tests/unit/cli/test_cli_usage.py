@@ -25,7 +25,8 @@ JOBS = [
     past_job(2, user="bob", nodes=4, priority="high", ending=JobEnding(kind="exit", status=3)),
     past_job(3, user="bob", phase="withdrawn", started=0, node_numbers=(), node_seconds=0,
              ending=None),
-    past_job(4, over=OCTOBER + 9_000, node_seconds=17_500, ending=JobEnding(kind="killed", status=-9)),
+    past_job(4, over=OCTOBER + 9_000, node_seconds=17_500, stood_s=40,
+             ending=JobEnding(kind="killed", status=-9)),
     past_job(5, phase="lost", node_seconds=0, ending=JobEnding(kind="lost")),
     past_job(6, nodes=1, node_numbers=(1, 2, 3), node_seconds=200, ending=JobEnding(kind="limit")),
 ]  # fmt: skip
@@ -61,6 +62,7 @@ def test_every_job_that_is_over_is_a_row_of_the_table(usage: Run) -> None:
     assert (rows[3]["started"], rows[3]["end"], rows[3]["index"]) == ("", "withdrawn", "")
     assert (rows[5]["end"], rows[5]["node_seconds"]) == ("lost", "0")
     assert (rows[6]["nodes"], rows[6]["nodes_had"]) == ("1", "3")
+    assert (rows[4]["stood_s"], rows[6]["stood_s"]) == ("40", "0")
 
 
 def test_users_get_their_own_jobs(usage: Run) -> None:
@@ -74,6 +76,7 @@ def test_a_log_is_read_back_with_all_that_the_format_can_hold(usage: Run, tmp_pa
     text = path.read_text().splitlines()
     header = read_header(text)
     assert (header["Version"], header["MaxProcs"]) == ("2.2", "8")
+    assert header["Preemption"] == "Yes", "of the fourth"
     assert header["UnixStartTime"] == str(OCTOBER + 60)
     assert header["StartTime"] == "Thu Oct 01 00:01:00 UTC 2026"
     assert header["User"].split("\n") == ["1 ann", "2 bob"]

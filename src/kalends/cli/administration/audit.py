@@ -70,5 +70,11 @@ def _lines(audited: Audited) -> list[str]:
         *(f"problem: {problem}" for problem in audited.problems),
         *(f"is over: {problem}" for problem in audited.settled),
         *(f"{site}: not reached, and not compared" for site in audited.unreached),
-        f"{len(audited.problems)} problems" if audited.problems else "all invariants hold",
+        _how_many(len(audited.problems)),
     ]
+
+
+def _how_many(problems: int) -> str:
+    if not problems:
+        return "all invariants hold"
+    return "1 problem" if problems == 1 else f"{problems} problems"

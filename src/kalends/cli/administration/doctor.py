@@ -1,14 +1,17 @@
-"""``kalends admin doctor``: check a store file, or the batch systems of a site."""
+"""``kalends admin doctor``: check a store file, or the batch systems and machines of a site."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+import kalends
 from kalends.cli import _output
 from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
@@ -16,6 +19,7 @@ from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kalends.backends.check_up import CheckUp
+    from kalends.resource_servers.configured_allocations import MachineThrough
     from kalends.serving.configuration import SiteConfiguration
 
 CONFIGURATION: Final = ".toml"
@@ -32,11 +36,14 @@ CONFIGURATION: Final = ".toml"
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings
 def command(settings: Settings, file: Path) -> int:
-    """Check a store file, or the batch systems of a site.
+    """Check a store file, or the batch systems and machines of a site.
 
     FILE is a store, or a site's configuration (.toml). Of a batch system that is named there, the version,
     the clock, the nodes and the users are looked at; and for each user a reservation of a minute, 300 days
-    ahead, is made and deleted at once.
+    ahead, is made and deleted at once. Where jobs of a machine run through it, the commands and the Unix
+    users that this host needs for them are looked for, too. One that PSI/J reaches is asked for nothing.
+    Where this host runs the jobs of a machine, and you are root, the Unix users, and their way to the site's
+    Python.
 
     Prints one line for each problem. The exit code is 1 if there are any.
     """
@@ -54,37 +61,95 @@ def _check_systems(settings: Settings, file: Path) -> int:
     with server_parts():
         from kalends.cli._server import read_configuration
     site = read_configuration(file).site
-    if site is None or not site.batch_systems:
+    if site is None or not (site.batch_systems or site.machines):
         raise InvalidInput(
-            "it names no batch systems",
+            "it names no batch systems and no machines",
             where=str(file),
-            remedy="describe one under [[site.batch_systems]]; docs/batch-systems.md says how",
+            remedy="docs/batch-systems.md and docs/jobs.md say how they are described",
         )
     found = asyncio.run(_checked(site))
+    machines = _checked_machines(site)
     report = {
         "site": site.name,
         "batch_systems": [
             {"name": name, "facts": each.facts, "problems": each.problems}
             for name, each in found.items()
         ],
+        "machines": [
+            {"name": name, "facts": each.facts, "problems": each.problems}
+            for name, each in machines.items()
+        ],
     }
-    _output.answer(settings, "doctor", report, lambda: _lines(found))
-    return 1 if any(each.problems for each in found.values()) else 0
+    both = {**found, **machines}
+    _output.answer(settings, "doctor", report, lambda: _lines(both))
+    return 1 if any(each.problems for each in both.values()) else 0
+
+
+def _checked_machines(site: SiteConfiguration) -> dict[str, CheckUp]:
+    """Look at the machines whose jobs are processes of this host."""
+    with server_parts():
+        from kalends.backends.check_up import CheckUp, check_launching
+        from kalends.batch.host_check import beyond_reach
+        from kalends.resource_servers.configured_allocations import machines_through
+    through = {each.resource for each in machines_through(site)}
+    is_root = os.geteuid() == 0
+    used = (Path(sys.executable), Path(kalends.__file__).parent)
+    found = {}
+    for machine in site.machines:
+        name = f"{site.name}/{machine.resource}"
+        if name in through:
+            continue
+        whose = "of their own Unix users" if is_root else "of the site's own user"
+        problems = [*check_launching(machine.users, ()), *beyond_reach(used)] if is_root else []
+        found[name] = CheckUp([f"jobs run on this host, as processes {whose}"], problems)
+    return found
 
 
 async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
     with server_parts():
-        from kalends.backends.check_up import check_up
-        from kalends.resource_servers.configured_backends import adapters_of, backends_of
-    adapters = adapters_of(site)
-    backends = backends_of(site, adapters).values()
-    found = {}
-    for system in site.batch_systems:
-        nodes = [node for each in backends if each.system == system.name for node in each.nodes]
-        found[system.name] = await check_up(
-            adapters[system.name], site.name, nodes, system.users, int(time.time())
+        from kalends.backends.check_up import check_launching, check_up
+        from kalends.backends.psij.check_up import check_handing_over
+        from kalends.backends.slurm.allocations import missing_commands
+        from kalends.resource_servers.configured_allocations import machines_through
+        from kalends.resource_servers.configured_backends import (
+            adapters_of,
+            backends_of,
+            check_files,
         )
+        from kalends.resource_servers.configured_hand_over import handed_over_of
+    check_files(site)
+    adapters, machines = adapters_of(site), machines_through(site)
+    backends = backends_of(site, adapters)
+    found = {
+        each.system.name: await check_handing_over(
+            each.executor, each.system.users, each.system.environment
+        )
+        for each in handed_over_of(site)
+    }
+    for system in site.batch_systems:
+        if system.name not in adapters:
+            continue
+        rooms: dict[str, dict[str, int]] = {"nodes": {}, "cores": {}, "licences": {}}
+        for backend in backends.values():
+            if backend.system == system.name:
+                rooms[backend.unit].update(backend.room)
+        through = [each for each in machines if each.system == system]
+        lent = [node for each in through if not each.reserved_only for node in each.nodes]
+        check = await check_up(
+            adapters[system.name], site.name, rooms["nodes"], system.users, int(time.time()), lent,
+            rooms["cores"], rooms["licences"],
+        )  # fmt: skip
+        if through:
+            check.facts.extend(map(_runs_jobs, through))
+            check.problems.extend(check_launching(system.users, missing_commands()))
+        found[system.name] = check
     return found
+
+
+def _runs_jobs(machine: MachineThrough) -> str:
+    where = "in reservations" if machine.reserved_only else f"on {', '.join(machine.nodes[:5])}"
+    more = ", ..." if not machine.reserved_only and len(machine.nodes) > 5 else ""
+    return f"jobs of {machine.resource} run {where}{more}"
 
 
 def _lines(found: dict[str, CheckUp]) -> list[str]:

@@ -36,6 +36,6 @@ def command(
     users allow it.
     """
     numbers = _jobs.numbers_in(nodes, "NODES")
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         load = client.serve_nodes(machine, what, numbers, detail=reason)
     _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))

@@ -21,6 +21,6 @@ def command(settings: Settings, machine: str, policy: str) -> None:
 
     This lasts until you switch again, or change what the configuration says of the machine.
     """
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         load = client.set_policy(machine, policy)
     _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))

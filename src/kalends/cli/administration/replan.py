@@ -6,8 +6,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _jobs, _output, _words
+from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.contract.job_calls import NewPlan
 
 
@@ -24,7 +25,7 @@ def command(settings: Settings, machine: str) -> None:
     All who wait are planned as if they came now, in the order in which they did. What runs goes on.
     """
     zone = settings.time_zone()
-    with _jobs.settings_at(settings, machine).connect() as client:
+    with _jobs.client_at(settings, machine) as client:
         plan = client.replan(machine)
     _output.answer(settings, "replanned", plan, lambda: _lines(plan, zone))
 
@@ -36,8 +37,8 @@ def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
     rows = [
         (
             f"{plan.machine.machine}/{each.job}",
-            _words.short_time(each.before, zone),
-            _words.short_time(each.after, zone) if each.after else "-",
+            short_time(each.before, zone),
+            short_time(each.after, zone) if each.after else "-",
         )
         for each in plan.moved
     ]

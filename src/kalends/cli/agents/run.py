@@ -12,9 +12,10 @@ from zoneinfo import ZoneInfo
 import click
 import msgspec
 
-from kalends.cli import _agent_options, _agent_words, _output, _request_options, _words
+from kalends.cli import _agent_options, _agent_words, _output, _request_options
 from kalends.cli._server_parts import agent_parts
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
 from kalends.client.request_builder import request_from
 from kalends.client.scripts import read_script
 from kalends.core.errors import InvalidInput
@@ -171,8 +172,8 @@ def _choice_rows(site: SiteRun, zone: ZoneInfo) -> list[str]:
                 choice.resource,
                 choice.units,
                 choice.free,
-                _words.short_time(choice.start, zone),
-                _words.short_time(choice.end, zone),
+                short_time(choice.start, zone),
+                short_time(choice.end, zone),
                 *((choice.recall,) if asked_back else ()),
             )
             for choice in held

@@ -1,0 +1,12 @@
+"""How times are written below a line or a heading that names their zone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+
+def short_time(time_s: int, zone: ZoneInfo) -> str:
+    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the zone stands once, above."""
+    local = datetime.fromtimestamp(time_s, zone)
+    return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"

@@ -1,0 +1,34 @@
+"""As whom somebody calls: the token in a file, or the login name where servers ask for no token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kalends.core.errors import InvalidInput
+
+
+def token_in(path: str, where: str) -> str:
+    """Return the token in a file; "" without a path.
+
+    Raises `InvalidInput`, in which `where` says what named the file.
+    """
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a token'}",
+            where=where,
+            remedy="name the file that holds your token, and nothing else",
+        ) from error
+
+
+def login_name() -> str:
+    """Return the login name, or an empty text where the system knows none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""
