@@ -9,12 +9,15 @@ import gc
 import os
 import shutil
 import subprocess
+from collections import Counter
+from typing import Final
 
 import pytest
-from benchmarks.job_rates import loopback_slurm
 from hypothesis import HealthCheck, Phase, settings
 
+from kalends.demo.clusters import loopback_slurm
 from tests import effort
+from tests.backends import loopback_gridengine, loopback_oar
 
 # A busy machine makes examples slow, never wrong: no verdict may hang on time.
 settings.register_profile(
@@ -46,13 +49,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs_slurm: runs a real Slurm; left out, and listed, where there is none"
     )
+    config.addinivalue_line(
+        "markers",
+        "needs_accounting: runs a real slurmdbd; left out, and listed, where there is none",
+    )
+    config.addinivalue_line(
+        "markers", "needs_gridengine: runs a real Grid Engine; left out, and listed, without one"
+    )
+    config.addinivalue_line(
+        "markers", "needs_oar: runs a real OAR; left out, and listed, where there is none"
+    )
     config.stash[NOT_RUN] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for marker, why_not in (("needs_root", why_no_namespaces), ("needs_slurm", why_no_slurm)):
+    for marker, why_not in NEEDS:
         needy = [item for item in items if item.get_closest_marker(marker)]
-        reason = why_not() if needy else ""
+        asked_for = marker not in WHEN_ASKED or marker in config.option.markexpr
+        reason = (why_not() if asked_for else WHEN_ASKED[marker]) if needy else ""
+        if not asked_for and config.option.markexpr:
+            items[:] = [item for item in items if item not in needy]
+            continue
         if reason:
             items[:] = [item for item in items if item not in needy]
             config.hook.pytest_deselected(items=needy)
@@ -93,6 +110,10 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{count:,} operations checked for linearizability: {object_}")
     for reason, names in config.stash[NOT_RUN].items():
         terminalreporter.section(f"{len(names)} tests NOT RUN: {reason}", red=True)
+        if reason in WHEN_ASKED.values():
+            # They have a command of their own, and are many.
+            files = Counter(name.partition("::")[0] for name in names)
+            names = [f"{count} of {file}" for file, count in sorted(files.items())]
         for name in names:
             terminalreporter.write_line(f"NOT RUN {name}")
 
@@ -121,3 +142,36 @@ def why_no_slurm() -> str:
     """Why no Slurm can be run here, or "" when it can."""
     why = loopback_slurm.why_not()
     return f"{why} (make test-backends does it for root)" if why else ""
+
+
+def why_no_accounting() -> str:
+    """Why no Slurm with its accounting can be run here, or "" when one can."""
+    why = loopback_slurm.why_not(accounting=True)
+    return f"{why} (make test-backends does it for root)" if why else ""
+
+
+def why_no_gridengine() -> str:
+    """Why no Grid Engine can be run here, or "" when it can."""
+    why = loopback_gridengine.why_not()
+    return f"{why} (make test-gridengine does it for root)" if why else ""
+
+
+def why_no_oar() -> str:
+    """Why no OAR can be run here, or "" when it can."""
+    why = loopback_oar.why_not()
+    return f"{why} (make test-oar does it for root)" if why else ""
+
+
+WHEN_ASKED: Final = {
+    "needs_gridengine": "make test-gridengine runs them, in half an hour",
+    "needs_oar": "make test-oar runs them, in an hour",
+}
+"""What is left out, and listed, unless it is named with ``-m``."""
+
+NEEDS: Final = (
+    ("needs_root", why_no_namespaces),
+    ("needs_slurm", why_no_slurm),
+    ("needs_accounting", why_no_accounting),
+    ("needs_gridengine", why_no_gridengine),
+    ("needs_oar", why_no_oar),
+)

@@ -76,7 +76,9 @@ class LiveWorld:
                 break
             self.pass_time(1)
             for job in self.running():
-                if job.until_s <= self.now + 1:
+                if job.stopping:
+                    self.tell("stopped", job)
+                elif job.until_s <= self.now + 1:
                     self.tell("end", job)
         assert len(self.gone) == len(self.jobs), "some job waits for ever"
         assert not self.user
@@ -121,6 +123,8 @@ class LiveWorld:
         self.journal.append((name, self.now, tuple(kept)))
         if name == "run_again":
             self.jobs[arguments[0].id] = arguments[1]
+            self.let_go(arguments[0])
+        if name == "stopped":
             self.let_go(arguments[0])
         if name in {"end", "break_off", "withdraw"}:
             self.gone.add(arguments[0].id)
@@ -183,6 +187,13 @@ class LiveWorld:
                     assert self.jobs[job.id].order == job.order
                 else:
                     self.tell(self.draw.choice(("end", "end", "break_off")), job)
+                return
+
+    def answer_stop(self) -> None:
+        """A job stands still as it was asked to, or cannot be brought to that."""
+        for job in self.running():
+            if job.stopping and self.draw.random() < 0.7:
+                assert self.tell(self.draw.choice(("stopped",) * 4 + ("not_stopped",)), job)
                 return
 
     def reserve(self) -> None:
@@ -256,8 +267,11 @@ class LiveWorld:
         if not self.jobs:
             return
         job = self.jobs[self.draw.randrange(len(self.jobs))]
-        name = self.draw.choice(("hold", "release", "alter", "withdraw"))
-        if name == "alter":
+        name = self.draw.choice(("hold", "release", "alter", "withdraw", "lose"))
+        if name == "lose":
+            if job.start_s >= 0 and not job.granted:
+                self.tell("run_again", job, again_of(job))
+        elif name == "alter":
             priority = self.draw.randint(0, 4)
             self.tell(name, job, self.draw.randint(0, NODES + 1), self.draw.randint(1, 9), priority)
         else:
@@ -306,7 +320,7 @@ class LiveWorld:
         for node in nodes:
             assert node not in self.user, f"node {node} is given twice"
             self.user[node] = job.id
-        if new and job.granted and not job.target:
+        if new and job.granted and not job.target and not job.stopping:
             assert not self.out.intersection(nodes), "it begins on what is out"
             self.leaves_reservations(job)
 
@@ -338,8 +352,8 @@ class LiveWorld:
 
 
 EVENTS: Final = (
-    *[LiveWorld.submit] * 5, *[LiveWorld.end] * 4, LiveWorld.reserve, LiveWorld.unreserve,
-    LiveWorld.drain, LiveWorld.resume, *[LiveWorld.of_waiting] * 3, LiveWorld.prolong,
+    *[LiveWorld.submit] * 5, *[LiveWorld.end] * 4, *[LiveWorld.answer_stop] * 3, LiveWorld.reserve,
+    LiveWorld.unreserve, LiveWorld.drain, LiveWorld.resume, *[LiveWorld.of_waiting] * 3, LiveWorld.prolong,
     LiveWorld.switch, *[LiveWorld.start_in] * 3, LiveWorld.move,
 )  # fmt: skip
 OF_JOBS: Final = (
@@ -353,6 +367,8 @@ OF_JOBS: Final = (
     "prolong",
     "resized",
     "run_again",
+    "stopped",
+    "not_stopped",
 )
 
 

@@ -29,7 +29,6 @@ REQUEST: Final = "site0/cluster"
 WINDOW: Final = (COMMONS[0], COMMONS[-1] + HOUR_S)
 
 
-@pytest.mark.timeout(600)
 async def test_uploads_are_refused_or_harmless_and_bookings_go_on(
     tmp_path: Path, canary: Canary, capsys: pytest.CaptureFixture[str]
 ) -> None:

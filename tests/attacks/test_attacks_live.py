@@ -89,10 +89,9 @@ async def settled(site: SiteProcess) -> None:
     async def at_rest() -> bool:
         return not site.claims() and len(descendants(site.process.pid)) <= POOL_MAX
 
-    await until(at_rest, "nothing is claimed or running", within_s=30)
+    await until(at_rest, "nothing is claimed or running")
 
 
-@pytest.mark.timeout(600)
 async def test_a_live_site_is_the_same_after_all_attacks(
     site: SiteProcess, canary: Canary, capsys: pytest.CaptureFixture[str]
 ) -> None:

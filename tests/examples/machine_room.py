@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S
 from transcripts import environment
-
-START_S_MAX = 60
 
 
 @contextmanager
@@ -72,4 +71,4 @@ def _serving(configuration: Path, text: str) -> Iterator[str]:
             yield process.stdout.readline().split()[-1]
         finally:
             process.terminate()
-            process.wait(timeout=START_S_MAX)
+            process.wait(timeout=PATIENCE_S)

@@ -19,7 +19,7 @@ from transcripts import environment
 from kalends.core.errors import Unavailable
 from kalends.demo.facility import make_keys, servers, write_configurations
 
-END_S_MAX = 60
+END_S_MAX = 600
 UNITS = {"sdsc/sp2": 64, "caltech/beamline": 1, "ncsa/cave": 1}
 SERVERS = ["caltech", "ncsa", "npaci", "sdsc"]
 

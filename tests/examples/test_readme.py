@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from transcripts import EXAMPLES, ROOT, environment
 
-END_S_MAX = 60
+END_S_MAX = 600
 BLOCK = re.compile(
     r"<!-- ([^:\n]+): tests/examples/test_readme\.py [a-z]+ it -->\n```[a-z]+\n(.*?)```\n",
     re.DOTALL,

@@ -88,6 +88,7 @@ SEEDS: dict[str, Any] = {
         "expected": 1_900_000_000,
         "wait_ms": 0,
     },
+    "jobs_watch": {"machine": "alpha/press", "life": "0", "after": 3, "wait_ms": 0},
     "job_change": {"machine": "alpha/press", "job": 1, "what": "hold"},
     "job_output": {
         "machine": "alpha/press",
@@ -97,6 +98,15 @@ SEEDS: dict[str, Any] = {
         "wait_ms": 0,
     },
     "job_usage": {"machine": "alpha/press", "start": 1_900_000_000, "end": 1_900_003_600},
+    "slots": {
+        "machine": "alpha/press",
+        "start": 0,
+        "end": 1_900_003_600,
+        "everyone": True,
+        "count": 5,
+        "after_s": 3,
+        "after_name": "kal.alpha.00000000-1",
+    },
     "job_history": {
         "machine": "alpha/press",
         "start": 0,

@@ -19,6 +19,7 @@ from fuzz_servers import Facility, Server, check_answer
 from fuzz_values import SCRAPS, VALUES, mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.patience import PATIENCE_S
 
 from kalends.core.limits import FRAME_BYTES_MAX, FRAME_MESSAGES_MAX
 
@@ -56,7 +57,6 @@ MESSAGES: list[dict[str, Any]] = [
 ]  # fmt: skip
 WELCOME: dict[str, Any] = {"kind": "welcome", "register": "0" * 32}
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-LIMITED_S = 20
 
 
 def frame(*messages: Any, **changes: Any) -> bytes:
@@ -77,7 +77,7 @@ def on_session(
             else place.headers("mallory", server, "use", "audit")
         )
         async with (
-            asyncio.timeout(LIMITED_S),
+            asyncio.timeout(PATIENCE_S),
             aiohttp.ClientSession() as http,
             http.ws_connect(server.url + path, headers=headers, max_msg_size=0) as socket,
         ):

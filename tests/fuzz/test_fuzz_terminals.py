@@ -18,6 +18,7 @@ from fuzz_servers import Facility, Server
 from fuzz_values import SCRAPS, VALUES, mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.patience import PATIENCE_S
 
 from kalends.core.limits import FRAME_BYTES_MAX
 
@@ -27,7 +28,6 @@ MACHINE = "beta/press"
 ECHO = 'stty -echo -icanon; echo ready; while IFS= read -r line; do echo "<$line>"; done'
 KEYS_BYTES_MAX = 32 * 1024
 SESSIONS_OF_USER_MAX = 64
-LIMITED_S = 30
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 FRAMES: list[dict[str, Any]] = [
     {"kind": "keys", "data": b"x"},
@@ -62,10 +62,11 @@ def jobs(facilities: dict[str, Facility]) -> Iterator[dict[str, int]]:
         made = ask(each, "/v1/jobs", {"key": f"the-{way}-job", "job": job})
         numbers[way] = made["job"]["job"]
         name = {"machine": MACHINE, "job": numbers[way]}
-        until_s = time.monotonic() + LIMITED_S
+        until_s = time.monotonic() + PATIENCE_S
         while (view := ask(each, "/v1/jobs/show", name))["phase"] != "running":
             assert not view.get("end"), view
             assert time.monotonic() < until_s, view
+            # A bounded poll: the site is a process, and this fixture is no coroutine that it could wake.
             time.sleep(0.05)
     yield numbers
     for way, each in facilities.items():
@@ -89,7 +90,7 @@ def at_terminals(place: Facility, talk: Talk, user: str = "anna") -> Any:
         url = f"{server.url}/v1/terminals"
         headers = place.headers(user, server, "use")
         async with (
-            asyncio.timeout(LIMITED_S),
+            asyncio.timeout(PATIENCE_S),
             aiohttp.ClientSession() as http,
             http.ws_connect(url, headers=headers, max_msg_size=0) as socket,
         ):
@@ -224,7 +225,7 @@ def test_a_user_has_so_many_places_at_terminals_and_no_more(place: Facility) -> 
         server = beta(place)
         headers = place.headers("anna", server, "use")
         answers, opened = [], []
-        async with asyncio.timeout(LIMITED_S), aiohttp.ClientSession() as http:
+        async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as http:
             for _ in range(SESSIONS_OF_USER_MAX + 1):
                 try:
                     opened.append(

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable
 
 from .auditing import unconfirmed
-from .customers import SETTLE_S_MAX, Customer
+from .customers import Customer
 from .facility import Facility
 from .servers import until
 
@@ -71,7 +71,7 @@ class Crowd:
             self._quiet = True
             await self._changed.wait_for(lambda: not self._busy)
         try:
-            await until(self._confirmed, "all is confirmed", within_s=SETTLE_S_MAX)
+            await until(self._confirmed, "all is confirmed")
             yield
         finally:
             async with self._changed:

@@ -29,6 +29,7 @@ from kalends.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from tests.support.patience import PATIENCE_S
 
 from .facility import GRAIN_S
 from .servers import until
@@ -37,8 +38,6 @@ DAY_S: Final = 86_400
 STARTS: Final = 48
 """Customers meet in as many grains: few enough to get in one another's way."""
 
-SETTLE_S_MAX: Final = 100.0
-"""Longer than any request stays open, and than the chain of restarts that a test makes."""
 
 REFUSALS: Final = (NoCommonTime, LostRace, Conflict, Expired)
 REFUSALS_WHERE_CLOCKS_ARE_WRONG: Final = (*REFUSALS, InvalidInput)
@@ -155,9 +154,7 @@ class Customer:
         view = await self._settled("book", key, send)
         return self._conclude("book", view)
 
-    async def book_patiently(
-        self, terms: str, number: int, *, within_s: float = SETTLE_S_MAX
-    ) -> str:
+    async def book_patiently(self, terms: str, number: int, *, within_s: float = PATIENCE_S) -> str:
         """Book the grain of this number, again and again until it is booked; the id.
 
         For the time after a start: a broker is well before it is connected to its sites.
@@ -270,9 +267,7 @@ class Customer:
                 errors.append(error)
                 return "refused" if is_final(error) else ""
 
-        answer = await until(
-            ask, f"{what} {key} is settled", within_s=SETTLE_S_MAX, explain=lambda: errors[-4:]
-        )
+        answer = await until(ask, f"{what} {key} is settled", explain=lambda: errors[-4:])
         return answer if isinstance(answer, RequestView) else None
 
     async def _decided(self, id: str) -> RequestView:
@@ -285,7 +280,7 @@ class Customer:
                 return None
             return None if view.state == "open" or view.changing else view
 
-        view = await until(look, f"{id} is decided", within_s=SETTLE_S_MAX)
+        view = await until(look, f"{id} is decided")
         assert view is not None
         return view
 
@@ -304,9 +299,7 @@ class Customer:
             except self._refusals:
                 return "refused"
 
-        answer = await until(
-            attempt, f"{what} is answered", within_s=SETTLE_S_MAX, explain=lambda: errors[-4:]
-        )
+        answer = await until(attempt, f"{what} is answered", explain=lambda: errors[-4:])
         return answer if isinstance(answer, RequestView) else None
 
     async def _finish_hold(self, id: str, how: str) -> None:
@@ -347,7 +340,7 @@ class Customer:
             return True
 
         await until(
-            attempt, f"{what} of {id} is answered", within_s=SETTLE_S_MAX,
+            attempt, f"{what} of {id} is answered",
             explain=lambda: errors[-4:],
         )  # fmt: skip
         view = await self._decided(id)

@@ -18,6 +18,8 @@ class CutLine:
         self.url = ""
         self.passed = 0
         """Connections so far."""
+        self.answers_to_lose = 0
+        """So many answers are not passed on: the connection breaks in the place of each."""
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -41,12 +43,19 @@ class CutLine:
         except OSError:
             writer.transport.abort()
             return
-        await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
+        await asyncio.gather(
+            self._pass_on(reader, back), self._pass_on(there, writer, answers=True)
+        )
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
         self._writers.add(writer)
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                if answers and self.answers_to_lose:
+                    self.answers_to_lose -= 1
+                    writer.transport.abort()
                 writer.write(data)
                 await writer.drain()
         self._writers.discard(writer)

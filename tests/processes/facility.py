@@ -90,7 +90,7 @@ async def connected(facility: Facility) -> None:
             async def all_up(client: kalends.Client = client) -> bool:
                 return all(site.state == "up" for site in (await client.resources()).sites)
 
-            await until(all_up, f"{broker.name} is connected to its sites", within_s=30)
+            await until(all_up, f"{broker.name} is connected to its sites")
 
 
 def site_text(

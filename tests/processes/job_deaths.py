@@ -31,11 +31,14 @@ class Found(NamedTuple):
 
 
 class JobDeaths:
-    """Kills of one site's server, zygotes and shepherds; `shepherds` are those that were killed, by ticks."""
+    """Kills of one site's server, zygotes and shepherds; `killed` are the processes of jobs, by ticks.
+
+    A spare shepherd that was chosen may have begun with a job before the signal reached it.
+    """
 
     def __init__(self, site: Server, folder: str) -> None:
         self.struck: Counter[str] = Counter()
-        self.shepherds: set[tuple[int, int]] = set()
+        self.killed: set[tuple[int, int]] = set()
         self._site = site
         self._folder = folder
 
@@ -47,7 +50,7 @@ class JobDeaths:
     def kill_zygote(self, chance: random.Random) -> bool:
         """Kill a zygote, or what one has just forked; return whether there was one."""
         young = [each for each in self.found() if not each.name.startswith(SHEPHERD)]
-        return self._kill("zygote", young, chance) is not None
+        return self._kill("zygote", young, chance)
 
     def kill_shepherd(self, chance: random.Random) -> bool:
         """Kill the shepherd of some job; return whether there was one."""
@@ -55,17 +58,18 @@ class JobDeaths:
         pids = {each.pid for each in named}
         # Its own fork has its name, too, until it has become the program.
         grown = [each for each in named if each.parent not in pids]
-        killed = self._kill("shepherd", grown, chance)
-        if killed is not None:
-            self.shepherds.add((killed.pid, killed.ticks))
-        return killed is not None
+        return self._kill("shepherd", grown, chance)
 
     def found(self) -> list[Found]:
-        """Return all processes that are, or were forked by, a zygote of the folder."""
+        """Return all processes that are, or were forked by, a zygote of the folder.
+
+        Names are read before arguments: a fork that becomes a program meanwhile is no longer of these, and
+        to kill it would be to kill the program.
+        """
         return sorted(
             found
             for pid in _pids()
-            if self._is_ours(pid) and (found := _looked_at(pid)) is not None
+            if (found := _looked_at(pid)) is not None and self._is_ours(pid)
         )
 
     def left(self, mark: str) -> list[str]:
@@ -79,21 +83,22 @@ class JobDeaths:
             and any(each in said or each in _read(pid, "environ") for each in marks)
         ]
 
-    def _kill(self, kind: str, among: list[Found], chance: random.Random) -> Found | None:
+    def _kill(self, kind: str, among: list[Found], chance: random.Random) -> bool:
         if not among:
-            return None
+            return False
         chosen = chance.choice(among)
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(chosen.pid)
             try:
                 if linux.start_ticks(chosen.pid) != chosen.ticks:
-                    return None
+                    return False
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             finally:
                 os.close(descriptor)
             self.struck[kind] += 1
-            return chosen
-        return None
+            self.killed.add((chosen.pid, chosen.ticks))
+            return True
+        return False
 
     def _is_ours(self, pid: int) -> bool:
         arguments = _read(pid, "cmdline").split(b"\0")

@@ -21,9 +21,9 @@ from kalends.batch.shepherds.nursery import ZYGOTE
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.watch import Wanted
 from kalends.core.errors import KalendsError
+from tests.support.patience import PATIENCE_S
 
 USER = "nobody" if os.geteuid() == 0 else ""
-WAIT_S_MAX = 60.0
 
 
 def control_group_mounts() -> list[str]:
@@ -101,7 +101,7 @@ class JobRoom:
         return found[number]
 
     async def until(self, look: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while not look():
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):

@@ -123,6 +123,7 @@ class JobSoak:
         count = 0
         while not self._over:
             if self._unfinished() > UNFINISHED_MAX:
+                # Programs write what they have done into files: nobody is told.
                 await asyncio.sleep(0.05)
                 continue
             count += 1
@@ -146,6 +147,7 @@ class JobSoak:
                 async with self.laboratory.client() as client:
                     return (await client.submit(request, key=key)).job.job
             except (Unavailable, OutcomeUnknown):
+                # As a user's own retry would: the site may be dead, and starts again at some moment.
                 await asyncio.sleep(0.05)
 
     def _unfinished(self) -> int:
@@ -241,7 +243,7 @@ class JobSoak:
         elif kind == "exit":
             right = begins == ends == 1
         else:
-            killed = begun is not None and (begun.shepherd, begun.ticks) in self.deaths.shepherds
+            killed = begun is not None and (begun.shepherd, begun.ticks) in self.deaths.killed
             right = kind == "lost" and killed and begins <= 1
         if not right:
             self.report.violations.append(

@@ -73,12 +73,15 @@ reserved_credits = 20
     async def client(
         self, user: str = USER, scopes: tuple[str, ...] = ("use",), lifetime_s: int = 3_600
     ) -> AsyncIterator[kalends.Client]:
-        token = self._token(user, scopes, lifetime_s) if self._signer is not None else ""
+        token = self.token(user, scopes, lifetime_s) if self._signer is not None else ""
         named = "" if token else user
         async with kalends.connect(self.site.url, user=named, token=token, zone="UTC") as client:
             yield client
 
-    def _token(self, user: str, scopes: tuple[str, ...], lifetime_s: int) -> str:
+    def token(
+        self, user: str = USER, scopes: tuple[str, ...] = ("use",), lifetime_s: int = 3_600
+    ) -> str:
+        """A token for the site, which is keyed."""
         assert self._signer is not None
         return mint(
             load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=scopes,
@@ -103,7 +106,7 @@ reserved_credits = 20
             view = await client.job(MACHINE, number)
             return view if view.end else None
 
-        return await until(ended, f"job {number} is over", within_s=60)
+        return await until(ended, f"job {number} is over")
 
 
 async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:

@@ -21,8 +21,8 @@ from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.watch import Fact, Wanted
 from tests.processes.mortality import die_before
+from tests.support.patience import PATIENCE_S
 
-PATIENCE_S = 30.0
 CALLS = 200
 """Those of a life that has begun one job, and has heard of it."""
 

@@ -11,7 +11,7 @@ import sys
 import termios
 from typing import Any
 
-WAIT_S_MAX = 60.0
+from tests.support.patience import PATIENCE_S
 
 
 class Person:
@@ -66,7 +66,7 @@ class Person:
 
     async def sees(self, text: bytes) -> None:
         """Wait until `text` has been on the screen since this was last asked."""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while text not in self.seen:
                 self._came.clear()
                 await self._came.wait()
@@ -74,7 +74,7 @@ class Person:
 
     async def line(self) -> bytes:
         """Return the next whole line."""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while b"\n" not in self.seen:
                 self._came.clear()
                 await self._came.wait()
@@ -83,7 +83,7 @@ class Person:
 
     async def left(self) -> int:
         """Wait for the end of the command; return its exit code."""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             code = await self.process.wait()
             # What was written last is there already.
             os.set_blocking(self.master, False)

@@ -21,7 +21,6 @@ from typing import Final
 
 import kalends
 
-from .customers import SETTLE_S_MAX
 from .facility import Facility
 from .servers import Server, until
 
@@ -116,7 +115,7 @@ class Restores:
                 self.lost.update(f"{lost.id} at {site.site}" for lost in site.lost)
             return not (reconciled.unreached or reconciled.comparing or reconciled.recovering)
 
-        await until(is_whole, f"the register of {broker.name} is whole", within_s=SETTLE_S_MAX)
+        await until(is_whole, f"the register of {broker.name} is whole")
         await broker.healthy()
 
     async def _known_again(self, site: Server) -> None:
@@ -130,7 +129,7 @@ class Restores:
                 rows == 2
             )  # A broker has it back a moment before it hears what that one remembers.
 
-        await until(is_known, f"{site.name} is known again", within_s=SETTLE_S_MAX)
+        await until(is_known, f"{site.name} is known again")
 
     async def _takes_requests(self, site: Server) -> bool:
         try:
@@ -170,7 +169,7 @@ class Restores:
             return False
 
         await until(
-            compared, f"a broker has compared with {site.name}", within_s=SETTLE_S_MAX,
+            compared, f"a broker has compared with {site.name}",
             explain=lambda: said[-3:],
         )  # fmt: skip
 
@@ -218,7 +217,7 @@ async def _stands_still(server: Server) -> None:
     async def still() -> bool:
         return _states(server.pid) == {"T"}
 
-    await until(still, f"{server.name} stands still", within_s=10)
+    await until(still, f"{server.name} stands still")
 
 
 def _states(pid: int) -> set[str]:

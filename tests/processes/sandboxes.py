@@ -47,8 +47,21 @@ def descriptors() -> set[str]:
 
 
 def processes() -> dict[int, int]:
-    """All zygotes and workers that stem from this process, with the parent of each."""
-    return descendants(os.getpid())
+    """All zygotes and workers that stem from this process, with the parent of each.
+
+    Servers that other tests of this process still use are none of them, nor what stems from those.
+    """
+    found = descendants(os.getpid())
+    for server in [pid for pid in found if _serves(pid)]:
+        for each in {server, *descendants(server)}:
+            found.pop(each, None)
+    return found
+
+
+def _serves(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return False
 
 
 async def no_processes() -> bool:
@@ -62,5 +75,5 @@ async def zygote() -> int:
         found = [pid for pid, parent in processes().items() if parent == os.getpid()]
         return found if len(found) == 1 else []
 
-    (only,) = await until(alone, "there is one zygote", within_s=20)
+    (only,) = await until(alone, "there is one zygote")
     return only

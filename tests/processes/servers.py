@@ -21,7 +21,8 @@ from typing import Final, TypeVar
 
 import aiohttp
 
-START_S_MAX: Final = 60.0
+from tests.support.patience import PATIENCE_S
+
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
@@ -96,7 +97,7 @@ class Server:
         process = self._process
         assert process is not None
         assert process.stdout is not None
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while line := await process.stdout.readline():
                 if LISTENING.search(line.decode()):
                     return
@@ -114,7 +115,7 @@ class Server:
         async def is_healthy() -> bool:
             return await health(self.url) == "ok"
 
-        await until(is_healthy, f"{self.name} is healthy", within_s=START_S_MAX)
+        await until(is_healthy, f"{self.name} is healthy")
 
     async def kill(self) -> None:
         """SIGKILL: the process ends in the middle of whatever it does."""
@@ -155,7 +156,7 @@ async def until(
     holds: Callable[[], Awaitable[T]],
     what: str,
     *,
-    within_s: float,
+    within_s: float = PATIENCE_S,
     explain: Callable[[], object] = lambda: "",
 ) -> T:
     """Ask again and again until the answer of `holds` is true, and return it.

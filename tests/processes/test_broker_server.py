@@ -51,7 +51,7 @@ async def connected(client: kalends.Client, count: int = 3) -> None:
     async def has_all() -> bool:
         return len((await client.resources()).resources) == count
 
-    await until(has_all, f"{count} resources", within_s=20)
+    await until(has_all, f"{count} resources")
 
 
 async def site_claims(facility: Facility) -> list[calls.AuditClaim]:
@@ -76,7 +76,7 @@ async def settled(facility: Facility) -> list[calls.AuditClaim]:
         claims = await quiet()
         return None if claims is None else (claims,)
 
-    found = await until(answer, "nothing is in doubt", within_s=60)
+    found = await until(answer, "nothing is in doubt")
     assert found is not None
     return found[0]
 
@@ -109,7 +109,7 @@ async def test_a_reservation_is_made_moved_resized_and_cancelled_on_all_its_site
         async def confirmed() -> bool:
             return all(claim.confirmed for claim in (await c.show(booked.id)).claims)
 
-        await until(confirmed, "all sites have confirmed", within_s=20)
+        await until(confirmed, "all sites have confirmed")
         locked = [each for each in await settled(facility) if each.state == "locked"]
         assert {(each.start, each.end) for each in locked} == {(start + 7_200, start + 14_400)}
         assert len(locked) == 3
@@ -247,7 +247,7 @@ async def test_after_a_kill_in_the_middle_of_bookings_every_outcome_is_settled(
                     found[key] = view.state
                 return found
 
-            states = await until(decided, "every booking is decided", within_s=60)
+            states = await until(decided, "every booking is decided")
             assert states is not None
             assert all(states[key] == "reserved" for key in answers)
             reserved = {
@@ -279,7 +279,7 @@ async def test_a_request_that_was_open_goes_on_after_a_restart_once_its_sites_ar
                 state = (await c.resolve("left-open")).state
                 return None if state == "open" else state
 
-            assert await until(decided, "it is decided", within_s=30) == "reserved"
+            assert await until(decided, "it is decided") == "reserved"
 
 
 async def test_another_replica_takes_over_what_a_dead_one_has_left(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ async def test_without_a_site_nothing_is_booked_there_and_it_is_used_again_when_
             states = {each.site: each.state for each in (await c.resources()).sites}
             return states == {"site0": "up", "site1": "up", "site2": "down"}
 
-        await until(is_down, "site2 is down", within_s=30)
+        await until(is_down, "site2 is down")
         with pytest.raises(Unavailable) as refused:
             await c.book(ALL_THREE, duration="1h", at=start)
         assert [refusal.where for refusal in refused.value.refusals] == ["site2"]

@@ -314,6 +314,28 @@ heard.readline()
     )
 
 
+async def test_what_was_wrong_with_a_line_is_told_when_the_change_is_taken_back(
+    room: JobRoom,
+) -> None:
+    body = """
+print("ready", flush=True)
+heard.readline()
+say(line, changed=1)
+heard.readline()
+open("closed", "w").close()
+time.sleep(1000)
+"""
+    await room.launch(malleable(room, "1.1", "import time" + body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    await room.until((room.home / "closed").exists)
+    await room.launcher.withdraw("1.1", 1, 1, ())
+    refused = (await room.fact("1.1", ChangeAnswered)).refused
+    assert refused.startswith(
+        "it was taken back: a line of its program was wrong (KeyError('ranks')"
+    )
+
+
 async def test_others_than_malleable_programs_have_no_such_socket(room: JobRoom) -> None:
     await room.launch(room.order("1.1", "sleep", "1000"))
     await room.fact("1.1", Main)

@@ -96,7 +96,6 @@ async def cut_one_after_the_other(network: WideArea) -> None:
         await network.heal()
 
 
-@pytest.mark.timeout(180)
 async def test_cuts_of_every_kind_during_bookings_lose_nothing_and_leave_nothing_behind(
     apart: Apart,
 ) -> None:

@@ -118,7 +118,7 @@ async def test_a_broker_with_a_full_disk_decides_nothing_and_goes_on_when_there_
                 async with kept_full(disk):
                     await is_failing(facility.brokers[0])
                     tasks.create_task(book_until(bob, not_decided))
-                    await until(not_decided, "bob is not served", within_s=30)
+                    await until(not_decided, "bob is not served")
                 # With room again bob's outcome, if it is unknown, settles itself.
                 await facility.brokers[0].healthy()
 
@@ -152,7 +152,7 @@ async def refusal(client: kalends.Client, terms: str, at: int) -> Unavailable:
         assert (await client.cancel(booked.id)).state == "cancelled"
         return None
 
-    found = await until(attempt, "a booking is refused", within_s=30)
+    found = await until(attempt, "a booking is refused")
     assert found is not None
     return found
 
@@ -167,7 +167,7 @@ async def is_failing(server: Server) -> None:
     async def failing() -> bool:
         return await health(server.url) == "failing"
 
-    await until(failing, f"{server.name} is failing", within_s=30, explain=server.log)
+    await until(failing, f"{server.name} is failing", explain=server.log)
 
 
 async def nothing_is_lost(facility: Facility, customers: list[Customer], base_s: int) -> None:

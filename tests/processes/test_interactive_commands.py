@@ -15,7 +15,7 @@ import pytest
 
 from .cut_line import cut_line
 from .laboratory import MACHINE, USER, Laboratory, opened
-from .person import WAIT_S_MAX, Person
+from .person import PATIENCE_S, Person
 from .servers import until
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
@@ -53,7 +53,7 @@ async def piped(laboratory: Laboratory, given: bytes, *words: str) -> tuple[int,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE, env={**os.environ, **environment(laboratory)},
     )  # fmt: skip
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(PATIENCE_S):
         said, cried = await process.communicate(given)
     assert process.returncode is not None
     return process.returncode, said, cried
@@ -191,7 +191,7 @@ async def test_the_program_has_a_window_of_this_size(laboratory: Laboratory) -> 
                 ann.type(b"\n")
                 return await ann.line() == size
 
-            await until(shows_it, "the size has arrived", within_s=30)
+            await until(shows_it, "the size has arrived")
 
 
 async def test_the_newest_has_the_keys_and_onlookers_only_look(laboratory: Laboratory) -> None:
@@ -280,7 +280,7 @@ async def test_a_pipe_that_nobody_reads_ends_the_job(laboratory: Laboratory) -> 
         f"'{sys.executable}' -m kalends {words} </dev/null | head -1",
         stdout=asyncio.subprocess.PIPE, env={**os.environ, **environment(laboratory)},
     )  # fmt: skip
-    async with asyncio.timeout(WAIT_S_MAX):
+    async with asyncio.timeout(PATIENCE_S):
         said, _ = await process.communicate()
     assert said == b"y\n"
     async with laboratory.client() as client:

@@ -98,7 +98,7 @@ async def test_a_site_that_is_killed_before_a_mail_was_taken_sends_it_when_it_is
         await laboratory.site.start()
         (mail,) = await relay.mail()
         assert mail.message["Message-ID"] == relay.heard[0].message["Message-ID"]
-        await until(partial(none_waits, laboratory), "that is stored", within_s=60)
+        await until(partial(none_waits, laboratory), "that is stored")
         await laboratory.site.stop()
         await laboratory.site.start()
         async with laboratory.client() as client:
@@ -122,7 +122,7 @@ async def test_a_relay_that_is_away_hurts_no_job_and_gets_its_mail_when_it_is_ba
         async def said(times: int) -> bool:
             return laboratory.site.log().count("mail takes no notices, and they wait") == times
 
-        await until(partial(said, 1), "the operator is told", within_s=60)
+        await until(partial(said, 1), "the operator is told")
         assert (await client.health()).status == "ok"
         back = MailRelay()
         await back.open(port)
@@ -133,7 +133,7 @@ async def test_a_relay_that_is_away_hurts_no_job_and_gets_its_mail_when_it_is_ba
         assert sorted(mail.message["Subject"] for mail in mails) == [
             f"lab/box/{number} is over: exit" for number in (1, 2, 3)
         ]
-        await until(partial(said, 2), "the operator is told that it is over", within_s=60)
+        await until(partial(said, 2), "the operator is told that it is over")
 
 
 async def test_a_webhook_is_called_beside_a_relay_that_hangs(relay: MailRelay) -> None:

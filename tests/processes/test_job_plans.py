@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import erring_policies
 import pytest
 
+from kalends.contract.job_calls import JobView
 from kalends.core.errors import NotAllowed
 
 from .laboratory import MACHINE, Laboratory, opened
@@ -44,7 +47,7 @@ async def test_the_schedule_has_what_runs_and_what_waits_and_the_free_nodes(
         async def foreseen() -> bool:
             return len((await client.machine_plan(MACHINE)).jobs) == 2
 
-        await until(foreseen, "the second job is foreseen", within_s=30)
+        await until(foreseen, "the second job is foreseen")
         plan = await client.machine_plan(MACHINE)
         running, waiting = plan.jobs
         assert (running.job, running.node_numbers) == (first.job, (0, 1, 2))
@@ -57,7 +60,7 @@ async def test_the_schedule_has_what_runs_and_what_waits_and_the_free_nodes(
         await client.submit(laboratory.job("true", held=True))
         later = plan.now + 3_600
         await client.submit(laboratory.job("true", at=later, limit_s=60))
-        await until(foreseen, "the second job is foreseen again", within_s=30)
+        await until(foreseen, "the second job is foreseen again")
         plan = await client.machine_plan(MACHINE)
         assert (plan.unplanned, [each.start for each in plan.reservations]) == (1, [later])
 
@@ -127,3 +130,51 @@ async def test_an_owners_policy_that_errs_is_put_aside_and_no_job_is_lost(
         number = (await client.submit(capricious.marking(0))).job.job
         assert (await capricious.over(client, number)).end == "exit"
     assert set(capricious.marked().values()) == {1}
+
+
+async def test_one_call_follows_all_jobs_of_a_user_also_over_a_restart_of_the_site(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client, laboratory.client("eve") as stranger:
+        first = (await client.submit(laboratory.job("sleep 60", nodes=4))).job.job
+        watching = client.watch_jobs(MACHINE)
+        while (view := await anext(watching)).phase != "running":
+            assert view.job == first
+        others = await stranger.moved_jobs(MACHINE)
+        second = (await client.submit(laboratory.job("exit 3", nodes=4))).job.job
+        view = await anext(watching)
+        assert (view.job, view.phase) == (second, "queued")
+        await laboratory.site.kill()
+        await laboratory.site.start()
+        await client.kill_job(MACHINE, first)
+        ended: dict[int, JobView] = {}
+        while len(ended) < 2:
+            if (view := await anext(watching)).end:
+                ended[view.job] = view
+        assert {number: view.end for number, view in ended.items()} == {
+            first: "killed",
+            second: "exit",
+        }
+        assert ended[second].status == 3
+        assert (await stranger.moved_jobs(MACHINE, others, wait_s=0)).jobs == ()
+
+
+async def test_all_jobs_are_followed_on_the_command_line_until_they_are_over(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        for text in ("sleep 60", "exit 3"):
+            await client.submit(laboratory.job(text, nodes=4))
+        watching = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "kalends", "queue", MACHINE, "--watch",
+            "--broker", laboratory.site.url, "--token", laboratory.token(),
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert watching.stdout is not None
+        while f"{MACHINE}/2 queued".encode() not in await watching.stdout.readline():
+            pass
+        await client.kill_job(MACHINE, 1)
+        said = (await watching.stdout.read()).decode()
+        assert await watching.wait() == 0
+    assert f"{MACHINE}/1 over: killed" in said
+    assert f"{MACHINE}/2 over: exit 3" in said

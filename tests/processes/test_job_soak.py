@@ -15,7 +15,6 @@ pytestmark = pytest.mark.xdist_group("one-at-a-time")
 KILLS = 20
 
 
-@pytest.mark.timeout(240)
 async def test_jobs_outlive_kills_of_the_processes_that_run_them_and_all_is_told() -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"python -m tests.processes.job_soak --kills {KILLS} --seed {seed}")

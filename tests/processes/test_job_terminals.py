@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
-from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.facts import Begun, Main, Stopped
 from kalends.batch.shepherds.frames import KEYS, frame
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
+from kalends.batch.shepherds.visitors import ATTACHED_MAX
 from kalends.core.errors import Conflict, NotAllowed, NotFound
-from tests.processes.job_room import WAIT_S_MAX, JobRoom, job_room
+from tests.processes.job_room import PATIENCE_S, JobRoom, job_room
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
 
@@ -29,6 +31,15 @@ print("ready", flush=True)
 for line in sys.stdin:
     say_size(line.strip())
 """
+
+HAND_OVER = """
+import socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+socket.send_fds(line, [b"t"], [1])
+line.recv(1)
+"""
+"""Hands its terminal to whoever listens, and ends when that one has hung up."""
 
 
 @pytest.fixture
@@ -47,13 +58,13 @@ class Seat:
 
     async def sees(self, text: bytes) -> None:
         """Wait until `text` has been on the screen."""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while text not in self.seen:
                 await self._next()
 
     async def told(self, **what: object) -> None:
         """Wait for a notice with these fields."""
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(what.items() <= each.items() for each in self.notices):
                 await self._next()
 
@@ -89,6 +100,27 @@ async def test_what_is_typed_is_read_and_what_is_said_is_seen(room: JobRoom) -> 
     await ada.place.type(b"\x04")
     await ada.told(ended="exit", status=0)
     assert (await room.ended("1.1")).status == 0
+
+
+async def test_a_shell_that_stood_still_with_a_command_goes_on_with_it_and_reads_what_was_typed(
+    room: JobRoom,
+) -> None:
+    shell = room.order("1.1", "/bin/bash", "--norc", "-i", terminal=(24, 80))
+    await room.launch(shell)
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.place.type(b"stty -echo; sed -u 's/.*/<&>/'\n")
+    await ada.place.type(b"before\n")
+    await ada.sees(b"<before>\r\n")
+    for number in range(1, 6):
+        await room.launcher.stop("1.1", number)
+        await room.fact("1.1", Stopped, number - 1)
+        await ada.place.type(b"meanwhile %d\n" % number)
+        await room.launcher.go_on("1.1", number, ())
+        await ada.sees(b"<meanwhile %d>\r\n" % number)
+    await ada.place.type(b"\x04exit 3\n")
+    await ada.told(ended="exit", status=3)
+    assert b"Stopped" not in ada.seen
 
 
 async def test_whoever_attaches_again_sees_what_was_said_meanwhile(room: JobRoom) -> None:
@@ -336,6 +368,45 @@ async def test_many_who_come_at_once_all_get_a_place(room: JobRoom) -> None:
     assert all(isinstance(each, History) for each in await asyncio.gather(*crowd))
 
 
+async def test_as_many_as_may_look_on_keep_nobody_from_ending_the_job(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    crowd = [await room.launcher.attach("1.1") for _ in range(ATTACHED_MAX + 1)]
+    for each in crowd:
+        each.look_on()
+    seen = [await each.next() for each in crowd]
+    assert seen.count(None) == 1, "there is no place for one more"
+    async with asyncio.timeout(PATIENCE_S):
+        await room.launcher.kill("1.1", "an operator wants it to end", 0)
+    assert (await room.ended("1.1")).kind == "killed"
+    for each in crowd:
+        await each.close()
+
+
+async def test_one_outside_who_still_writes_to_its_terminal_does_not_keep_a_job(
+    room: JobRoom,
+) -> None:
+    """A program may hand its terminal to a process that is none of its job's."""
+    meeting = room.home / "meeting"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as outside:
+        outside.bind(str(meeting))
+        meeting.chmod(0o666)
+        outside.listen()
+        await room.launch(
+            room.order("1.1", "python3", "-c", HAND_OVER, str(meeting), terminal=(24, 80))
+        )
+        line, _ = await asyncio.to_thread(outside.accept)
+        _, (terminal,), _, _ = await asyncio.to_thread(socket.recv_fds, line, 1, 1)
+        writer = await asyncio.create_subprocess_exec("yes", stdout=terminal)
+        os.close(terminal)
+        try:
+            line.close()
+            assert (await room.ended("1.1")).kind == "exit"
+        finally:
+            writer.kill()
+            await writer.wait()
+
+
 async def test_nonsense_ends_its_speaker_and_nobody_else(room: JobRoom) -> None:
     await room.launch(interactive(room, "1.1", ECHO), room.order("2.1", "sleep", "1000"))
     await room.fact("1.1", Main)
@@ -345,7 +416,7 @@ async def test_nonsense_ends_its_speaker_and_nobody_else(room: JobRoom) -> None:
         reader, writer = await asyncio.open_unix_connection(room.launcher.folders.socket("1.1"))
         writer.write(line)
         with contextlib.suppress(OSError):
-            async with asyncio.timeout(WAIT_S_MAX):
+            async with asyncio.timeout(PATIENCE_S):
                 while await reader.read(1000):
                     pass
         writer.close()

@@ -117,7 +117,7 @@ async def test_others_see_that_a_job_is_there_and_can_do_nothing_with_it(
         async def runs() -> bool:
             return (await client.job(MACHINE, number)).phase == "running"
 
-        await until(runs, "it runs: before, it would be withdrawn", within_s=60)
+        await until(runs, "it runs: before, it would be withdrawn")
         await client.kill_job(MACHINE, number)
         assert (await guarded.over(client, number)).end == "killed"
         with pytest.raises(NotAllowed):
@@ -147,7 +147,7 @@ async def test_an_array_is_held_released_and_ended_as_one(laboratory: Laboratory
         array = laboratory.job("echo $KALENDS_INDEX >> marks; sleep 60", indices=tuple(range(600)))
         made = await client.submit(array)
         first, last = made.job.job, made.job.job + made.count - 1
-        await until(lambda: _is(laboratory.marked().total() == 4), "four run", within_s=60)
+        await until(lambda: _is(laboratory.marked().total() == 4), "four run")
         await client.hold_job(MACHINE, last, array=True)
         assert (await client.job(MACHINE, first)).phase == "running"
         assert (await client.job(MACHINE, first + 4)).reasons == ("held by its user",)
@@ -171,7 +171,7 @@ async def test_jobs_outlive_the_site_and_are_taken_over_by_the_next_one(
         queued = (await client.submit(laboratory.marking(0, nodes=4))).job.job
         await until(
             lambda: _is(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
-            "both have begun", within_s=30,
+            "both have begun",
         )  # fmt: skip
     await laboratory.site.kill()
     await laboratory.site.start()
@@ -217,7 +217,7 @@ async def test_a_reservation_and_jobs_never_have_the_same_nodes(
     try:
         async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
             await client.submit(laboratory.job("sleep 60", nodes=2, limit_s=30))
-            await until(lambda: _offered(booker), "the site is known", within_s=30)
+            await until(lambda: _offered(booker), "the site is known")
             found = await booker.find(f"{MACHINE}:3", duration="10s")
             busy = await client.job(MACHINE, 1)
             assert found.candidates[0].start >= busy.until
@@ -246,7 +246,7 @@ async def test_a_reservation_that_has_begun_is_charged_used_or_not(
     await broker.start()
     try:
         async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
-            await until(lambda: _offered(booker), "the site is known", within_s=30)
+            await until(lambda: _offered(booker), "the site is known")
             booked = await booker.book(f"{MACHINE}:3", duration="10m", at="now+2s")
 
             async def charged() -> tuple[ReservedRow, ...]:
@@ -254,7 +254,7 @@ async def test_a_reservation_that_has_begun_is_charged_used_or_not(
                 view = await client.job_usage(MACHINE, start=0, end=end, everyone=True)
                 return view.reserved
 
-            (row,) = await until(charged, "it has begun", within_s=60)
+            (row,) = await until(charged, "it has begun")
             assert (row.user, row.reservations, row.node_seconds) == ("bob", 1, 3 * 600)
             assert row.credit_seconds == 3 * 600 * 20
             await laboratory.site.kill()

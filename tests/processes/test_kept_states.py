@@ -21,13 +21,13 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.stores.sqlite.job_journal import JobEntries, entries_after
 from kalends.stores.sqlite.journal import SiteStore
+from tests.support.patience import PATIENCE_S
 
 from .laboratory import Laboratory, opened
 from .servers import until
 
 MACHINE = "lab/box"
 TERMS = f.Terms(machine="pool:4")
-ANSWER_S_MAX = 120
 
 
 def worked(queue: BatchQueue, until: int, left: set[int]) -> tuple[f.JournalEntry, ...]:
@@ -66,7 +66,7 @@ def asked(store: SiteStore, *questions: str) -> tuple[list[Foreseen], bytes]:
     lines = "".join(f"{question} {MACHINE}\n" for question in questions)
     command = [sys.executable, "-m", "kalends.batch.follower", str(store.file.path)]
     done = subprocess.run(
-        command, input=lines.encode(), capture_output=True, timeout=ANSWER_S_MAX, check=True
+        command, input=lines.encode(), capture_output=True, timeout=PATIENCE_S, check=True
     )
     answers = [msgspec.json.decode(each, type=Foreseen) for each in done.stdout.splitlines()]
     return answers, done.stderr
@@ -133,7 +133,7 @@ def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore
         follower.stdin.write(f"gaps {MACHINE}\ngaps {MACHINE}\n".encode())
         follower.stdin.close()
         assert follower.stderr.read() == b""
-        assert follower.wait(ANSWER_S_MAX) == 0
+        assert follower.wait(PATIENCE_S) == 0
 
 
 async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_numbers() -> None:
@@ -152,7 +152,7 @@ async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_nu
                 request = laboratory.marking(0.1)
                 first = (await client.submit(request, key="before-the-kill")).job.job
                 await laboratory.over(client, first)
-                await until(kept, "the state is kept", within_s=60)
+                await until(kept, "the state is kept")
                 await laboratory.site.kill()
                 await laboratory.site.start()
                 assert restored(laboratory)["kept"] >= FACTS_A_STATE

@@ -15,7 +15,6 @@ KILLS = 25
 PAUSES = 4
 
 
-@pytest.mark.timeout(240)
 async def test_servers_killed_and_stopped_under_load_lose_nothing_and_leave_nothing_behind(
     tmp_path: Path,
 ) -> None:

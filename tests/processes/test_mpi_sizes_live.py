@@ -16,7 +16,7 @@ from benchmarks.size_policies import python_for_jobs
 from . import malleable_programs
 from .laboratory import MACHINE
 from .servers import until
-from .test_sizes_live import LIVE, WITHIN_S, SizeRoom
+from .test_sizes_live import LIVE, SizeRoom
 from .test_sizes_live import room as room
 
 BESIDE = Path(sys.executable).parent
@@ -62,7 +62,7 @@ async def entered(room: SizeRoom, size: int) -> set[int]:
     async def all_there() -> bool:
         return all(file.exists() and file.read_text() for file in files)
 
-    await until(all_there, f"{size} ranks", within_s=WITHIN_S)
+    await until(all_there, f"{size} ranks")
     return {core for file in files for core in json.loads(file.read_text())}
 
 
@@ -108,7 +108,7 @@ async def test_a_job_over_mpi_begins_on_the_size_that_the_policy_chooses(room: S
 @pinned
 async def test_at_its_limit_all_ranks_of_a_job_are_ended(room: SizeRoom) -> None:
     number = await start(room, limit_s=10)
-    await until(lambda: _others(room, []), "ranks", within_s=WITHIN_S)
+    await until(lambda: _others(room, []), "ranks")
     over = await room.laboratory.over(room.client, number)
     assert over.end == "limit"
     assert not ranks(room)
@@ -127,7 +127,7 @@ async def test_a_rank_that_is_killed_in_a_change_ends_the_job_and_leaves_all_nod
     assert len(before) == 4
     room.set("slow")
     waiting = await room.block(2)
-    new = await until(lambda: _others(room, before), "a set to replace it", within_s=WITHIN_S)
+    new = await until(lambda: _others(room, before), "a set to replace it")
     os.kill(before[0] if old else new[0], signal.SIGKILL)
     over = await room.laboratory.over(room.client, number)
     assert over.end == "exit"

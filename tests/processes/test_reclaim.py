@@ -48,7 +48,7 @@ async def moved(facility: Facility, reservation: RequestView) -> RequestView:
                 claim.confirmed for claim in found[-1].claims
             )
 
-        await until(is_elsewhere, "the reservation is moved", within_s=60)
+        await until(is_elsewhere, "the reservation is moved")
         return found[-1]
 
 

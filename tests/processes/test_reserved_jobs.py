@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, NoCommonTime, NotFound, Unavailable
 from kalends.core.jobs import LimitWarning
 
 from .facility import broker_text, write
@@ -48,7 +48,7 @@ async def booking_with(
             async def offered() -> bool:
                 return bool((await booker.resources()).resources)
 
-            await until(offered, "the site is known", within_s=30)
+            await until(offered, "the site is known")
             yield booker
     finally:
         await broker.stop()
@@ -75,11 +75,11 @@ async def test_jobs_run_in_their_reservation_and_end_with_it_while_the_site_is_d
             with pytest.raises(NotFound, match="no reservation of yours"):
                 await stranger.submit(laboratory.job("true", reservation=booked.id, limit_s=1))
         assert (await laboratory.over(client, short.job)).started >= start
-        await until(lambda: _marked(laboratory, "began"), "it has begun", within_s=30)
+        await until(lambda: _marked(laboratory, "began"), "it has begun")
         found = await booker.find(f"{MACHINE}:1", duration="1s")
         assert found.candidates[0].start >= start + 8, "what the jobs have left is reserved still"
     await laboratory.site.kill()
-    await until(lambda: _marked(laboratory, "warned"), "it was warned", within_s=30)
+    await until(lambda: _marked(laboratory, "warned"), "it was warned")
     await laboratory.site.start()
     async with laboratory.client() as client:
         view = await laboratory.over(client, number)
@@ -87,6 +87,29 @@ async def test_jobs_run_in_their_reservation_and_end_with_it_while_the_site_is_d
         assert view.over >= start + 8
         with pytest.raises(Conflict, match="over"):
             await client.submit(laboratory.job("true", reservation=booked.id, limit_s=1))
+
+
+async def test_a_job_runs_to_the_new_end_of_a_reservation_that_is_made_longer_while_it_runs(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(laboratory, tmp_path) as booker, laboratory.client() as client:
+        start = int(time.time()) + 3
+        booked = await booker.book(f"{MACHINE}:2", duration="20s", at=start)
+        job = laboratory.job("echo began >> marks; sleep 1000", limit_s=0, reservation=booked.id)
+        number = (await client.submit(job)).job.job
+        await until(lambda: _marked(laboratory, "began"), "it has begun")
+        longer = await booker.extend(booked.id, by="1h")
+        assert (longer.start, longer.end) == (start, start + 3_620)
+
+        async def ends() -> bool:
+            predicted = (await client.job(MACHINE, number)).until
+            return predicted == longer.end
+
+        await until(ends, "it may run to the new end")
+        shorter = await booker.shrink(booked.id, by="1h")
+        view = await laboratory.over(client, number)
+        assert (view.end, shorter.end) == ("limit", start + 20)
+        assert view.over >= start + 20
 
 
 async def test_jobs_follow_a_reservation_that_is_moved_and_end_with_one_that_is_cancelled(
@@ -106,7 +129,7 @@ async def test_jobs_follow_a_reservation_that_is_moved_and_end_with_one_that_is_
         async def runs() -> bool:
             return (await client.job(MACHINE, number)).phase == "running"
 
-        await until(runs, "it runs in the new time", within_s=60)
+        await until(runs, "it runs in the new time")
         waiting = laboratory.job("true", nodes=2, limit_s=60, reservation=longer.id)
         second = (await client.submit(waiting)).job.job
         await booker.cancel(longer.id)
@@ -157,7 +180,7 @@ async def test_nodes_of_a_reservation_for_which_nobody_comes_run_jobs_and_are_no
             async def runs() -> bool:
                 return (await client.job(MACHINE, number)).phase == "running"
 
-            await until(runs, "the queue has the nodes", within_s=30)
+            await until(runs, "the queue has the nodes")
             assert (await client.job(MACHINE, number)).started >= start + 3
         await impatient.site.kill()
         await impatient.site.start()
@@ -181,11 +204,11 @@ async def test_nodes_of_a_reservation_for_which_nobody_comes_run_jobs_and_are_no
             async def cancelled() -> bool:
                 return await offered(1) < start + 3_600
 
-            await until(known, "the broker has met the site again", within_s=30)
+            await until(known, "the broker has met the site again")
             assert await offered(1) >= start + 3_600, "the reservation stands in the calendar"
             assert await offered(2) >= start + 7_200, "and then the job, on its other nodes"
             await booker.cancel(booked.id)
-            await until(cancelled, "the site has heard of it", within_s=30)
+            await until(cancelled, "the site has heard of it")
             assert await offered(2) >= start + 7_200, "the job has its nodes without it, too"
             usage = await client.job_usage(MACHINE, start=start, end=int(time.time()) + 60)
             (charged,) = usage.reserved
@@ -229,3 +252,30 @@ async def found(broker: str, *words: str) -> str:
     )  # fmt: skip
     printed, _ = await process.communicate()
     return printed.decode()
+
+
+@pytest.fixture
+async def meshed() -> AsyncIterator[Laboratory]:
+    """A site whose four nodes lie in a square: what crosses it is no partition."""
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        rules = 'shape = "mesh2d:2x2"\npolicy = "conservative"'
+        async for laboratory in opened(Laboratory(Path(directory), rules=rules)):
+            yield laboratory
+
+
+async def test_on_a_mesh_a_reservation_is_refused_where_its_nodes_make_no_partition(
+    meshed: Laboratory, tmp_path: Path
+) -> None:
+    async with booking_with(meshed, tmp_path) as booker, meshed.client() as client:
+        jobs = [await client.submit(meshed.job("sleep 600", limit_s=600)) for _ in range(4)]
+        on_node = {each.job.node_numbers[0]: each.job.job for each in jobs}
+        for node in (0, 3):
+            await client.kill_job(MACHINE, on_node[node])
+            await meshed.over(client, on_node[node])
+        start = int(time.time()) + 60
+        with pytest.raises(NoCommonTime) as refused:
+            await booker.book(f"{MACHINE}:2", duration="60s", at=start)
+        assert "make no partition of 2" in refused.value.refusals[0].detail
+        one = await booker.book(f"{MACHINE}:1", duration="60s", at=start)
+        later = await booker.book(f"{MACHINE}:2", duration="60s", at=start + 600)
+        assert [one.state, later.state] == ["reserved", "reserved"]

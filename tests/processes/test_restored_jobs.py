@@ -45,7 +45,7 @@ async def leave_one_running_and_one_over(
     async def noted() -> bool:
         return path.exists() and path.read_text() != ""
 
-    await until(noted, "it runs", within_s=60)
+    await until(noted, "it runs")
     return over, running
 
 
@@ -63,7 +63,7 @@ async def all_is_as_if_they_had_never_been(laboratory: Laboratory, forgotten: in
     async def gone() -> bool:
         return not alive(process)
 
-    await until(gone, "the forgotten job has ended", within_s=60)
+    await until(gone, "the forgotten job has ended")
     async with laboratory.client() as client:
         number = (await client.submit(laboratory.job("echo of the new one"))).job.job
         assert number > forgotten
@@ -112,7 +112,7 @@ async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_th
         async def both() -> bool:
             return sorted(begun()) == [f"{once}.1", f"{again}.1"]
 
-        await until(both, "both have begun", within_s=60)
+        await until(both, "both have begun")
     await laboratory.site.stop()
     remove_store(laboratory, and_its_epoch=False)
     copy.rename(store)
@@ -126,7 +126,7 @@ async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_th
         async def a_second_time() -> bool:
             return f"{again}.2" in begun()
 
-        await until(a_second_time, "the other one begins again", within_s=60)
+        await until(a_second_time, "the other one begins again")
         (laboratory.marks / "go").touch()
         assert (await laboratory.over(client, again)).end == "exit"
     assert sorted(begun()) == [f"{once}.1", f"{again}.1", f"{again}.2"]

@@ -20,7 +20,6 @@ from . import malleable_programs, ranks_by_hand
 from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
 from .servers import until
 
-WITHIN_S = 60.0
 LIVE = 'policy = "reconfigurable"\nchange_max = "1h"'
 
 
@@ -77,7 +76,7 @@ class SizeRoom:
             there = (len(view.node_numbers), view.phase) == (nodes, phase)
             return view if there and await self.booked(number) == nodes else None
 
-        return await until(settled, f"{nodes} nodes", within_s=WITHIN_S)
+        return await until(settled, f"{nodes} nodes")
 
     async def free(self) -> int:
         return (await self.client.jobs(MACHINE)).machines[0].free
@@ -156,7 +155,7 @@ async def test_nodes_that_are_given_up_are_free_only_when_the_leavers_have_gone(
     await room.has(number, 4)
     room.set("linger")
     waiting = await room.block(1)
-    await until(lambda: _is(room.sizes[-1:] == [2]), "it has said so", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes[-1:] == [2]), "it has said so")
     assert (await room.view(number)).phase == "changing"
     assert (await room.view(waiting)).phase == "queued"
     assert await room.booked(number) == 4
@@ -174,14 +173,14 @@ async def test_a_site_that_is_killed_in_a_change_comes_back_to_the_truth_about_i
     reason = "deaf" if before == "the answer" else "linger"
     room.set(reason)
     waiting = await room.block(1)
-    await until(lambda: _phase(room, number, "changing"), "it is asked", within_s=WITHIN_S)
+    await until(lambda: _phase(room, number, "changing"), "it is asked")
     await room.laboratory.site.kill()
     await room.laboratory.site.start()
     assert (await room.view(number)).phase == "changing"
     assert (await room.view(waiting)).phase == "queued"
     await room.laboratory.site.kill()
     (room.folder / reason).unlink()
-    await until(lambda: _is(room.sizes[-1:] == [2]), "it has changed", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes[-1:] == [2]), "it has changed")
     await room.laboratory.site.start()
     await room.has(number, 2)
     await room.has(waiting, 1)
@@ -194,10 +193,10 @@ async def test_a_change_that_nobody_answers_is_taken_back_and_its_nodes_are_free
     blocker = await room.block(3)
     number = await room.start()
     one = (await room.has(number, 1)).node_numbers
-    await until(lambda: _is(room.sizes == [1]), "it runs", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes == [1]), "it runs")
     room.set("deaf")
     await room.client.kill_job(MACHINE, blocker)
-    await until(lambda: _phase(room, number, "changing"), "it is asked", within_s=WITHIN_S)
+    await until(lambda: _phase(room, number, "changing"), "it is asked")
     assert (await room.has(number, 1)).node_numbers == one
     (room.folder / "deaf").unlink()
     await room.has(number, 4)
@@ -209,12 +208,12 @@ async def test_nodes_of_a_growth_that_has_begun_are_no_other_jobs_when_it_is_to_
 ) -> None:
     blocker = await room.block(3)
     number = await room.start()
-    await until(lambda: _is(room.sizes == [1]), "it runs", within_s=WITHIN_S)
+    await until(lambda: _is(room.sizes == [1]), "it runs")
     room.set("slow")
     await room.client.kill_job(MACHINE, blocker)
-    await until(lambda: _is(room.lines("begun") == ["4"]), "it grows", within_s=WITHIN_S)
+    await until(lambda: _is(room.lines("begun") == ["4"]), "it grows")
     waiting = await room.block(2, not_before=int(time.time()) + 3)
-    await until(lambda: _phase(room, waiting, "queued"), "that second is over", within_s=WITHIN_S)
+    await until(lambda: _phase(room, waiting, "queued"), "that second is over")
     assert (await room.view(number)).phase == "changing"
     assert (await room.view(waiting)).phase == "queued"
     assert await room.booked(number) == 4
@@ -230,9 +229,9 @@ async def test_a_program_that_wants_another_size_gets_it_or_is_told_why_not(room
     await room.has(number, 2)
     await room.has(waiting, 2)
     room.set("want", "1")
-    await until(lambda: _is(1 in room.sizes), "it has what it wants", within_s=WITHIN_S)
+    await until(lambda: _is(1 in room.sizes), "it has what it wants")
     room.set("want", "3")
-    await until(lambda: _is(room.lines("denied")), "it is told", within_s=WITHIN_S)
+    await until(lambda: _is(room.lines("denied")), "it is told")
     assert room.lines("denied") == ["3: its job is for 1, 2, 4 nodes"]
 
 

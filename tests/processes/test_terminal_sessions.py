@@ -14,12 +14,12 @@ import pytest
 import kalends
 from kalends.client.job_terminal import JobTerminal
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, NotFound
+from tests.support.patience import PATIENCE_S
 
 from .cut_line import CutLine, cut_line
 from .laboratory import MACHINE, USER, Laboratory, opened
 from .servers import until
 
-WAIT_S_MAX = 60.0
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
 
 
@@ -45,14 +45,14 @@ class Screen:
         self.seen = b""
 
     async def sees(self, text: bytes) -> None:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while text not in self.seen:
                 data = await self.terminal.read()
                 assert data, self.seen[-200:]
                 self.seen += data
 
     async def sees_the_end(self) -> bytes:
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(PATIENCE_S):
             while data := await self.terminal.read():
                 self.seen += data
         return self.seen
@@ -72,7 +72,7 @@ async def runs(client: kalends.Client, number: int) -> None:
         assert not view.end, view
         return view.phase == "running"
 
-    await until(is_running, f"job {number} runs", within_s=30)
+    await until(is_running, f"job {number} runs")
 
 
 @contextlib.asynccontextmanager
@@ -184,7 +184,7 @@ async def test_a_window_keeps_its_size_over_lost_lines(laboratory: Laboratory) -
 
         async def has(size: bytes) -> None:
             """Ask until the program has drawn its window anew."""
-            async with asyncio.timeout(WAIT_S_MAX):
+            async with asyncio.timeout(PATIENCE_S):
                 while size not in screen.seen:
                     screen.seen = b""
                     await screen.terminal.write(b"\n")
@@ -277,7 +277,7 @@ async def test_one_who_reads_slowly_gets_everything_and_the_program_does_not_wai
         number = await started(laboratory, client, text, piped=True)
         terminal = await client.attach(MACHINE, number, whole=True)
         await terminal.write(b"go\n")
-        await until(lambda: _is(laboratory.marked()["end"]), "it has written all", within_s=30)
+        await until(lambda: _is(laboratory.marked()["end"]), "it has written all")
         expected = b"".join(b"%d\n" % count for count in range(1, 1_000_001))
         assert await Screen(terminal).sees_the_end() == expected
 

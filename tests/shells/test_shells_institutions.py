@@ -6,13 +6,11 @@ import pytest
 
 from tests.shells.running import check, seeds_to_catch
 
-pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
-
 
 def test_what_two_brokers_were_told_is_true_while_customers_change_it_and_owners_take_back() -> (
     None
 ):
-    check("institutions", 15)
+    check("institutions", 6)
 
 
 @pytest.mark.parametrize(

@@ -6,31 +6,25 @@ import pytest
 
 from tests.shells.running import check, seeds_to_catch
 
-pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
-
 
 def test_a_storm_of_all_faults_leaves_everything_true_and_nobody_waiting() -> None:
-    check("storm", 12)
+    check("storm", 6)
 
 
 def test_a_crowd_for_few_slots_is_served_in_order_whatever_strikes() -> None:
-    check("crowd", 15)
+    check("crowd", 8)
 
 
 def test_power_lost_between_any_two_writes_takes_nothing_back() -> None:
-    check("power", 15)
+    check("power", 6)
 
 
 def test_a_key_has_one_answer_however_often_and_of_whom_it_is_asked() -> None:
-    check("repeat", 15)
+    check("repeat", 8)
 
 
 def test_a_call_that_was_answered_has_the_same_answer_while_a_site_has_not_confirmed_it() -> None:
-    check("again", 8)
-
-
-def test_who_waits_on_a_list_is_woken_whatever_was_lost_on_the_way() -> None:
-    check("wake", 40)
+    check("again", 4)
 
 
 @pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])

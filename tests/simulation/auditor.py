@@ -356,6 +356,8 @@ class Auditor:
                 self._is_promised(node.name, message.rid, message.att, held)
             case m.Voted() if message.vote == "yes":
                 self._is_promised(node.name, message.rid, message.att)
+            case m.Reclaim() if node.name in self.systems:
+                self._is_lost(node.name, message)
             case m.Done() if message.of != "abort":
                 self._is_done(node.name, message)
             case m.PeerSays():
@@ -409,6 +411,16 @@ class Auditor:
                     self._wrong(
                         f"{site} says yes to {stake['rid']}, but its system keeps not {what}"
                     )
+
+    def _is_lost(self, site: str, reclaim: m.Reclaim) -> None:
+        """Only what its batch system cannot keep is given up; by an owner nothing is reclaimed here."""
+        stake = self.stored[site].get(reclaim.rid)
+        for claim in stake["claims"] if stake is not None else ():
+            if (claim["resource"], claim["start"]) == (f"{site}/n", reclaim.start):
+                user = stake["principal"]["user"] if stake is not None else ""
+                why = self.systems[site].why_not_given_up(claim["start"], claim["end"], user)
+                if why:
+                    self._wrong(f"{site} gives up {reclaim}, and {why}")
 
     def _is_done(self, site: str, done: m.Done) -> None:
         stake = self.stored[site].get(done.rid)

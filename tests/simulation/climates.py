@@ -20,6 +20,7 @@ from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, Hostil
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.schedule import FAULTS_MS, Report, run
+from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
 from tests.simulation.world import USERS, World
 
@@ -79,6 +80,9 @@ CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0
 
 WINDOWS: Final = CROWD._replace(kinds=(0, 0, 100, 0, 0, 0))
 """The same, and each refusal leads to another attempt of the same request at another time."""
+
+SOON_MENDED_S: Final = 600
+"""What is moved behind a repair of a day is not over when the schedule is."""
 
 SOON: Final = Size(sites=3, clients=8, sagas=3, hours=3, begin_s=120, slot_s=120, pause_ms=6_000)
 """Slots that end while the schedule runs, so that records are dropped."""
@@ -281,18 +285,28 @@ def batch_systems(world: World) -> None:
     if random.random() < 0.4:
         calm(world)
     for site in world.sites:
-        capacity = world.auditor.capacities[f"{site.name}/n"]
-        nodes = tuple(f"{site.name}-{number}" for number in range(1, capacity + 1))
+        room = drawn_room(random, site.name, world.auditor.capacities[f"{site.name}/n"])
         users = {user: f"unix-{user}" for user in USERS}
-        site.system = BatchSystem(world.kernel, site.name, nodes, users)
+        site.system = BatchSystem(world.kernel, site.name, room, users)
         site.system.strike_until(FAULTS_MS)
         world.auditor.systems[site.name] = site.system
+
+
+def batch_promises_lost(world: World) -> None:
+    """The same, and what others have, and nodes that are down, stay so: promises have to give way."""
+    batch_systems(world)
+    for site in world.sites:
+        if site.system is not None:
+            site.system.lasting = True
 
 
 def batch_slots_end(world: World) -> None:
     """The same, with slots that end, and records that are dropped."""
     slots_end(world)
     batch_systems(world)
+    for site in world.sites:
+        if site.system is not None:
+            site.system.repair_s = SOON_MENDED_S
 
 
 def _pause(broker: BrokerNode, length_ms: int) -> None:
@@ -327,6 +341,7 @@ HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
+BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
 BATCH_SLOTS_END: Final = Climate(
     "batch-slots-end", SOON, batch_slots_end, participant=DroppedSoon, forgets=True
 )
@@ -351,6 +366,7 @@ CLIMATES: Final = {
         HOSTILE_BROKER,
         HOSTILE_NEAR,
         BATCH_SYSTEMS,
+        BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,
     )
 }

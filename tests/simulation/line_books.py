@@ -127,8 +127,9 @@ class SiteBooks:
         """All that may be taken."""
         found = [
             span
-            for taken in self.taken.values()
-            if taken.perhaps(now_ms)
+            for rid, taken in self.taken.items()
+            # A promise that was asked for may be stored, though a crash has kept the vote from being heard.
+            if taken.perhaps(now_ms) or isinstance(self.asked.get(rid), m.Prepare)
             for span in taken.spans.values()
         ]
         for came_ms, dispatch in self.agents.values():

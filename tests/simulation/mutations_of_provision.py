@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.provision.dangers import Dangers
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.mirror import Mirror
 from kalends.resource_servers.participation.provision.provisions import Provisions
-from tests.simulation.climates import BATCH_SYSTEMS
+from tests.simulation.climates import BATCH_PROMISES_LOST, BATCH_SYSTEMS
 from tests.simulation.mutations import Mutation, world_with
 
 
@@ -35,7 +36,11 @@ class BelievesDone(Mirror):
     def _end(self, grant: Any, sight: Any, answer: Any, now: Any) -> None:
         target = self._target(grant, now)
         if answer.outcome == "done" and answer.found is not None and target is not None:
-            answer = replace(answer, found=replace(answer.found, nodes=target.nodes))
+            wish = self._wish(grant, target)
+            there = replace(
+                answer.found, nodes=wish.nodes, cores=wish.cores, licences=wish.licences
+            )
+            answer = replace(answer, found=there)
         super()._end(grant, sight, answer, now)
 
 
@@ -43,6 +48,18 @@ class GrantsNotRead(Participant):
     """Done is believed, whatever the system has under the name then."""
 
     mirror_type = BelievesDone
+
+
+class NodesAlone(Mirror):
+    def _shows(self, grant: Any, target: Any, now: Any) -> bool:
+        wish = replace(self._wish(grant, target), cores=(), licences=())
+        return self._sights[grant.number].shows(wish, self._clock_s(grant, now))
+
+
+class PartsNotCompared(Participant):
+    """The right nodes are enough, however many of their cores, or licences, the system has kept."""
+
+    mirror_type = NodesAlone
 
 
 class SilenceBelieved(Mirror):
@@ -99,14 +116,66 @@ class FreedWhenTold(Participant):
     grants_type = RoomOfClaims
 
 
+class Patient(Dangers):
+    def _due_ms(self, grant: Any, danger: Any, now: Any, *, seen: bool) -> int | None:
+        return None
+
+
+class NothingEvaded(Dangers):
+    def _evade(self, grant: Any, now: Any, *, surely_absent: bool) -> bool:
+        return False
+
+
+class AllInDanger(Dangers):
+    def _why_not(self, grant: Any) -> str:
+        found = self.foreign.found.get(grant.resource)
+        if found and grant.wanted is not None:
+            return "something has happened"
+        return super()._why_not(grant)
+
+
+class PatientMirror(Mirror):
+    dangers_type = Patient
+
+
+class NeverGivenUp(Participant):
+    """What the system cannot keep is an alarm, and nothing else."""
+
+    mirror_type = PatientMirror
+
+
+class RigidMirror(Mirror):
+    dangers_type = NothingEvaded
+
+
+class GivenUpAtOnce(Participant):
+    """Users have to move, and other nodes are free."""
+
+    mirror_type = RigidMirror
+
+
+class FearfulMirror(Mirror):
+    dangers_type = AllInDanger
+
+
+class GivenUpAll(Participant):
+    """Whatever happens to one node costs every promise there."""
+
+    mirror_type = FearfulMirror
+
+
 MUTATIONS_OF_PROVISION: Final = tuple(
-    Mutation(name, world_with(participant=broken), BATCH_SYSTEMS)
-    for name, broken in (
-        ("a vote before its grant", VotesBeforeGranted),
-        ("grants that nobody reads back", GrantsNotRead),
-        ("silence taken for a no", SilenceIsNo),
-        ("grants that are never released", NeverReleased),
-        ("drift that nobody looks for", DriftUnseen),
-        ("room freed before it is given back", FreedWhenTold),
+    Mutation(name, world_with(participant=broken), climate)
+    for climate, name, broken in (
+        (BATCH_SYSTEMS, "a vote before its grant", VotesBeforeGranted),
+        (BATCH_SYSTEMS, "grants that nobody reads back", GrantsNotRead),
+        (BATCH_SYSTEMS, "cores and licences that nobody counts", PartsNotCompared),
+        (BATCH_SYSTEMS, "silence taken for a no", SilenceIsNo),
+        (BATCH_SYSTEMS, "grants that are never released", NeverReleased),
+        (BATCH_SYSTEMS, "drift that nobody looks for", DriftUnseen),
+        (BATCH_SYSTEMS, "room freed before it is given back", FreedWhenTold),
+        (BATCH_PROMISES_LOST, "promises that nobody can keep, kept", NeverGivenUp),
+        (BATCH_PROMISES_LOST, "promises given up before other nodes are tried", GivenUpAtOnce),
+        (BATCH_PROMISES_LOST, "promises given up that are kept", GivenUpAll),
     )
 )

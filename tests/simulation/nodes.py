@@ -37,6 +37,7 @@ from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.participation.effects import ParticipantEffects as SiteEffects
 from kalends.resource_servers.participation.effects import Send
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.serving.clock_watch import ClockWatch
 from kalends.stores.sqlite import register
@@ -215,8 +216,10 @@ class SiteNode(Node):
             recovering=loaded.recovering,
             backends={f"{self.name}/n": self.system.backend()} if self.system else {},
             grants=loaded.grants,
+            slots=loaded.slots,
             now=now,
         )
+        self.participant.reminders.restore(loaded.reclaims, now)
         self.position = self.participant.position
         self.enter(self._carry_out)
 
@@ -241,6 +244,7 @@ class SiteNode(Node):
         self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
         self.participant.meet(session.name, session.welcome, self.now())
+        self.participant.reminders.remind_all(self.now())
         self._carry_out()
 
     def session_lost(self, session: Session) -> None:
@@ -390,6 +394,10 @@ class SiteNode(Node):
         elif to.startswith("call:"):
             for message in messages:
                 self.network.reply(to, message)
+        elif to.startswith(REGISTER):
+            for session in list(self.sessions.values()):
+                if to.removeprefix(REGISTER) in ("", session.welcome.register):
+                    self._send_frame(session, messages)
         elif to in self.sessions:
             self._send_frame(self.sessions[to], messages)
         else:

@@ -22,8 +22,8 @@ from tests.simulation.overriding import idle, mutated
 from tests.simulation.schedule import complaint
 
 SEEDS = 2_000
-SHIPPED_SEEDS = effort.examples(60)
-"""In each climate: more than any mutation needs to be caught there."""
+SHIPPED_SEEDS = effort.examples(24)
+"""In each climate; the soak plays the others."""
 
 ALL = (
     *MUTATIONS,
@@ -53,13 +53,11 @@ def test_what_a_mutation_breaks_is_still_there(broken: type) -> None:
     assert idle(broken) == []
 
 
-@pytest.mark.timeout(900)  # Some show only after dozens of schedules, on a busy machine.
 @pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
 def test_the_auditor_catches(mutation: Mutation) -> None:
     assert seeds_to_catch(mutation, range(1, SEEDS + 1)) is not None
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "climate",
     [each for each in CLIMATES.values() if each is not EVERY_FAULT],

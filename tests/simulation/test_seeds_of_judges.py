@@ -40,6 +40,7 @@ SEEDS = [
         "every-fault", 5929599386333, id="behind-such-a-promise-that-is-asked-for-a-minute-later"
     ),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
+    pytest.param("slots-end", 2572508523563, id="a-promise-unheard-for-longer-than-its-hold"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import repeat
 
 from kalends.scheduling import Cluster, Job, QueuePolicy
 
@@ -17,6 +18,16 @@ class Capricious(QueuePolicy):
         for job in CHANCE.sample(list(self.queue), len(self.queue)):
             if self.cluster.start(job, now):
                 self.queue.remove(job)
+
+
+class StopsAtWill(Capricious):
+    """Stops some of those that run, whoever waits."""
+
+    def schedule(self, now: int) -> None:
+        super().schedule(now)
+        for _, _, job in self.cluster.ends:
+            if CHANCE.randrange(6) == 0 and self.cluster.can_stop(job):
+                assert not self.cluster.stop(job, now), "it has its nodes until it stands still"
 
 
 class ErrsInTheMiddle(Capricious):
@@ -82,6 +93,72 @@ class Endless(QueuePolicy):
                     self.queue.remove(job)
 
 
+class SwallowsErrors(QueuePolicy):
+    """Never comes back, and takes what is raised for its own errors."""
+
+    def schedule(self, now: int) -> None:
+        while self.queue:
+            try:
+                self.cluster.can_start(self.queue[0], now)
+            except Exception:
+                continue
+
+
+class Unstoppable(QueuePolicy):
+    """Where a job waits, it never comes back, whatever is raised; it says how often."""
+
+    def schedule(self, now: int) -> None:
+        try:
+            if self.queue:
+                print("again", flush=True)
+            while self.queue:
+                pass
+        finally:
+            if self.queue:
+                self.schedule(now)
+
+
+class StuckInC(QueuePolicy):
+    """Where a job waits, it never comes back from a call in C."""
+
+    def schedule(self, now: int) -> None:
+        if self.queue:
+            sum(repeat(1))
+
+
+class Idle(QueuePolicy):
+    """Starts nothing, and never wants to."""
+
+    def schedule(self, now: int) -> None:
+        """Start nothing."""
+
+
+class ChangesLimits(Capricious):
+    """Changes what it only sees."""
+
+    def schedule(self, now: int) -> None:
+        for job in self.queue:
+            job.requested_s = 1
+            job.until_s = 1
+
+
+class NeverMade(QueuePolicy):
+    """Is never there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        while True:
+            pass
+
+
+class LoopsWhenRead(Capricious):
+    """Never says whether it chooses sizes."""
+
+    @property
+    def chooses_sizes(self) -> bool:
+        while True:
+            pass
+
+
 class StartsAndTakesBack(QueuePolicy):
     """Starts the first job and takes that back, for ever."""
 
@@ -91,5 +168,5 @@ class StartsAndTakesBack(QueuePolicy):
                 self.cluster.undo(self.queue[0])
 
 
-RIGHT = ("Capricious", "StartsOnReturn")
+RIGHT = ("Capricious", "StartsOnReturn", "StopsAtWill")
 WRONG = ("ErrsInTheMiddle", "ErrsWhenTold", "ErrsWhenAsked", "StartsOutOfTurn", "NeverBegins")

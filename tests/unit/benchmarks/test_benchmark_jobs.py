@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.job_rates import loopback_slurm
 from benchmarks.jobs import Row, shown
+
+from kalends.demo.clusters import loopback_slurm
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.timeout(600)  # Five starts of real servers, on a busy machine.
 def test_it_measures_sites_tells_all_figures_and_leaves_nothing() -> None:
     # Where those who run jobs may pass, too.
     with tempfile.TemporaryDirectory(prefix="kb-") as top:

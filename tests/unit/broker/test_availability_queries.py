@@ -18,15 +18,12 @@ from kalends.calendars.rules.access import open_access
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.core.errors import NotFound, RefusalCode
+from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.planned_room import PlannedRoom
-from kalends.resource_servers.participation.room import FreeRoom
-from kalends.resource_servers.participation.views import look
-from kalends.resource_servers.participation.waiting_list import WaitingList
+from kalends.resource_servers.participation.participant import Participant
 from kalends.serving.auth.callers import Caller
 
 T0 = 1_800_000_000
@@ -40,15 +37,15 @@ class Site:
     def __init__(self, *infos: ResourceInfo) -> None:
         self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
         self.ids = itertools.count(1)
-        self.book = ClaimTable(self.calendars, lambda: next(self.ids))
+        self.views = Participant(
+            "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
+        ).views
         self.directory = Directory({"lab": "http://lab", "far": "http://far"})
         self.directory.greet(m.Hello(site="lab", epoch=1, resources=infos))
         self.asked: list[m.Query] = []
         self.queries = SiteQueries(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
-        self.room = FreeRoom(self.calendars, (), PlannedRoom())
-        self.listed = WaitingList()
         self.availability = AvailabilityQueries(self.directory, self.queries, clock, self._polls)
         self.silent: set[str] = set()
 
@@ -61,7 +58,7 @@ class Site:
             self.queries.lost(site)
             return
         self.asked.append(message)
-        self.queries.answered(site, look(self.book, message, 1, T0, self.room, self.listed))
+        self.queries.answered(site, self.views.look(message, T0))
 
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""

@@ -102,6 +102,21 @@ def test_a_slot_that_began_within_the_current_grain_is_not_past() -> None:
     assert late.code == RefusalCode.PAST
 
 
+def test_what_goes_on_with_a_slot_that_has_begun_may_begin_when_that_did_and_must_end_later() -> (
+    None
+):
+    def changed(end: int) -> Refusal | None:
+        return resource().refusal(
+            ANN, ("hold",), TEN, end, 1, TEN + 2 * HOUR + 60, begun_until=TEN + 3 * HOUR
+        )
+
+    assert changed(TEN + 4 * HOUR) is None
+    assert changed(TEN + 3 * HOUR - 900) is None
+    over = changed(TEN + 2 * HOUR)
+    assert over is not None
+    assert (over.code, "it must end later" in over.detail) == (RefusalCode.PAST, True)
+
+
 def test_only_the_side_that_is_off_the_grain_is_named() -> None:
     start, end, both = (
         refusal(TEN + 1, TEN + HOUR),

@@ -84,9 +84,11 @@ def test_a_way_that_is_blocked_is_said_once_and_tried_by_one_letter_at_a_time() 
     box = outbox(*(letter(name) for name in "abcd"))
     first, second = box.take_effects().tries
     box.failed(first, AWAY, NOW)
-    box.failed(second, AWAY, NOW)
     effects = box.take_effects()
     assert (effects.ways, effects.tries) == ({"mail": "connection refused"}, [])
+    box.failed(second, AWAY, NOW)
+    effects = box.take_effects()
+    assert (effects.ways, effects.tries) == ({}, [])
     assert box.next_due_s() == NOW + 10
     box.advance(NOW + 10)
     effects = box.take_effects()
@@ -99,6 +101,75 @@ def test_a_way_that_is_blocked_is_said_once_and_tried_by_one_letter_at_a_time() 
     effects = box.take_effects()
     assert effects.ways == {"mail": ""}
     assert len(effects.tries) == 2
+
+
+HOST = "https://hooks.example.org"
+
+
+def hanging(count: int) -> list[Letter]:
+    """Return notices of ann to a path that never answers."""
+    return [letter(f"hang{n}", to=f"{HOST}/hang") for n in range(count)]
+
+
+def test_a_path_that_never_answers_is_found_out_by_the_next_user() -> None:
+    box = outbox(*hanging(6), letter("bob", to=f"{HOST}/ok", user="bob"))
+    first, other = box.take_effects().tries
+    assert (first.user, other.user) == ("ann", "bob"), "both users have a turn"
+    box = outbox(*hanging(6))
+    for each in box.take_effects().tries:
+        box.failed(each, AWAY, NOW)
+    box.post(letter("bob", to=f"{HOST}/ok", user="bob"), NOW)
+    box.stored(["bob"], NOW)
+    assert box.take_effects().tries == [], "the host may be away"
+    box.advance(NOW + 10)
+    (probe,) = box.take_effects().tries
+    assert probe.id == "bob"
+    box.sent(probe, NOW + 10)
+    effects = box.take_effects()
+    assert effects.ways == {HOST: ""}
+    assert [each.id for each in effects.tries] == ["hang2"], "one at a time"
+    box.failed(effects.tries[0], AWAY, NOW + 11)
+    box.post(letter("again", to=f"{HOST}/ok", user="bob"), NOW + 11)
+    box.stored(["again"], NOW + 11)
+    assert tried(box) == ["again"], "the host answers: it is that path alone"
+
+
+def test_the_alarm_about_a_path_that_never_answers_stays_until_it_does() -> None:
+    box, now, ways = outbox(*hanging(3)), NOW, {}
+    for n in range(8):
+        box.post(letter(f"bob{n}", to=f"{HOST}/ok", user=f"bob{n}"), now)
+        box.stored([f"bob{n}"], now)
+        told: list[tuple[str, str]] = []
+        while (effects := box.take_effects()).tries or effects.ways:
+            told += effects.ways.items()
+            for each in effects.tries:
+                (box.failed(each, AWAY, now) if each.user == "ann" else box.sent(each, now))
+        ways[n] = told
+        now += 50
+        box.advance(now)
+    ann = f"an address of ann at {HOST}"
+    assert [name for n in range(8) for name, why in ways[n] if why] == [HOST, ann]
+    assert [name for n in range(8) for name, why in ways[n] if not why] == [HOST]
+    while not (tries := box.take_effects().tries):
+        now += 50
+        box.advance(now)
+    box.sent(tries[0], now)
+    assert box.take_effects().ways == {ann: ""}
+
+
+def test_the_alarm_about_a_path_ends_with_its_last_letter() -> None:
+    box = outbox(*hanging(2), letter("bob", to=f"{HOST}/ok", user="bob"))
+    ann, bob = box.take_effects().tries
+    box.failed(ann, AWAY, NOW)
+    box.sent(bob, NOW)
+    box.failed(box.take_effects().tries[0], AWAY, NOW)
+    assert box.take_effects().ways == {f"an address of ann at {HOST}": "connection refused"}
+    assert box.next_due_s() == NOW + 20
+    box.advance(NOW + TERMS.give_up_s)
+    effects = box.take_effects()
+    assert [each.letter.id for each in effects.lost] == ["hang0", "hang1"]
+    assert effects.ways == {f"an address of ann at {HOST}": ""}
+    assert box.next_due_s() is None
 
 
 def test_a_way_that_is_blocked_holds_up_no_other_way() -> None:

@@ -87,7 +87,7 @@ def test_another_that_jumps_along_with_nobody_else_moves_nobody() -> None:
     host = Host()
     host.hear("red", wrong_ms=40 * 24 * HOUR_MS)
     assert host.believed_wrong_ms == 0
-    assert "40 d behind against that of red" in host.watch.doubt
+    assert "40d behind against that of red" in host.watch.doubt
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
@@ -96,3 +96,41 @@ def test_a_sleep_of_the_host_is_no_jump_of_its_wall_clock() -> None:
     found = moment()
     assert before_ms <= found.monotonic_ms
     assert found.monotonic_ms <= time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+@pytest.mark.parametrize("right_ms", [0, -APART_MS, 7 * 24 * HOUR_MS])
+def test_a_clock_that_was_behind_what_the_store_knows_is_followed_when_it_is_set_right(
+    right_ms: int,
+) -> None:
+    """The site may have been away for long: its last event says only what time it is at least."""
+    host = Host(-2 * HOUR_MS)
+    host.watch.passed(TRUE_MS // 1_000)
+    assert host.believed_wrong_ms == -2 * HOUR_MS
+    host.wrong_ms = right_ms
+    assert host.believed_wrong_ms == right_ms
+    assert host.told == []
+
+
+@pytest.mark.parametrize("wrong_ms", [-3 * HOUR_MS, -HOUR_MS])
+def test_a_clock_that_is_set_and_still_behind_what_the_store_knows_is_not_followed(
+    wrong_ms: int,
+) -> None:
+    host = Host(-2 * HOUR_MS)
+    host.watch.passed(TRUE_MS // 1_000)
+    host.wrong_ms = wrong_ms
+    assert host.believed_wrong_ms == -2 * HOUR_MS
+
+
+def test_a_clock_that_is_not_behind_the_store_follows_no_jump_for_it() -> None:
+    host = Host()
+    host.watch.passed(TRUE_MS // 1_000)
+    host.wrong_ms = 2 * HOUR_MS
+    assert host.believed_wrong_ms == 0
+
+
+def test_how_far_a_clock_was_set_is_told_to_the_second() -> None:
+    host = Host()
+    host.wrong_ms = -2 * HOUR_MS + 1
+    host.watch.now()
+    assert "was set 2h behind" in host.watch.doubt
+    assert "restart this server" in host.watch.doubt

@@ -114,6 +114,10 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         (BROKER + '[[broker.sites]]\nname = "a"\nurl = "u"\n' * 2, "broker.sites[1].name", "twice"),
         (BROKER + 'replica = ""\n', "broker.replica", "a name is 1 to 63"),
         (SITE + '[log]\nlevel = "loud"\n', "log.level", "loud"),
+        (SITE + '[[site.batch_systems]]\nname = "m"\nkind = "slrum"\n',
+         "site.batch_systems[0].kind", "write one of gridengine, oar, psij, slurm"),
+        (BROKER + '[[broker.keys]]\nfile = "k"\nscopes = ["root"]\n',
+         "broker.keys[0].scopes[0]", "admin, audit"),
         (SITE + 'url = "a\\u0000b"\n', "site.url", "NUL"),
     ],
 )  # fmt: skip

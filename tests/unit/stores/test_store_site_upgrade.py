@@ -70,7 +70,7 @@ def test_an_older_store_is_upgraded_keeps_its_promises_and_takes_reclaims(path: 
     assert store.load().reclaims == []
     store.apply([stored_reclaim(PUMP)], 1)
     store.close()
-    assert version(path) == KIND.version == 7
+    assert version(path) == KIND.version == 8
     store = SiteStore.open(path, "sdsc", sync="off")
     assert store.load().reclaims == [PUMP]
     store.check()

@@ -183,9 +183,9 @@ def test_nobody_is_moved_beyond_what_an_owner_books() -> None:
 SGI = Term(attributes=(Attribute(name="kind", operator="=", value="sgi"),))
 
 
-def test_only_what_attributes_picked_may_give_way_and_only_to_others_that_have_them() -> None:
+def test_only_what_attributes_picked_may_give_way_to_others_of_its_site_that_have_them() -> None:
     picked = reserved(Term(resource="b/one"), SGI, first=NOW, last=0, wants=SLOT)
-    assert relocation_of(picked, ["a/one"], INFOS, NOW).others == {"a/one": ("a/two", "b/two")}
+    assert relocation_of(picked, ["a/one"], INFOS, NOW).others == {"a/one": ("a/two",)}
     assert relocation_of(picked, ["b/one"], INFOS, NOW).others == {}
     named = reserved(Term(resource="a/one"), SGI, first=NOW, last=0, wants=SLOT)
     assert relocation_of(named, ["a/one"], INFOS, NOW).others == {}

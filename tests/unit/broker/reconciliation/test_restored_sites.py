@@ -24,6 +24,7 @@ from tests.protocol_support import (
     want,
 )
 
+from kalends.backends.names import name_of
 from kalends.broker.coordination import warrants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.reconciliation.comparison import Ours, compare
@@ -101,6 +102,16 @@ def test_an_image_is_recognised_in_whichever_life_it_was_made_and_however_often_
     for _ in range(lives + 1):
         site.restart()  # The epoch is as high as it was, or higher: it tells nothing.
     assert welcome(site, forgotten)
+
+
+def test_what_a_forgotten_life_has_made_in_a_batch_system_is_the_sites_own(site: Site) -> None:
+    names = site.participant.provisions.mirror.foreign.names
+    theirs = name_of(HERE, "abcdef0123", 17)
+    welcome(site, m.Mark("abcdef0123" * 3, 7, "no proof"))
+    assert names.of_another(theirs), "any broker could say so"
+    past = site.participant.past
+    welcome(site, past._replace(life="abcdef0123" * 3).mark(OURS, 7))
+    assert theirs in names
 
 
 def test_an_empty_store_in_the_place_of_the_old_is_recognised(site: Site) -> None:
