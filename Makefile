@@ -1,10 +1,13 @@
 # All that is done to this project by command. Every target sets up what it needs by itself.
 
-PYTHON_CODE := src tests tools examples benchmarks
+PYTHON_CODE := src plugins tests tools examples benchmarks
 IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
 IN_PARALLEL := -n $(WORKERS) --dist worksteal
+SIMULATION := tests/simulation tests/shells tests/fuzz
+ATTACKS := tests/attacks
+PROCESSES := tests/processes tests/examples tests/backends tests/psij
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
@@ -17,9 +20,9 @@ unexport PYTHONDONTWRITEBYTECODE
 ARGS :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server setup-test demo test test-backends lint types layers unit simulation processes attacks \
+.PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-psij \
 	soak soak-faults soak-shells soak-calendars soak-jobs soak-backends bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-jobs bench-backends published papers clean
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-backends published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -42,9 +45,7 @@ test: setup-test ## Everything CI checks
 	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint types layers
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory published
-	@$(MAKE) --no-print-directory simulation
-	@$(MAKE) --no-print-directory attacks
-	@$(MAKE) --no-print-directory processes
+	@$(MAKE) --no-print-directory side-by-side
 
 lint: setup-test ## Format and style
 	$(IN_VENV)/ruff format --check $(PYTHON_CODE)
@@ -62,19 +63,34 @@ unit: setup-test ## Unit and property tests
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
 
+# Real processes wait most of the time, above all for batch systems; meanwhile simulations use the processors.
+side-by-side: setup-test ## Simulation, attacks and processes, as below, in one run
+	$(PYTEST) -n 5 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
+
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
-	$(PYTEST) $(IN_PARALLEL) tests/simulation tests/shells tests/fuzz $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) $(SIMULATION) $(ARGS)
 
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
-	$(PYTEST) $(IN_PARALLEL) tests/attacks $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) $(ATTACKS) $(ARGS)
 
 # Those that kill, starve and cut off whole facilities are a group, and run one at a time.
 processes: setup-test ## Real processes and the examples, and sites before a real Slurm where there is one
-	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples tests/backends $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup $(PROCESSES) $(ARGS)
 
 test-backends: setup-test ## Sites before a real Slurm, which is installed for root
 	@tools/setup-slurm
 	$(PYTEST) -n 0 -m needs_slurm tests/backends $(ARGS)
+
+test-gridengine: setup-test ## Sites before a real Grid Engine, which is installed for root
+	@tools/setup-gridengine
+	$(PYTEST) -n 0 -m needs_gridengine tests/backends $(ARGS)
+
+test-oar: setup-test ## Sites before a real OAR, which is installed for root
+	@tools/setup-oar
+	$(PYTEST) -n 0 -m needs_oar tests/backends $(ARGS)
+
+test-psij: setup-test ## PSI/J's own tests, from its source distribution, on a site of ours
+	$(IN_VENV)/python -m tests.psij.suite $(ARGS)
 
 soak: soak-faults soak-shells soak-calendars soak-jobs ## All soaks: more than an hour
 
@@ -132,6 +148,9 @@ bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queue
 bench-shepherds: setup-test ## Running jobs: starts a second, memory of a shepherd, 1,000 adopted after a restart
 	@$(IN_VENV)/python benchmarks/shepherds.py $(ARGS)
 
+bench-commands: setup-test ## CPU of everyday commands, each as a process
+	@$(IN_VENV)/python -m benchmarks.commands $(ARGS)
+
 bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, restarts, long queues
 	@$(IN_VENV)/python -m benchmarks.jobs $(ARGS)
 
@@ -147,6 +166,6 @@ papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/reservation_n_of_k.py
 
 clean: ## Remove all that the other targets made, .venv too
-	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.hypothesis .import_linter_cache
 	find $(PYTHON_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

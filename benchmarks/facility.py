@@ -104,7 +104,7 @@ def facility(
             lines.extend(start_line(server.url, one_way_ms) for server in servers)
             urls = [line.url for line in lines]
         path = directory / "broker.toml"
-        path.write_text(_broker(urls))
+        path.write_text(broker_text({f"site{number}": url for number, url in enumerate(urls)}))
         broker = start_server(path)
         servers.append(broker)
         yield Facility(broker, servers[:-1], lines)
@@ -156,10 +156,10 @@ attributes = {{ kind = "cluster" }}
 """
 
 
-def _broker(urls: list[str]) -> str:
+def broker_text(urls: dict[str, str]) -> str:
+    """Return the configuration of a broker with the sites at `urls`, by name."""
     sites = "".join(
-        f'[[broker.sites]]\nname = "site{number}"\nurl = "{url}"\n'
-        for number, url in enumerate(urls)
+        f'[[broker.sites]]\nname = "{name}"\nurl = "{url}"\n' for name, url in urls.items()
     )
     return f"""
 [log]

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.job_rates import live_site, long_queues, slurm_rates
 from benchmarks.job_rates.live_site import LiveSite
-from benchmarks.job_rates.loopback_slurm import LoopbackSlurm, why_not
 from benchmarks.shepherds import bound
+from kalends.demo.clusters.loopback_slurm import LoopbackSlurm, why_not
 
 SLOTS: Final = 8
 ARRAYS: Final = 100

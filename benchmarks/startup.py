@@ -44,9 +44,9 @@ from kalends.stores.sqlite.journal import SiteStore
 RESOURCES: Final = 100
 SLOT_S: Final = 600
 OVER_OF: Final = 50
-"""One claim of so many has ended days ago."""
+"""One claim in this many ended days ago."""
 UNTOLD_OF: Final = 500
-"""Of one claim of so many the broker has not said that it may be forgotten."""
+"""The broker has not yet let the site forget one claim in this many."""
 BATCH: Final = 50_000
 DAY_S: Final = 86_400
 

@@ -79,7 +79,7 @@ kalends kill lab/box/9
 kalends queue lab/box --over
 sleep 2.1  # usage tells what had ended when this second began
 kalends usage lab/box --everyone | cut -c 1-23 | sort
-kalends usage lab/box --everyone --csv - | cut -d , -f 1,2,9,16 | sort -n
+kalends usage lab/box --everyone --csv - | cut -d , -f 1,2,9,17 | sort -n
 kalends usage lab/box --everyone --swf day.swf && grep '^; User' day.swf && grep -c '^[0-9]' day.swf
 kalends simulate --from-site lab/box --from now-1h --to now+1h --policy easy,fcfs 2>notes | tail -3 | cut -c 1-10
 

@@ -6,8 +6,8 @@ import statistics
 import time
 from pathlib import Path
 
-from benchmarks.job_rates.loopback_slurm import LoopbackSlurm
 from benchmarks.shepherds import pss_kb
+from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
 
 LOOK_EVERY_S = 0.05
 NO_OUTPUT = ("-o", "/dev/null", "-H", "--parsable", "--wrap", "true")

@@ -1,8 +1,8 @@
 """A log told to the queue of a machine as its site would tell it, on a virtual clock.
 
 What the simulator knows at once the queue is told, event by event: jobs are submitted as requests, shepherds
-begin, programs end, time passes. In one second submissions come first, then ends in the order in which the
-programs began, then the mere passing of time: as in `kalends.simulation.kernel`.
+begin, programs end and stand still, time passes. In one second submissions come first, then ends in the order
+in which the programs began, then the mere passing of time: as in `kalends.simulation.kernel`.
 
 One rule tells a live machine from a simulated one. There a job that has used its whole time is gone in that
 very second, before its end was told; here it has its nodes until it is told, and is expected a little later.
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Resize, Start
+from kalends.batch.queue.effects import Action, Continue, Resize, StandStill, Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -102,12 +102,16 @@ class LiveReplay:
         self._restarted = restarted
         self._next = next(self._arrivals, None)
         self.numbers: dict[int, int] = {}
-        """Those in the queue, by those in the log."""
+        """The number of each job in the queue, by its number in the log."""
         self._jobs: dict[int, SimulatedJob] = {}
         self._ends: list[_End] = []
         self._ends_s: dict[int, int] = {}
         self._runs: dict[int, int] = {}
         """The number of each job's run that counts."""
+        self.pauses: dict[int, list[tuple[int, int]]] = {}
+        """When jobs of the log stood still, by their numbers there."""
+        self._left_s: dict[int, int] = {}
+        """How long each job that stands still would run yet."""
         self._begun = 0
         self._stored: list[tuple[int, int, bytes]] = []
         self._facts = 0
@@ -160,27 +164,47 @@ class LiveReplay:
         return number
 
     def _carry_out(self, now: int) -> tuple[Started, ...]:
-        """Store the facts, begin what was decided, and store that it has begun."""
-        actions = self._stored_effects()
-        started = []
-        for action in actions:
-            if isinstance(action, Start):
-                number, job = action.job.number, self._jobs[action.job.number]
-                started.append(Started(job.id, now, len(action.nodes)))
-                self._ends_s[number] = now + job.run_s
-                self._expect_end(number)
-                self.queue.begun(number, action.attempt, now)
-            elif isinstance(action, Resize):
-                self._expect_end(action.job.number)
-        if started:
-            self._stored_effects()
+        """Store the facts, do what was decided, and tell what has come of it."""
+        started: list[Started] = []
+        while actions := self._stored_effects():
+            for action in actions:
+                if isinstance(action, Start):
+                    started.append(self._begin(action, now))
+                elif isinstance(action, Resize):
+                    self._expect_end(action.job.number)
+                elif isinstance(action, StandStill):
+                    self._stand(action, now)
+                elif isinstance(action, Continue):
+                    self._let_go_on(action, now)
         if self._restarted and self._facts >= self._restarted:
             self._facts = 0
             self.queue = self._opened(None, now)
         return tuple(started)
 
+    def _begin(self, start: Start, now: int) -> Started:
+        number, job = start.job.number, self._jobs[start.job.number]
+        self._ends_s[number] = now + job.run_s
+        self._expect_end(number)
+        self.queue.begun(number, start.attempt, now)
+        return Started(job.id, now, len(start.nodes))
+
+    def _stand(self, stop: StandStill, now: int) -> None:
+        number = stop.job.number
+        self._left_s[number] = self._ends_s[number] - now
+        self._begun += 1
+        self._runs[number] = self._begun
+        self.pauses.setdefault(self._jobs[number].id, []).append((now, -1))
+        self.queue.stopped(number, stop.attempt, stop.stop, now)
+
+    def _let_go_on(self, action: Continue, now: int) -> None:
+        number = action.job.number
+        pauses = self.pauses[self._jobs[number].id]
+        pauses[-1] = pauses[-1][0], now
+        self._ends_s[number] = now + self._left_s.pop(number)
+        self._expect_end(number)
+
     def _expect_end(self, number: int) -> None:
-        """Let a job that starts, or is asked to change, end after all that end in that second before it."""
+        """Let a job that gets nodes, or is to change, end after all that end in that second before it."""
         self._begun += 1
         self._runs[number] = self._begun
         heappush(self._ends, _End(self._ends_s[number], self._begun, number))

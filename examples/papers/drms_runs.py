@@ -165,7 +165,7 @@ def known(
 
 
 def next_of(all_known: Iterable[Known]) -> Known | None:
-    """Who gets the next run: who has none to tell anything, then who is nearest to its end."""
+    """Return who gets the next run: first whoever has none yet, then whoever is nearest to the end."""
     wanting = [each for each in all_known if each.missing > len(each.running)]
 
     def turn(each: Known) -> tuple[bool, float]:

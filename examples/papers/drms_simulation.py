@@ -28,11 +28,11 @@ from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import MalleableJob
 
 SATURATED: Final = 2000
-"""So many waiting jobs mean that the queue grows without end."""
+"""When this many jobs wait, the queue is taken to grow without end."""
 BATCHES: Final = 16
-"""That count, in one run; one more comes before, and does not."""
+"""The batches of a run that count. One more runs first, as a warm-up."""
 SPEEDS: Final = (1.0, 0.9)
-"""Of the single servers that are controls, the fastest first."""
+"""The speeds of the single servers that serve as controls, fastest first."""
 SERVICE_MS: Final = tuple(1000 * each.time_s(1) / PROCESSORS for each in TABLE_1)
 """How long all processors together would take for the work of each row of Table 1."""
 
