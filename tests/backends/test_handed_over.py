@@ -105,8 +105,7 @@ async def test_a_job_that_vanishes_is_lost_and_not_done(far: FarSite) -> None:
     await far.marked("pid")
     (folder,) = far.attempts
     native = int((folder / "native").read_text())
-    for each in _tree(native):
-        os.kill(each, signal.SIGKILL)
+    _end_at_once(native)
     over = await far.over(job)
     assert (over.phase, over.end) == ("lost", "lost")
     assert over.detail.startswith("distant has it no more")
@@ -177,6 +176,15 @@ async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) 
     (far.marks / "go").touch()
     assert (await far.over(job)).end == "exit"
     assert (far.marks / "mark").read_text() == "once\n"
+
+
+def _end_at_once(process: int) -> None:
+    """End a process and all that it has started; none of them sees another end, and can say so."""
+    tree = _tree(process)
+    for each in reversed(tree):
+        os.kill(each, signal.SIGSTOP)
+    for each in tree:
+        os.kill(each, signal.SIGKILL)
 
 
 def _tree(process: int) -> list[int]:

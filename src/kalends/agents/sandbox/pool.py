@@ -57,14 +57,14 @@ class WorkerPool:
         pool._tending = asyncio.create_task(pool._tend())
         return pool
 
-    async def take(self) -> Worker:
+    async def take(self, *, spare: bool = True) -> Worker:
         """Return a worker, at once when there is a spare; `release` it in any case.
 
-        Raises `PoolClosed`.
+        Without `spare` it is one that is made now. Raises `PoolClosed`.
         """
         if self._closed:
             raise PoolClosed
-        while self._spares:
+        while spare and self._spares:
             worker = self._spares.popleft()
             if not worker.ended:
                 return worker

@@ -193,14 +193,17 @@ class Sandbox:
                 body = msgpack.packb(request, unicode_errors="surrogatepass")
                 ran = await self._in_worker(user, body, answer_bytes_max)
                 if ran.code == "killed" and not self._closed:
-                    # The worker was lost. A job changes nothing, so it may be done again.
-                    ran = await self._in_worker(user, body, answer_bytes_max)
+                    # The worker was lost. A job changes nothing, so it may be done again; not by a
+                    # spare, which may have been lost together with it.
+                    ran = await self._in_worker(user, body, answer_bytes_max, spare=False)
                 return ran
         except _Refused as refused:
             return refused.ran
 
-    async def _in_worker(self, user: str, body: bytes, answer_bytes_max: int) -> _Ran:
-        worker = await self._take()
+    async def _in_worker(
+        self, user: str, body: bytes, answer_bytes_max: int, *, spare: bool = True
+    ) -> _Ran:
+        worker = await self._take(spare=spare)
         # To be forked and to rehearse is not the user's to pay.
         before_us = worker.cpu_us() or 0
         worker.on_end(lambda ending: self._settle(user, ending, before_us))
@@ -235,10 +238,10 @@ class Sandbox:
             return _Ran("bad-result", f"the answer is not one: {error}")
         return _Ran(result.code, result.detail, result)
 
-    async def _take(self) -> Worker:
+    async def _take(self, *, spare: bool) -> Worker:
         try:
             async with asyncio.timeout(self._limits.wait_s_max):
-                return await self._pool.take()
+                return await self._pool.take(spare=spare)
         except PoolClosed:
             raise _Refused(*_CLOSED) from None
         except TimeoutError:
