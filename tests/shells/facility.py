@@ -32,6 +32,7 @@ MACHINE = """
 [[site.machines]]
 resource = "cluster"
 grace = "2s"
+policy = "{}"
 """
 
 _STAMP = re.compile(r', "timestamp": "[^"]*"')
@@ -52,6 +53,8 @@ class Plan(NamedTuple):
     site_options: str = ""
     machine: bool = False
     """Each site runs jobs on its resource: on a simulated host (`job_host`)."""
+    policy: str = "easy"
+    """Of the queues of such sites."""
     audited: bool = True
     """Judged all the time, by the auditor and the oracles of `tests.simulation`; see `witness`."""
 
@@ -194,7 +197,7 @@ enabled = false
 name = "cluster"
 capacity = {self.plan.capacity}
 grain = "10m"
-{MACHINE if self.plan.machine else ""}
+{MACHINE.format(self.plan.policy) if self.plan.machine else ""}
 """
 
     def _replica(self, name: str) -> str:

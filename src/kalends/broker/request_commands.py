@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
+from kalends.core.durations import format_duration
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -33,6 +35,7 @@ from kalends.core.errors import (
 )
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
+from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import register
 
@@ -90,6 +93,39 @@ class RequestCommands:
         digest = _digest("book", request, body.hold, body.hold_s, body.patience, body.give_up_at)
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
 
+    async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
+        """Answers once a site has the job, or nobody can be found for it."""
+        job = body.job
+        job.check(from_wire=True)
+        job.check_offered()
+        if job.machine:
+            raise InvalidInput(
+                f"the job names {job.machine}",
+                where="job.machine",
+                remedy="leave it out, or submit the job to that machine's site",
+            )
+        digest = _digest("place", msgspec.to_builtins(job), body.on, body.end_by)
+
+        async def asked() -> tuple[Spec, None]:
+            now_s = self._service.moment().wall_s
+            if body.end_by and body.end_by < now_s + job.limit_s:
+                raise InvalidInput(
+                    f"it may run for {format_duration(job.limit_s)}, and that is not left until then",
+                    where="end_by",
+                    remedy="give a later time, or let it run for less",
+                )
+            nodes = math.prod(job.shape) if job.shape else job.nodes
+            term = Term(attributes=body.on, units=nodes)
+            request = Request(
+                alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
+                not_before=now_s, not_after=body.end_by,
+            )  # fmt: skip
+            return Spec(
+                request=request, text=format_alternatives(request.alternatives), job=job
+            ), None
+
+        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.
 
@@ -102,6 +138,12 @@ class RequestCommands:
             if old.state != "commit":
                 raise Conflict(
                     f"it is {old.public_state}, but only a reservation can be changed",
+                    request_id=old.reservation,
+                )
+            if old.spec.job is not None:
+                raise Conflict(
+                    "it is a job, which waits in a queue: it has no slot to change",
+                    remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )
             wants = changed_wants(old, body)

@@ -182,6 +182,7 @@ def _handlers(
         "calendar": availability.calendar,
         "find": availability.find,
         "book": commands.book,
+        "job_place": commands.place,
         "by_key": records.by_key,
         "list": records.list,
         "show": records.show,

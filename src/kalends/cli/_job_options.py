@@ -40,6 +40,17 @@ def machine_argument(function: F) -> F:
     )(function)
 
 
+def machine_or_none(function: F) -> F:
+    """Add a machine that may be left out, though not by KALENDS_MACHINE: then a broker finds one."""
+    return click.argument(
+        "machine", required=False, default="", envvar="KALENDS_MACHINE", callback=_checked_if_named
+    )(function)
+
+
+def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    return _checked(ctx, parameter, machine) if machine else ""
+
+
 def _checked(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
     try:
         split_resource(machine)

@@ -8,6 +8,11 @@ import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._settings import Settings, pass_settings
+from kalends.contract.calls import RequestView
+from kalends.contract.job_calls import Submitted
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import short_id
+from kalends.core.times import format_time
 
 
 @click.command(
@@ -16,9 +21,10 @@ from kalends.cli._settings import Settings, pass_settings
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
         "kalends submit sdsc/sp2 --reservation 9e4c77 --script job.sh",
+        "kalends submit -n 8 --for 1h --on 'memory>=64' -- ./solve",
     ),
 )
-@_job_options.machine_argument
+@_job_options.machine_or_none
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
@@ -32,6 +38,10 @@ from kalends.cli._settings import Settings, pass_settings
 @click.option(
     "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
 )
+@click.option("--on", default="", metavar="ATTRIBUTES",
+              help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'.")  # fmt: skip
+@click.option("--end-by", default="", metavar="TIME",
+              help="Without a machine: latest end, e.g. 'tomorrow 9:00'.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 @pass_settings
 def command(
@@ -43,28 +53,65 @@ def command(
     limit: str | None,
     begin: str,
     at: str,
+    on: str,
+    end_by: str,
     key: str,
     **options: Any,
 ) -> None:
-    """Submit a job to a machine's queue.
+    """Submit a job to a machine's queue, or without a machine where it ends first.
 
-    It runs when nodes are free for it. The answer has its number, and when it is expected to start.
+    It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
+    machine is named, the broker asks sites to bid for the job.
     """
+    if machine and (on or end_by):
+        raise InvalidInput(
+            f"it says what machine to look for, and {machine} is named",
+            where="--on" if on else "--end-by",
+            remedy="leave out either",
+        )
+    if not machine and options["reservation"]:
+        raise InvalidInput(
+            "a reservation, and no machine",
+            where="MACHINE",
+            remedy="name the machine whose nodes are reserved",
+        )
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
-    zone = settings.time_zone()
-    with _jobs.client_at(settings, machine) as client:
+    with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
         job = _job_options.job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
         )  # fmt: skip
-        made = client.submit(job, key=key)
-    first = made.job
+        if machine:
+            _tell_submitted(settings, client.submit(job, key=key))
+        else:
+            placed = client.place_job(job, on=on, end_by=end_by or None, key=key)
+            _output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
+
+
+def _tell_submitted(settings: Settings, made: Submitted) -> None:
+    first, zone = made.job, settings.time_zone()
     count = f", and {made.count - 1} more" if made.count > 1 else ""
     _output.answer(
         settings,
         "submitted",
         made,
-        lambda: [f"{machine}/{first.job}{count}", "", *_jobs.details(first, zone)],
+        lambda: [f"{first.machine}/{first.job}{count}", "", *_jobs.details(first, zone)],
     )
+
+
+def _place_told(settings: Settings, view: RequestView) -> list[str]:
+    placed, zone = view.placed, settings.time_zone()
+    if placed is None:
+        return [f"{short_id(view.id)} is {view.state}; kalends show {short_id(view.id)} tells more"]
+    start = (
+        f"starts by {format_time(placed.start_by, zone)}"
+        if placed.start_by
+        else f"is likely to start by {format_time(placed.late_start, zone)}"
+    )
+    return [
+        f"{placed.machine}/{placed.number}",
+        "",
+        f"{start}; kalends why {short_id(view.id)} shows what others have bid",
+    ]

@@ -24,6 +24,8 @@ from kalends.client.scripts import Agent, named_script
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
+from kalends.core.language import parse_alternatives
 from kalends.core.requests import Request
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
@@ -116,6 +118,31 @@ class RequestCalls(AgentCalls):
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
         (view,) = await self._booked(request, hold_s=keep_s, **booking)
         return settled(view)
+
+    async def place_job(
+        self, job: JobRequest, *, on: str = "", end_by: Time | None = None, key: str = "",
+        wait_s: float = CALL_WAIT_S_MAX / 4,
+    ) -> calls.RequestView:  # fmt: skip
+        """Let sites bid for `job`, which names no machine, and submit it where it ends first.
+
+        `on` are attributes that a machine must have, as in requests (``memory>=64, site=sdsc``); a site that
+        cannot end it by `end_by` does not count. `key` makes it safe to repeat (default: a new one).
+
+        `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
+        ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
+        way, `NotFound` where no machine could ever run it; then it is nowhere.
+        """
+        job.check()
+        job.check_offered()
+        (alternative,) = parse_alternatives(f"{{{on}}}") if on else (None,)
+        body = calls.PlaceJob(
+            key=key or self.new_key(),
+            job=job,
+            on=alternative.terms[0].attributes if alternative is not None else (),
+            end_by=self.time_s(end_by) if end_by is not None else 0,
+            wait_ms=milliseconds(wait_s),
+        )
+        return settled(await self._caller.call(body, "job_place", calls.RequestView))
 
     async def book_copies(
         self, request: Request | str, count: int, **booking: Unpack[BookOptions]

@@ -112,6 +112,7 @@ class SyncClient:
     book = _reporting(Client.book)
     hold = _reporting(Client.hold)
     book_copies = _reporting(Client.book_copies)
+    place_job = _waiting(Client.place_job)
     wait = _reporting(Client.wait)
     waiting_list = _waiting(Client.waiting_list)
     submit = _waiting(Client.submit)

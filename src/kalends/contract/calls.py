@@ -45,7 +45,8 @@ from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
-from kalends.core.requests import Request
+from kalends.core.jobs import JobRequest
+from kalends.core.requests import Attribute, Request
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
     AgentMessage,
@@ -146,6 +147,19 @@ class Waiting(Answer, frozen=True, kw_only=True):
     listed: bool = False
 
 
+class PlacedJob(Answer, frozen=True, kw_only=True):
+    """The job `number` of `machine`, at whose site it was submitted.
+
+    `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
+    promises no start, and nine in ten such jobs start by `late_start`.
+    """
+
+    machine: str
+    number: int
+    start_by: int = 0
+    late_start: int = 0
+
+
 class RequestView(Answer, frozen=True, kw_only=True):
     """A request and what became of it.
 
@@ -173,6 +187,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """The id of a move, extend or shrink that is under way."""
     waiting: Waiting | None = None
     """Set while it is ``open`` and queued at a site."""
+    placed: PlacedJob | None = None
+    """Of a job that was left to the broker, where it is."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     problem: Problem | None = None
@@ -298,6 +314,21 @@ class Finish(Body, frozen=True, kw_only=True):
     """Lock, release or cancel; repeating one that has happened answers the same again."""
 
     id: RequestId
+    wait_ms: WaitMs = 30_000
+
+
+class PlaceJob(Body, frozen=True, kw_only=True):
+    """Let sites bid for `job`, which names no machine, and submit it where it ends first.
+
+    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
+    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. `key` and `wait_ms` are as in
+    `Book`.
+    """
+
+    key: Key
+    job: JobRequest
+    on: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
+    end_by: TimeS = 0
     wait_ms: WaitMs = 30_000
 
 
@@ -638,6 +669,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Find possible starts of a request; book nothing"),
     Operation("book", "POST", "/v1/requests", Book, RequestView, "use", _BROKER,
               "Book or hold every part of a request, or nothing"),
+    Operation("job_place", "POST", "/v1/requests/jobs", PlaceJob, RequestView, "use", _BROKER,
+              "Submit a job where it ends first, by the bids of sites"),
     Operation("by_key", "POST", "/v1/requests/by-key", ByKey, RequestView, "use", _BROKER,
               "Look up a request by its idempotency key, to settle an unknown outcome"),
     Operation("list", "POST", "/v1/requests/list", ListRequests, Requests, "use", _BROKER,

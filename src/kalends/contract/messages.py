@@ -20,6 +20,8 @@ Query    broker->site  what is free, as this principal may see it; touches nothi
 View     site->broker  the answer to Query
 Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``), or wait in line
 Visited  site->broker  what is held or promised, the place in line, or why not
+Solicit  broker->site  what would you do with this job? Hold a place in a queue for it
+Bid      site->broker  the places that are held for it, with their starts; or why there is none
 Dispatch broker->site  let an agent choose here (and at sites near), and hold what it chooses
 Report   site->broker  what is held for the agent's choice, and what else there would have been
 Prepare  broker->site  promise what is held (phase one of two-phase commit)
@@ -61,6 +63,7 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
+from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
@@ -330,6 +333,55 @@ class Visited(Message, frozen=True, kw_only=True):
     held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
+
+
+class Solicit(Message, frozen=True, kw_only=True):
+    """Hold a place for `job`, which names no machine, in the queue of each of `machines`.
+
+    A place is held in its order: who is behind moves up when it is given up. It ends as a hold does, and
+    is promised and locked by the same messages; the rest is as in `Visit`. A repeat at a higher attempt keeps
+    the place. It is `get_best` of Weissman and Grimshaw 1996, section 4.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    principal: Principal
+    job: JobRequest
+    machines: Annotated[
+        tuple[ResourceName, ...], Meta(min_length=1, max_length=limits.SOLICITED_MACHINES_MAX)
+    ]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    secret: Secret
+    hold_ms: Annotated[int, Meta(ge=1_000, le=limits.PLACE_HOLD_MS_MAX)]
+
+
+class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A place in the queue of `machine`, held as `hold_id` for the job that has the number `job` there.
+
+    It is foreseen during ``[start, end)`` on `nodes` nodes. `start_by` is when it has nodes at the latest, if
+    the queue's policy promises that; 0: it does not, and `late_start` (the start that nine in ten such jobs
+    make) is all that is known.
+    """
+
+    machine: ResourceName
+    hold_id: HoldId
+    job: JobNumber
+    nodes: Units
+    start: TimeS
+    end: TimeS
+    start_by: TimeS = 0
+    late_start: TimeS = 0
+
+
+class Bid(Message, frozen=True, kw_only=True):
+    """The answer to `Solicit`; without `offers`, `refusals` say why."""
+
+    rid: RequestId
+    att: Attempt
+    epoch: Count
+    offers: Annotated[tuple[PlaceOffer, ...], Meta(max_length=limits.SOLICITED_MACHINES_MAX)] = ()
+    refusals: Refusals = ()
 
 
 class Dispatch(Message, frozen=True, kw_only=True):
@@ -627,6 +679,7 @@ ToSite = (
     | Settled
     | Query
     | Visit
+    | Solicit
     | Dispatch
     | Prepare
     | Decide
@@ -647,6 +700,7 @@ ToBroker = (
     | Relocked
     | View
     | Visited
+    | Bid
     | Report
     | Voted
     | Done

@@ -274,5 +274,7 @@ class RefusalCode:
     """The batch system behind the resource does not know the user."""
     ADVISORY = "advisory"
     """Its batch system makes no reservations: jobs can be submitted, and nothing is promised."""
+    NO_PLACE = "no-place"
+    """The machine's queue does not take such a job."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

@@ -11,6 +11,9 @@ NAME_PATTERN: Final = r"[a-z0-9](?:[a-z0-9._-]{0,62})"
 """Names of sites, resources, users, groups and rules: lower case, at most 63 characters."""
 
 RESOURCE_PATTERN: Final = rf"{NAME_PATTERN}/{NAME_PATTERN}"
+QUEUE_ENDING: Final = ".queue"
+"""What the name of a machine's queue has besides that of the machine: places in it are claimed, too."""
+
 REQUEST_ID_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
 """A client-made key of one call: the client chooses it before the first send and keeps it for retries."""
@@ -113,6 +116,16 @@ def request_id(wall_ms: int, random_bits: int) -> str:
 def minted_ms(rid: str) -> int:
     """Return when `rid` was made (milliseconds UTC), by its maker's clock."""
     return int(rid[:8] + rid[9:13], 16)
+
+
+def queue_of(machine: str) -> str:
+    """Return the name by which places in the queue of `machine` are claimed."""
+    return machine + QUEUE_ENDING
+
+
+def machine_of(queue: str) -> str:
+    """Return the machine of a queue; "" where `queue` is a resource of another kind."""
+    return queue.removesuffix(QUEUE_ENDING) if queue.endswith(QUEUE_ENDING) else ""
 
 
 def split_resource(name: str) -> tuple[str, str]:

@@ -85,7 +85,8 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     the submission repeatable: it is the caller's (see the call).
     """
 
-    machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+    machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
+    """"" leaves it to the broker that it is submitted to."""
     limit_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)]
     nodes: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
     sizes: Annotated[
@@ -136,6 +137,15 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     def limit_on(self, nodes: int) -> int:
         """Return how long it may run on `nodes` nodes."""
         return self.limits_s[self.sizes.index(nodes)] if self.limits_s else self.limit_s
+
+    def check_offered(self) -> None:
+        """Raise `InvalidInput` unless the job waits for nothing but nodes: only such can be bid for."""
+        if self.indices or self.after or self.reservation or self.at or self.held:
+            raise InvalidInput(
+                "only a job that waits for nothing but nodes can be offered a place",
+                where="job",
+                remedy="leave out arrays, dependencies, holds, reservations and fixed starts",
+            )
 
     def check(self, *, from_wire: bool = False) -> None:
         """Raise `InvalidInput` for a job that can never be right; `where` is the field."""

@@ -91,6 +91,12 @@ RECALL_MS_MAX: Final = 600_000
 """The longest that a site may let a holder consider a recall; ours give a minute."""
 
 HOLD_MS_MAX: Final = 24 * 3_600_000
+PLACE_HOLD_MS_MAX: Final = 60_000
+"""A place in a queue is held while a broker compares bids: others behind it count this time as taken."""
+
+SOLICITED_MACHINES_MAX: Final = 8
+"""Machines of one site in whose queues one job is held a place: each costs the site two facts."""
+
 """A user's hold on the broker lives at most a day; the default is 15 minutes."""
 
 SCRIPT_BYTES_MAX: Final = 32 * 1024
@@ -135,6 +141,9 @@ JOBS_MAX: Final = 100_000
 
 JOBS_REMEMBERED_MAX: Final = 100_000
 """Ended jobs whose keys and outcomes a queue remembers: for repeated calls, and jobs that wait for them."""
+
+MACHINE_NAME_MAX: Final = 57
+"""The name of its queue is longer, and still a name."""
 
 JOB_INDICES_MAX: Final = 10_000
 """Jobs of one array: one call makes them all."""

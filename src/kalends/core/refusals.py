@@ -27,6 +27,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "ask its owner for one, or choose another resource"),
     (RefusalCode.ADVISORY, InvalidInput, "its batch system makes no reservations: nobody can promise a slot",
      "submit a job to it: kalends submit NAME -- PROGRAM"),
+    (RefusalCode.NO_PLACE, InvalidInput, "no machine takes such a job",
+     "look at what each of them says, and ask for what one has"),
     (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
      "start and end on the grain"),
     (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),

@@ -45,6 +45,8 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ] = ()
     advisory: Annotated[str, Meta(max_length=64)] = ""
     """The batch system that alone decides here: jobs are handed over to it, and no slot is promised."""
+    queue: bool = False
+    """Programs run here: jobs wait in its queue, and a broker may ask for places in it."""
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,7 +17,8 @@ from kalends.calendars import (
     open_access,
 )
 from kalends.core.errors import InvalidInput
-from kalends.core.limits import HOURS_TEXT_MAX
+from kalends.core.identifiers import queue_of
+from kalends.core.limits import HOURS_TEXT_MAX, UNITS_MAX, WINDOW_S_MAX
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
@@ -62,7 +63,26 @@ def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar
             )
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
         calendars[calendar.info.name] = calendar
-    return calendars
+    machines = {f"{configuration.name}/{machine.resource}" for machine in configuration.machines}
+    return calendars | {queue_of(name): _queue_of(name) for name in machines}
+
+
+def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> bool:
+    """Whether jobs wait in a queue of the site's own for it, and its owner bids for them."""
+    machines = [each for each in site.machines if each.resource == resource.name]
+    elsewhere = resource.nodes or resource.licences or site.advisory_system(resource)
+    return any(each.bids for each in machines) and not elsewhere
+
+
+def _queue_of(machine: str) -> ResourceCalendar:
+    """Return what places in the queue of `machine` are claimed on: for all there is room, in their order.
+
+    Nobody sees it, or can book it: a place is what the queue gives (`participation/places`).
+    """
+    info = ResourceInfo(
+        name=queue_of(machine), capacity=UNITS_MAX, grain_s=1, horizon_s=WINDOW_S_MAX
+    )
+    return ResourceCalendar(info, AccessList([]))
 
 
 def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:
@@ -102,6 +122,7 @@ def _calendar_of(
         description=resource.description,
         rules=rules.describe(),
         advisory=system.name if (system := site.advisory_system(resource)) else "",
+        queue=_takes_jobs(site, resource),
     )
     return ResourceCalendar(info, access, hours, rules)
 

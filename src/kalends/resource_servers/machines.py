@@ -24,14 +24,17 @@ from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, NotAllowed, Unavailable
+from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment, align_up
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
+from kalends.core.principals import Principal
 from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger, have_place
 from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.place_desk import PlaceDesk, only_machines
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
@@ -77,6 +80,7 @@ class SiteMachines:
         self._anybody = os.geteuid() == 0 and not configuration.keys
         self.watch = JobWatch()
         self._service: QueueService | None = None
+        self._desk: PlaceDesk | None = None
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
@@ -159,7 +163,7 @@ class SiteMachines:
             ledger.moved(name, (), ((now.wall_s, TIME_S_MAX, nodes),), None)
         if not queues:
             return
-        engine.participant.book.watched = frozenset(queues)
+        engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
         self._begun = False
         self.watch.begin()
         self._service = QueueService(
@@ -183,6 +187,9 @@ class SiteMachines:
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
+        self._desk = PlaceDesk(engine, self._service, self._check_place, self._starts)
+        engine.ask_queues = self._desk.ask
+        self._desk.begin()
         self._begun = True
         self._repeated = [
             asyncio.create_task(self._foresee(name, self._service))
@@ -198,6 +205,9 @@ class SiteMachines:
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""
         service, self._service = self._service, None
+        if self._desk is not None:
+            self._desk.close()
+            self._desk = None
         for task in self._repeated:
             task.cancel()
         self._repeated = []
@@ -214,8 +224,21 @@ class SiteMachines:
         return engine.broken(error)
 
     def _claims_moved(self, service: QueueService, placed: Iterable[Placed]) -> None:
+        of_machines, of_queues = only_machines(placed)
         with contextlib.suppress(Unavailable):  # The next life compares all claims.
-            service.claims_moved(placed)
+            service.claims_moved(of_machines)
+            if self._desk is not None:
+                self._desk.moved(of_queues)
+
+    def _check_place(self, principal: Principal, job: JobRequest) -> None:
+        self._check_access(principal, job.machine)
+        if not self._rules[job.machine].bids:
+            raise NotAllowed("its owner makes no bids for jobs", where="machine")
+        self._notices.check(principal.user, job)
+        self._runners.check(principal.user, job)
+
+    async def _starts(self, machine: str, wait_s: float) -> dict[int, job_calls.PredictedStart]:
+        return (await self.foreseen("starts", machine, wait_s)).starts
 
     # For the operations
 
@@ -232,8 +255,11 @@ class SiteMachines:
         return calendar.visible_to(caller.principal) or "audit" in caller.scopes
 
     def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
+        self._check_access(caller.principal, machine)
+
+    def _check_access(self, principal: Principal, machine: str) -> None:
         access = self._engine().participant.book.calendars[machine].access
-        if access.may_ever(caller.principal, "lock"):
+        if access.may_ever(principal, "lock"):
             return
         raise NotAllowed(
             f"no rule of the owner lets you run jobs on {machine}",

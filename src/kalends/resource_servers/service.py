@@ -21,6 +21,7 @@ from kalends.notices.letter import Letter
 from kalends.resource_servers.participation.claim_sets import Fact
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
+    PlaceAsk,
     Provision,
     Relay,
     RunTask,
@@ -91,6 +92,8 @@ class SiteEngine:
         self._marks: dict[str, m.Mark] = {}
         self.follow: Callable[[set[Placed]], None] = lambda moved: None
         """Hears of bookings of claims that have come or gone where jobs run."""
+        self.ask_queues: Callable[[Sequence[PlaceAsk]], None] = lambda asks: None
+        """Asks the queues of machines for places; what they give comes back by `offered`."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
@@ -251,6 +254,8 @@ class SiteEngine:
             self._let_go(effects)
         if effects.errands or effects.relays:
             self._set_out(effects.errands, effects.relays)
+        if effects.asks:
+            self.ask_queues(effects.asks)
         if moved := self.participant.book.take_moved():
             # After this step's facts: what a queue makes of them is stored behind them.
             self.follow(moved)

@@ -384,6 +384,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
+    bids: bool = True
+    """Whether brokers may ask for places in its queue, for jobs whose users name no machine."""
     no_show_s: DurationS = field(name="no_show", default=DurationS(0))
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
@@ -559,6 +561,12 @@ def _check_resources(site: SiteConfiguration) -> None:
     _check_blackouts(site.defaults.blackouts, "site.defaults.blackouts")
     for index, resource in enumerate(site.resources):
         where = f"site.resources[{index}]"
+        if identifiers.machine_of(resource.name):
+            raise InvalidInput(
+                f"names that end with {identifiers.QUEUE_ENDING} are those of queues",
+                where=f"{where}.name",
+                remedy="give it another name",
+            )
         _check_at_most(resource.grain_s, 86_400, f"{where}.grain")
         _check_zone(resource.zone, f"{where}.zone")
         _check_hours(resource.hours, f"{where}.hours")
@@ -582,6 +590,12 @@ def _check_machines(site: SiteConfiguration) -> None:
                 f"there is no resource {machine.resource}",
                 where=f"site.machines[{index}].resource",
                 remedy="name one of site.resources",
+            )
+        if len(machine.resource) > limits.MACHINE_NAME_MAX:
+            raise InvalidInput(
+                f"a name of {len(machine.resource)} characters",
+                where=f"site.machines[{index}].resource",
+                remedy=f"give the resource a name of at most {limits.MACHINE_NAME_MAX}",
             )
         if machine.default_class not in machine.classes:
             raise InvalidInput(

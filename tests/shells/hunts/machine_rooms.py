@@ -33,7 +33,7 @@ QUEUED_S: Final = 12 * 3_600.0
 async def machine_room(facility: Facility, chance: random.Random) -> None:
     """Jobs and reservations of one calendar, while everything fails that can."""
     world = facility.world
-    world.on_death.append(_power_went)
+    world.on_death.append(power_went)
     for site in facility.sites:
         host_called(world, site).faulty = FAULTY
     await facility.up()
@@ -61,7 +61,7 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
 async def machine_restored(facility: Facility, chance: random.Random) -> None:
     """An older image of a site comes back: nothing runs twice that must not, or on nodes that are taken."""
     world = facility.world
-    world.on_death.append(_power_went)
+    world.on_death.append(power_went)
     await facility.up()
     host_called(world, "site0").faulty = FAULTY
     customers = JobCustomers(facility, chance, jobs=16, pause_s=20.0, strikes=STRUCK / 3)
@@ -80,7 +80,7 @@ async def machine_restored(facility: Facility, chance: random.Random) -> None:
     await judge_forgetful(facility, customers, restored_s)
 
 
-def _power_went(node: Node) -> None:
+def power_went(node: Node) -> None:
     if node.dark and node.host in HOSTS:
         HOSTS[node.host].power_fails()
 

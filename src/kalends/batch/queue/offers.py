@@ -1,6 +1,6 @@
 """Places in a queue that are offered: held for somebody who may still choose a place elsewhere.
 
-They are for bids of sites (Weissman and Grimshaw 1996), which do not ask for them yet.
+They are what sites bid with (Weissman and Grimshaw 1996, section 4).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.submission import check_submission
-from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 
@@ -33,12 +32,7 @@ class PlaceOffers:
         when they are free already. An offer ends by `BatchQueue.cancel`. Raises as `BatchQueue.submit`
         does, and `InvalidInput` for jobs that do not simply wait for nodes.
         """
-        if request.indices or request.after or request.reservation or request.at or request.held:
-            raise InvalidInput(
-                "only a job that waits for nothing but nodes can be offered a place",
-                where="job",
-                remedy="leave out arrays, dependencies, holds, reservations and fixed starts",
-            )
+        request.check_offered()
         queue = self.queue
         known = queue.flow.table.submitted_before(principal.user, key, request)
         if known is not None:

@@ -12,6 +12,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import hold_ran_out
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.intervals import Moment
@@ -27,11 +28,14 @@ class Attempts:
     prepare: PreparePhase
     agents: AgentDispatch
     search: SlotSearch
+    bids: Solicitation
     left_alone: Callable[[str], bool]
 
     def begin(self, case: Transaction, now: Moment) -> None:
-        """Send the agent, if there is one that has something to choose; else search for slots."""
-        if not self.agents.tour(case, now):
+        """Ask for bids for a job; send the agent, if it has something to choose; else search for slots."""
+        if case.record.spec.job is not None:
+            self.bids.solicit(case, case.record.spec.job, now)
+        elif not self.agents.tour(case, now):
             self.search.begin(case, now)
 
     def begin_next(self, case: Transaction, now: Moment) -> None:

@@ -38,6 +38,7 @@ from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -68,6 +69,7 @@ class Coordinator:
     search_type = SlotSearch
     negotiation_type = Negotiation
     agents_type = AgentDispatch
+    bids_type = Solicitation
     attempts_type = Attempts
     results_type = RegisterResults
     inquiries_type = OutcomeInquiries
@@ -117,11 +119,23 @@ class Coordinator:
         self.agents = agents = self.agents_type(
             identity, directory, table, outbox, log, credentials, prepare, AgentStory(log), scripts
         )
+        self.bids = bids = self.bids_type(
+            identity,
+            directory,
+            table,
+            outbox,
+            log,
+            credentials,
+            deadlines,
+            hearing,
+            prepare,
+            negotiation,
+        )
         self.attempts = self.attempts_type(
-            owner, table, in_flight, prepare, agents, search, self.containment.left_alone
+            owner, table, in_flight, prepare, agents, search, bids, self.containment.left_alone
         )
         self.results = self.results_type(
-            owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts
+            owner, table, log, in_flight, decide, prepare, lists, negotiation, bids, self.attempts
         )
         self.calls = UserCalls(
             owner, clock, table, outbox, log, decide, prepare, agents, self.attempts,
@@ -137,7 +151,7 @@ class Coordinator:
             submit=self.calls.submit, cancel=self.calls.cancel,
         )  # fmt: skip
         self.timeouts = Timeouts(
-            table, deadlines, decide, prepare, lists, search, negotiation, agents
+            table, deadlines, decide, prepare, lists, search, negotiation, agents, bids
         )
 
     # What parts announce
@@ -267,6 +281,7 @@ HANDLERS: Final[
     m.Hello: lambda coordinator: coordinator.site_up,
     m.View: lambda coordinator: coordinator.viewed,
     m.Report: lambda coordinator: coordinator.agents.reported,
+    m.Bid: lambda coordinator: coordinator.bids.heard,
     m.Visited: lambda coordinator: coordinator.negotiation.visited,
     m.Grant: lambda coordinator: coordinator.negotiation.granted,
     m.Locked: lambda coordinator: coordinator.negotiation.locked,

@@ -33,9 +33,10 @@ from typing import Literal
 
 import msgspec
 
-from kalends.contract.calls import Event, Patience, RequestState, Waiting
+from kalends.contract.calls import Event, Patience, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.core.errors import Problem, StoreDamaged
+from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 
@@ -58,6 +59,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     wants: tuple[Want, ...] = ()
     agent: str = ""
     script: str = ""
+    job: JobRequest | None = None
+    """It is a job that wants a place in a queue: `request` says on what."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
@@ -115,6 +118,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     alternative: int = 0
     """The number of the one that `wants` are of."""
     waiting: Waiting | None = None
+    placed: PlacedJob | None = None
+    """Where the job is that was asked for: from when its place is asked to be promised."""
     recalled_until: int = 0
     """As in `kalends.contract.calls.RequestView`."""
 

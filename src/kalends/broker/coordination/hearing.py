@@ -20,6 +20,7 @@ from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 
 COMPLAIN_EVERY_MS: Final = 60_000
 """The least time between two alarms of one complaint about one site: it may repeat itself for ever."""
@@ -61,6 +62,8 @@ class Hearing:
                 self._lose(site, "what it says of itself makes no sense")
             case m.Visited():
                 return replace(message, held=(), refusals=refusals, ahead=-1)
+            case m.Bid():
+                return replace(message, offers=(), refusals=refusals)
             case m.Voted():
                 return replace(message, vote="no", refusals=refusals)
             case m.Locked():
@@ -110,6 +113,8 @@ def complaint_about(site: str, message: m.Message) -> str:
             return _of_hello(site, message)
         case m.Visited() | m.Voted() | m.Locked():
             return _of_refusals(site, message.refusals)
+        case m.Bid():
+            return _of_refusals(site, message.refusals) or _of_places(site, message.offers)
         case m.Report():
             return _of_report(site, message)
         case m.Awaited():
@@ -134,6 +139,20 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
             return found
         if found := _of_times(of_one, want):
             return found
+    return ""
+
+
+def complaint_about_places(
+    offers: Sequence[m.PlaceOffer], machines: Sequence[str], job: JobRequest
+) -> str:
+    """What is wrong with `offers` for `job` in the queues of `machines`; "" for nothing."""
+    if not {each.machine for each in offers} <= set(machines):
+        return "offers a place on a machine that it was not asked for"
+    for each in offers:
+        if each.nodes not in (job.sizes or (each.nodes if job.shape else job.nodes,)):
+            return "offers another number of nodes than was asked for"
+        if each.end - each.start != job.limit_on(job.nodes):
+            return "offers another time than was asked for"
     return ""
 
 
@@ -221,6 +240,16 @@ def _of_offers(site: str, offered: Iterable[m.Freed]) -> str:
             return "offers another site's resources"
         if each.start >= each.end:
             return "offers a time that is none"
+    return ""
+
+
+def _of_places(site: str, offers: Sequence[m.PlaceOffer]) -> str:
+    if not all(is_of(site, each.machine) for each in offers):
+        return "offers another site's machines"
+    if len({each.hold_id for each in offers}) < len(offers):
+        return "holds two places under one number"
+    if len({each.machine for each in offers}) < len(offers):
+        return "offers two places on one machine"
     return ""
 
 

@@ -135,7 +135,7 @@ class Negotiation:
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
         """A site knows of a later attempt: look whether ours is the one that counts."""
-        phases = ("touring", "voting", "holding", "held", "preparing")
+        phases = ("touring", "bidding", "voting", "holding", "held", "preparing")
         case = self.table.live(stale.rid, stale.att, phases)
         if case is not None:
             case.stale = True

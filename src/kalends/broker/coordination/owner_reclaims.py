@@ -162,6 +162,7 @@ class OwnerReclaims:
             or not recovery.reclaims
             or record.state != "commit"
             or not (record.done and result.won)
+            or record.spec.job is not None  # A place in a queue is at no time that could be moved.
             or min(want.start for want in record.wants) <= now.wall_s
             or any(case.record.replaces == rid for case in self.table.cases.values())
         ):

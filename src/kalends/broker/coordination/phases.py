@@ -5,6 +5,7 @@ phase      what is going on                         left by
 ========== ======================================== ============================================
 looking    sites were asked what is free            all views, or the time to look is over
 touring    sites hold what an agent chooses there   all reports, or the time to vote is over
+bidding    sites hold places in queues for a job    enough bids, or the time to bid is over
 voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
 holding    slots were asked for, to be held; where  all held, a no, or the time is over
            others hold them it waits in line
@@ -25,13 +26,13 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 Phase = Literal[
-    "new", "looking", "touring", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
-    "closing", "telling", "cancelling", "over",
+    "new", "looking", "touring", "bidding", "voting", "holding", "held", "waiting", "preparing", "committing",
+    "raising", "closing", "telling", "cancelling", "over",
 ]  # fmt: skip
 
 PhaseEvent = Literal[
-    "look", "tour", "vote", "hold", "list", "keep", "lock", "decide", "retry", "failed", "released",
-    "expired", "committed", "cancelled", "end",
+    "look", "tour", "solicit", "vote", "hold", "list", "keep", "lock", "decide", "retry", "failed",
+    "released", "expired", "committed", "cancelled", "end",
 ]  # fmt: skip
 
 EndKind = Literal["failed", "released", "expired"]
@@ -44,6 +45,7 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     "new": {
         "look": "looking",
         "tour": "touring",
+        "solicit": "bidding",
         "vote": "voting",
         "hold": "holding",
         "list": "waiting",
@@ -54,6 +56,7 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     },
     "looking": {"vote": "voting", "hold": "holding", "list": "waiting", **_CLOSED, "end": "over"},
     "touring": {**_HELD, "retry": "raising", **_CLOSED, "end": "over"},
+    "bidding": {"lock": "preparing", "retry": "raising", **_CLOSED, "end": "over"},
     "voting": {"decide": "committing", "retry": "raising", "failed": "closing", "end": "over"},
     "holding": {**_HELD, "retry": "raising", **_CLOSED, "end": "over"},
     "held": {
@@ -69,6 +72,7 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     "raising": {
         "look": "looking",
         "tour": "touring",
+        "solicit": "bidding",
         "hold": "holding",
         "list": "waiting",
         **_CLOSED,

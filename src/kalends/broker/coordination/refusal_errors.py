@@ -21,6 +21,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
+        RefusalCode.NO_PLACE,
     }
 )
 """Refusals that another start of the same request would meet again."""

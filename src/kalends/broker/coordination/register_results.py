@@ -13,6 +13,7 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import problem_of
@@ -33,6 +34,7 @@ class RegisterResults:
     prepare: PreparePhase
     lists: ListPlaces
     negotiation: Negotiation
+    bids: Solicitation
     attempts: Attempts
 
     def registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
@@ -115,6 +117,7 @@ class RegisterResults:
             case.enter("committed")
             self.in_flight.end(case.rid)
             self.lists.leave(case, but=case.parts.keys())
+            self.bids.release_reserve(case)
             self.table.answer(case)
             self.decide.tell(case, now)
             return
@@ -141,6 +144,7 @@ class RegisterResults:
             self.decide.take_parts(case)
         self.decide.abort(case, case.record.att)
         self.lists.leave(case)
+        self.bids.release_reserve(case)
         self.table.end(case)
 
     def _cancelled(self, case: Transaction, result: Registered, now: Moment) -> None:

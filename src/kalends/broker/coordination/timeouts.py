@@ -15,6 +15,7 @@ from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import hold_ran_out, site_down
 from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
 from kalends.broker.coordination.waiting_lists import ListPlaces
@@ -24,7 +25,9 @@ from kalends.core.refusals import error_of
 
 RESEND_EVERY_MS_MAX: Final = 8_000
 
-WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
+WORKING_PHASES: Final = (
+    "looking", "touring", "bidding", "voting", "holding", "waiting", "preparing",
+)  # fmt: skip
 """Something is on its way, or waited for, whose time may run out."""
 
 CLOCK_BELIEVED_MS: Final = 120_000
@@ -43,10 +46,12 @@ class Timeouts:
     search: SlotSearch
     negotiation: Negotiation
     agents: AgentDispatch
+    bids: Solicitation
 
     def __post_init__(self) -> None:
         self._resend_in: Mapping[Phase, Callable[[Transaction, Branch], None]] = {
             "touring": self.agents.resend,
+            "bidding": self.bids.resend,
             "voting": self.prepare.resend,
             "holding": self.prepare.resend,
             "preparing": self.prepare.resend,
@@ -116,6 +121,8 @@ class Timeouts:
             self.search.look_on(case, now, given_up=True)
         elif not over and case.phase == "touring":
             self.agents.toured(case, now)
+        elif not over and case.phase == "bidding":
+            self.bids.decide(case, now)
         elif over or not self.negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 

@@ -1,7 +1,7 @@
 """A request that a broker is working on: what all parts share, and the records of single parts.
 
-`Look`, `ListNews` and `AgentRound` are each written by the part that the docstring names, and by nothing
-else; others read.
+`Look`, `ListNews`, `AgentRound` and `BidRound` are each written by the part that the docstring names, and by
+nothing else; others read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
 from kalends.contract.calls import Event
-from kalends.contract.messages import Freed, Want
+from kalends.contract.messages import Bid, Freed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
 
@@ -92,6 +92,17 @@ class AgentRound:
 
 
 @dataclass(slots=True)
+class BidRound:
+    """Sites that were asked for places in their queues, and their bids; written by `Solicitation`."""
+
+    asked_ms: int = 0
+    """When (monotonic)."""
+    bids: dict[str, Bid] = field(default_factory=dict)
+    reserve: str = ""
+    """The site of the second best offer: it keeps its place until the winner has voted."""
+
+
+@dataclass(slots=True)
 class Tries:
     """What was tried, noted by those who plan, and why it failed, noted by those who hear."""
 
@@ -138,6 +149,7 @@ class Transaction:
     look: Look = field(default_factory=Look)
     lists: ListNews = field(default_factory=ListNews)
     agent: AgentRound = field(default_factory=AgentRound)
+    bidding: BidRound = field(default_factory=BidRound)
     tries: Tries = field(default_factory=Tries)
     tickets: list[int] = field(default_factory=list)
     untold: list[Event] = field(default_factory=list)

@@ -25,7 +25,7 @@ LISTED_S_MAX: Final = 366 * 86_400
 """A request without an end stands on waiting lists for a year."""
 
 OPEN_PHASES: Final = (
-    "looking", "touring", "voting", "holding", "held", "waiting", "preparing",
+    "looking", "touring", "bidding", "voting", "holding", "held", "waiting", "preparing",
 )  # fmt: skip
 """Undecided, and no answer of the register is on its way that would tell of another owner."""
 

@@ -131,7 +131,7 @@ class UserCalls:
         if case is None:
             return
         case.cancel_wanted = True
-        if case.phase in ("held", "looking", "touring", "holding", "waiting"):
+        if case.phase in ("held", "looking", "touring", "bidding", "holding", "waiting"):
             self.prepare.close(case, None, "released", now)
 
     def cancel(self, record: Record, ticket: int, now: Moment) -> None:

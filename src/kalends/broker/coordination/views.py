@@ -48,6 +48,7 @@ def view_of(
         ),
         changing=changing,
         waiting=record.waiting if record.state == "open" else None,
+        placed=record.placed if reserved else None,
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         problem=record.problem,
     )

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -264,7 +265,8 @@ class Admission:
         wants = [
             m.Want(claim.resource, claim.start, claim.end, claim.units)
             for claim in stake.claims
-            if claim.hold_id in named
+            # The queue has said what it thinks of a job when it gave it the place.
+            if claim.hold_id in named and not machine_of(claim.resource)
         ]
         return tuple(
             self.book.refusals(

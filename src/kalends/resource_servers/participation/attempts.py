@@ -16,7 +16,7 @@ class LiveAttempts:
 
     stakes: Stakes
     outbox: ParticipantOutbox
-    under_way: Sequence[Callable[[str], int]]
+    under_way: Sequence[Callable[[str], int]] = ()
 
     def is_stale(self, source: str, rid: str, att: int) -> bool:
         """Whether a visit of this attempt comes too late; its sender is informed."""

@@ -59,6 +59,15 @@ class Claims:
         full = self.hold(stake, until_ms)
         assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
 
+    def hold_place(self, stake: Stake, until_ms: int) -> None:
+        """Hold a place in queues, where all have room, instead of what its request held of them."""
+        before = self.book.stakes.get(stake.rid)
+        if before is not None and before is not stake and before.claims:
+            self.book.vacate(before)
+        self.put(stake)
+        full = self.hold(stake, until_ms)
+        assert not full, f"{stake.rid}: no room for a place on {full}"
+
     def prolong(self, stake: Stake, until_ms: int) -> None:
         self.book.restate(stake, "held", until_ms)
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core import limits
+from kalends.core.identifiers import machine_of
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
@@ -95,6 +96,8 @@ class Comparison:
         unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
         if unknown:
             return tuple(f"{resource} is not configured" for resource in unknown)
+        if any(machine_of(want.resource) for want in relock.wants):
+            return ("its place in the queue is lost: the job is to be submitted again",)
         if any(want.start >= want.end for want in relock.wants):
             return ("it asks for a time that is none",)
         first = min(want.start for want in relock.wants)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from kalends.agents.runs import ScriptRun
 from kalends.backends.records import Errand
 from kalends.contract.messages import Dispatch, Message
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Fact
 
 
@@ -49,12 +51,27 @@ class Provision(NamedTuple):
     errand: Errand
 
 
+class PlaceAsk(NamedTuple):
+    """Give `job` of `principal` a place in the queue of each machine, under the hold id that stands with it.
+
+    What comes of it is handed to `Participant.offered` with this `number`. Each is counted for `counted_s`
+    longer than the job's limit (`kalends.batch.queue.offers`).
+    """
+
+    number: int
+    rid: str
+    principal: Principal
+    job: JobRequest
+    places: tuple[tuple[str, int], ...]
+    counted_s: int
+
+
 @dataclass(slots=True)
 class ParticipantEffects:
     """`alarms` are for the operator: something happened that the protocol forbids.
 
     `reports` are, too: what a state is called, and what is wrong with it, or "" once that is over.
-    `errands` and `relays` wait for nothing to be stored: what they bring is checked anew.
+    `errands`, `relays` and `asks` wait for nothing to be stored: what they bring is checked anew.
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -64,9 +81,9 @@ class ParticipantEffects:
     errands: list[RunTask] = field(default_factory=list)
     relays: list[Relay] = field(default_factory=list)
     provisions: list[Provision] = field(default_factory=list)
+    asks: list[PlaceAsk] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         told = self.alarms or self.reports
-        return bool(
-            self.facts or self.sends or told or self.errands or self.relays or self.provisions
-        )
+        away = self.errands or self.relays or self.provisions or self.asks
+        return bool(self.facts or self.sends or told or away)

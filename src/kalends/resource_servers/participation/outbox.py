@@ -6,6 +6,7 @@ from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import Fact
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
+    PlaceAsk,
     Provision,
     Relay,
     RunTask,
@@ -43,6 +44,9 @@ class ParticipantOutbox:
     def provision(self, provision: Provision) -> None:
         """Ask a batch system for something, once what this step has stored is durable."""
         self._effects.provisions.append(provision)
+
+    def ask_queues(self, ask: PlaceAsk) -> None:
+        self._effects.asks.append(ask)
 
     def take(self) -> ParticipantEffects:
         """Return all effects since the last call."""

@@ -30,8 +30,8 @@ from kalends.resource_servers.participation.registers import (
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ABOUT_A_REQUEST: Final = (
-    m.Visit, m.Dispatch, m.Prepare, m.Decide, m.Forget, m.Cancel, m.Release, m.Renew, m.Give, m.Await,
-    m.Outcome,
+    m.Visit, m.Solicit, m.Dispatch, m.Prepare, m.Decide, m.Forget, m.Cancel, m.Release, m.Renew, m.Give,
+    m.Await, m.Outcome,
 )  # fmt: skip
 """Messages that only the request's own register may send."""
 
@@ -88,7 +88,7 @@ class Ownership:
 
     def _may_vouch(self, source: str, message: m.Message) -> bool:
         """Whether the key behind `source` may speak for the user; if not, refuse everything asked."""
-        if not isinstance(message, m.Query | m.Visit | m.Dispatch | m.Await):
+        if not isinstance(message, m.Query | m.Visit | m.Solicit | m.Dispatch | m.Await):
             return True
         register = message.register if isinstance(message, m.Dispatch) and message.way else ""
         badge = self.registers.badge(register or self.registers.of(source))
@@ -111,6 +111,8 @@ class Ownership:
                 self.outbox.send(source, view)
             case m.Visit():
                 self.outbox.send(source, self.here.turned_down(message, refusals))
+            case m.Solicit():
+                self.outbox.send(source, self.here.no_bid(message, refusals))
             case m.Dispatch():
                 own = m.SiteReport(
                     self.here.name, self.here.epoch, detail=detail, refusals=refusals

@@ -14,7 +14,7 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -24,6 +24,8 @@ from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.core.errors import Refusal
+from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
@@ -52,6 +54,7 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.participation.planned_room import PlannedRoom
 from kalends.resource_servers.participation.provision.errands import Errands
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
@@ -111,6 +114,7 @@ class Participant:
     agent_recalls_type: ClassVar[type[AgentRecalls]] = AgentRecalls
     agent_holds_type: ClassVar[type[AgentHolds]] = AgentHolds
     claim_handler_type: ClassVar[type[ClaimHandler]] = ClaimHandler
+    places_type: ClassVar[type[Places]] = Places
     provisions_type: ClassVar[type[Provisions]] = Provisions
     mirror_type: ClassVar[type[Mirror]] = Mirror
     grants_type: ClassVar[type[GrantTable]] = GrantTable
@@ -197,9 +201,13 @@ class Participant:
             book, claims, room, self.admission, known, numbers,
             held_max=agents.held_max, held=self.wound_wait.held,
         )  # fmt: skip
-        attempts = LiveAttempts(
-            book.stakes, outbox, (visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of)
+        attempts = LiveAttempts(book.stakes, outbox)
+        places = self.places = self.places_type(
+            here, book, claims, then, attempts, self.admission, known, outbox, numbers
         )
+        attempts.under_way = (
+            visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of, places.att_of,
+        )  # fmt: skip
         self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)
         self.views = Views(here, book, room, self.lists.listed, provisions)
         self.visit_handler = VisitHandler(
@@ -212,7 +220,7 @@ class Participant:
         )  # fmt: skip
         self.ownership = self.ownership_type(
             here, book.stakes, claims, known, outbox,
-            (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of),
+            (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of, places.secret_of),
         )  # fmt: skip
         self._listen(then)
         self.in_doubt.restore(now)
@@ -251,7 +259,11 @@ class Participant:
             lambda rid, att: self.wound_wait.forget_holder(rid),
         )
         then.superseded.listeners = (self.in_doubt.forget, self.wound_wait.forget_holder)
-        then.cleared.listeners = (self.wound_wait.forget_holder, self.agent_visits.forget_answered)
+        then.cleared.listeners = (
+            self.wound_wait.forget_holder,
+            self.agent_visits.forget_answered,
+            self.places.forget,
+        )
         then.cancelled.listeners = (self.wound_wait.end_changes,)
         then.intended.listeners = (
             # What a batch system is asked for is not recalled.
@@ -261,11 +273,13 @@ class Participant:
             # First: a promise is never recalled.
             lambda stake, now: self.wound_wait.forget_holder(stake.rid),
             self.in_doubt.promised,
+            lambda stake, now: self.places.forget(stake.rid),
         )
         then.attempt_over.listeners = (
             # Who waits for agents is not in line yet; runs end before the room that they wait for is freed.
             self.agent_recalls.end,
             self.agent_visits.end,
+            self.places.end,
             self.wound_wait.end_place,
         )
 
@@ -359,7 +373,9 @@ class Participant:
 
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
-        infos = tuple(calendar.info for calendar in self.book.calendars.values())
+        infos = tuple(
+            calendar.info for name, calendar in self.book.calendars.items() if not machine_of(name)
+        )
         return m.Hello(
             site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near,
             vote_ms=self.provisions.vote_ms(),
@@ -389,6 +405,15 @@ class Participant:
         """Take what a batch system has answered; an errand that is over already changes nothing."""
         self.provisions.answered(number, answer, now)
         self._settle(now)
+
+    def offered(
+        self, number: int, rid: str, offers: Sequence[m.PlaceOffer], refusals: Sequence[Refusal],
+        now: Moment,
+    ) -> bool:  # fmt: skip
+        """Take the places that queues give to a job; return False where nobody waits for them any more."""
+        taken = self.places.offered(number, rid, offers, refusals, now)
+        self._settle(now)
+        return taken
 
     def keep_aside(self, set_aside: SetAside) -> None:
         """Keep unreadable records safe, and alarm the operator."""
@@ -453,6 +478,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.Welcome: lambda site, source, welcome, now: site.welcome_and_meet(source, welcome, now),
     m.Query: lambda site, source, query, now: site.show(source, query, now),
     m.Visit: lambda site, source, visit, now: site.claim_handler.visit(source, visit, now),
+    m.Solicit: lambda site, source, solicit, now: site.places.solicit(source, solicit, now),
     m.Dispatch: lambda site, source, visit, now: site.visit_handler.dispatch(source, visit, now),
     m.Prepare: lambda site, source, prepare, now: site.claim_handler.prepare(source, prepare, now),
     m.Decide: lambda site, source, decide, now: site.outcomes.decide(source, decide),

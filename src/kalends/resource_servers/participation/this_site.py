@@ -40,6 +40,10 @@ class ThisSite(NamedTuple):
         """Return the answer to a visit that is refused."""
         return self.visited(visit, vote="no" if visit.mode == "vote" else "none", refusals=refusals)
 
+    def no_bid(self, solicit: m.Solicit, refusals: tuple[Refusal, ...]) -> m.Bid:
+        """Return the answer to who asks for a place in vain."""
+        return m.Bid(rid=solicit.rid, att=solicit.att, epoch=self.epoch, refusals=refusals)
+
 
 class FenceNumbers:
     """Numbers of claims, runs and relays, each higher than all before, over restarts too."""

@@ -1,0 +1,271 @@
+"""Bids for jobs: sites hold places in their queues, and the best one is asked to promise its place.
+
+An attempt asks some sites, compares what they offer, and prepares at the winner: from there on it is phase
+one of two-phase commit with one part. The second best keeps its place until the winner has voted; all others
+are released at once, so that who stands behind them moves up. The next attempt begins with the second best,
+and asks others only when that has nothing either. Weissman and Grimshaw 1996, section 4: `get_best`, `go` and
+`no_go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.deadlines import Deadlines
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_places
+from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.negotiation import ROUNDS_MAX, Negotiation
+from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
+from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.federation.breadth import sites_to_ask
+from kalends.broker.federation.draws import draw_of, number_of
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
+from kalends.contract.calls import PlacedJob
+from kalends.contract.messages import Want
+from kalends.core.attributes import described, matches
+from kalends.core.durations import format_duration
+from kalends.core.errors import KalendsError, NotFound, Refusal
+from kalends.core.identifiers import queue_of, split_resource
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.limits import SOLICITED_MACHINES_MAX
+from kalends.core.refusals import error_of
+from kalends.core.times import format_time
+
+ANSWER_MS_MAX: Final = 1_000
+"""So long bids are waited for, and not so long where enough have come."""
+
+VOTE_MS_MAX: Final = 4_000
+"""A place that is held is promised at once: so long the winner's vote is waited for."""
+
+TOLD_MAX: Final = 8
+"""Offers that are named in the story of a request."""
+
+HOLD_MS: Final = 10_000
+"""A place is held for so long: longer than bids and the winner's vote are waited for, and a new attempt."""
+
+
+@dataclass(eq=False)
+class Solicitation:
+    """From the question to the sites until one of them is asked to promise."""
+
+    identity: Identity
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    deadlines: Deadlines
+    hearing: Hearing
+    prepare: PreparePhase
+    negotiation: Negotiation
+
+    def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
+        """Ask sites for places: the second best of the attempt before, else those that seem best."""
+        if case.cancel_wanted:
+            self.prepare.close(case, None, "released", now)
+            return
+        fitting = self._fitting(case)
+        reserve = case.bidding.reserve
+        asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting)
+        case.bidding = BidRound(now.monotonic_ms)
+        case.record.placed = None
+        case.record.wants = ()
+        if not asked:
+            self.prepare.close(case, _nobody(case), "failed", now)
+            return
+        case.enter("solicit")
+        case.parts = {site: Branch(site, ()) for site in asked}
+        case.phase_deadline_ms = now.monotonic_ms + ANSWER_MS_MAX
+        self.deadlines.schedule(case)
+        for part in case.parts.values():
+            self._send(case, job, part.site, fitting[part.site])
+
+    def resend(self, case: Transaction, part: Branch) -> None:
+        """Ask a site again that has not answered: it is connected again."""
+        job = case.record.spec.job
+        if job is not None and part.site not in case.bidding.bids:
+            machines = self._fitting(case).get(part.site, ())
+            if machines:
+                self._send(case, job, part.site, machines)
+
+    def _send(self, case: Transaction, job: JobRequest, site: str, machines: Sequence[str]) -> None:
+        record = case.record
+        solicit = m.Solicit(
+            rid=record.rid,
+            att=record.att,
+            stamp=record.stamp,
+            principal=record.principal,
+            job=job,
+            machines=tuple(machines),
+            coords=self.identity.coords,
+            secret=self.credentials.secret(record, site),
+            hold_ms=HOLD_MS,
+        )
+        self.outbox.send(site, solicit)
+
+    # Bids
+
+    def heard(self, site: str, bid: m.Bid, now: Moment) -> None:
+        case = self.table.cases.get(bid.rid)
+        if case is None or case.record.att != bid.att:
+            return
+        if case.phase != "bidding" or site not in case.parts:
+            if site not in case.parts and site != case.bidding.reserve:
+                self._release(case, site)  # It has come too late.
+            return
+        job = case.record.spec.job
+        assert job is not None
+        machines = self._fitting(case).get(site, ())
+        if complaint := complaint_about_places(bid.offers, machines, job):
+            self.hearing.complain(site, complaint, now)
+            bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
+        case.bidding.bids[site] = bid
+        if len(case.bidding.bids) == len(case.parts):
+            self.decide(case, now)
+
+    def decide(self, case: Transaction, now: Moment) -> None:
+        """Ask the best to promise; without an offer the attempt is over."""
+        asked, bids = list(case.parts), case.bidding.bids
+        ranked = best_first(case.rid, bids, case.record.spec.request.not_after)
+        silent = tuple(
+            site_down(site, "the site did not bid in time") for site in asked if site not in bids
+        )
+        refusals = (*silent, *(each for bid in bids.values() for each in bid.refusals))
+        if not ranked:
+            self._nothing_offered(case, refusals, now)
+            return
+        winner, best = ranked[0]
+        others = (each.site for each in ranked if each.site != winner)
+        case.bidding.reserve = next(others, "")
+        for site in asked:
+            if site not in (winner, case.bidding.reserve):
+                self._release(case, site)
+        want = Want(queue_of(best.machine), best.start, best.end, best.nodes)
+        case.parts = {winner: Branch(winner, (want,), (best.hold_id,))}
+        case.record.wants = (want,)
+        case.record.placed = PlacedJob(
+            machine=best.machine,
+            number=best.job,
+            start_by=best.start_by,
+            late_start=best.late_start,
+        )
+        self.log.add(case, "bids", _told(ranked, len(asked)), now, refusals)
+        self.prepare.prepare(case, now)
+        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
+        self.deadlines.schedule(case)
+
+    def _nothing_offered(
+        self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        tries = case.tries
+        for each in refusals:
+            if each.code in PERMANENT:
+                tries.shunned[each.where] = each
+        tries.rounds += 1
+        if tries.rounds >= ROUNDS_MAX or not self._fitting(case):
+            why = tuple(dict.fromkeys((*tries.shunned.values(), *refusals)))
+            self.prepare.close(case, error_of(why), "failed", now)
+        else:
+            self.prepare.give_up_attempt(case, "no site has offered a place", refusals, now)
+
+    # Releases
+
+    def release_reserve(self, case: Transaction) -> None:
+        """The winner has voted, or nothing comes of the job: the second best place is free."""
+        site, case.bidding.reserve = case.bidding.reserve, ""
+        if site:
+            self._release(case, site)
+
+    def _release(self, case: Transaction, site: str) -> None:
+        record = case.record
+        secret = self.credentials.secret(record, site)
+        self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
+
+    # Whom to ask
+
+    def _fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
+        """Return the machines that could run the job, by what is known of them, for each site."""
+        fitting: dict[str, list[str]] = {}
+        term = case.record.spec.request.alternatives[0].terms[0]
+        for name, info in sorted(self.directory.resources.items()):
+            site = split_resource(name)[0]
+            if (
+                info.queue
+                and info.capacity >= term.units
+                and term.resource in ("", name)
+                and matches(described(info), term.attributes)
+                and self.directory.is_up(site)
+                and not case.tries.shuns(name)
+            ):
+                fitting.setdefault(site, []).append(name)
+        return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
+
+    def _whom_to_ask(self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]) -> list[str]:
+        request = case.record.spec.request
+        units = request.alternatives[0].terms[0].units
+        asked = sites_to_ask(units, request.duration_s, len(fitting))
+        draw = draw_of(case.rid, case.record.att)
+        sites = sorted(fitting)
+        return [sites.pop(draw(len(sites))) for _ in range(asked)]
+
+
+class Ranked(NamedTuple):
+    """An offer, of `site`."""
+
+    site: str
+    offer: m.PlaceOffer
+
+
+def best_first(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[Ranked]:
+    """Return all offers that end by `end_by` (0: whenever), first who ends first; what is equal is drawn.
+
+    A promised start is compared by itself, and another by the late start that is foreseen for it.
+    """
+    ranked = [
+        Ranked(site, offer)
+        for site, bid in bids.items()
+        for offer in bid.offers
+        if not end_by or _end(offer) <= end_by
+    ]
+    return sorted(ranked, key=lambda each: (_end(each.offer), number_of(rid, each.offer.machine)))
+
+
+def _end(offer: m.PlaceOffer) -> int:
+    return (offer.start_by or offer.late_start) + offer.end - offer.start
+
+
+def _nobody(case: Transaction) -> KalendsError:
+    """The error where nobody can be asked: why sites that were asked have refused, or that there are none."""
+    if case.tries.shunned:
+        return error_of(case.tries.shunned.values())
+    return NotFound(
+        "this broker knows no machine that could run the job, or none of them can be reached",
+        where="job",
+        remedy="see `kalends resources` for what there is, or name a machine to submit to",
+    )
+
+
+def _told(ranked: Sequence[Ranked], asked: int) -> str:
+    """Return all offers in words, for the story of the request."""
+    first = _end(ranked[0].offer)
+    others = [
+        f"{each.offer.machine} {format_duration(_end(each.offer) - first)} later"
+        if _end(each.offer) > first
+        else f"{each.offer.machine} as early"
+        for each in ranked[1:TOLD_MAX]
+    ]
+    best = ranked[0].offer
+    start = format_time(best.start_by or best.late_start, "UTC")
+    firm = "starts by" if best.start_by else "is likely to start by"
+    sites = len({each.site for each in ranked})
+    told = f"{best.machine} {firm} {start}; {sites} of {asked} sites have bid"
+    return "; ".join((told, *others))

@@ -1,0 +1,234 @@
+"""Places in the queues of a site: given to jobs that brokers bid for, and what becomes of them.
+
+The claim on a place is the truth (`participation/places`), and the queue follows it: an offered job whose
+claim is gone is withdrawn, one whose claim is locked may run, and one whose reservation is cancelled ends.
+What follows from a claim can be done twice, so after a restart it is done again for every job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from msgspec import structs
+
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.offers import PlaceOffers
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.service import QueueService
+from kalends.contract import messages as m
+from kalends.contract.job_calls import PredictedStart
+from kalends.core.errors import (
+    KalendsError,
+    LimitExceeded,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    RefusalCode,
+    Unavailable,
+)
+from kalends.core.identifiers import machine_of, queue_of
+from kalends.core.jobs import JobRequest
+from kalends.core.limits import JOBS_MAX
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.effects import PlaceAsk
+from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.service import SiteEngine
+
+FORESEEN_S: Final = 0.4
+"""So long it is waited for the start that is foreseen for a job, where the policy promises none."""
+
+PLACES_MAX: Final = 2 * JOBS_MAX
+"""Places that are remembered, before it is looked which of their jobs are over."""
+
+NOT_TAKEN: Final = "the place was not taken"
+CANCELLED: Final = "its reservation was cancelled"
+
+_KEY: Final = "place"
+"""With the hold id and the request's id, the key of an offered job: it has spaces, as no user's key has."""
+
+ClaimOf = Literal["none", "held", "locked", "cancelled"]
+
+
+class Place(NamedTuple):
+    """The place that a claim is for: the job `number` of `machine`, and the request."""
+
+    machine: str
+    number: int
+    rid: str
+
+
+class MayRun(Protocol):
+    """What is asked about a job before a queue is: raises `KalendsError` where it may not be there."""
+
+    def __call__(self, principal: Principal, job: JobRequest) -> None: ...
+
+
+class PlaceDesk:
+    """One life of a site. `foreseen` tells when the waiting jobs of a machine are expected to start."""
+
+    def __init__(
+        self,
+        engine: SiteEngine,
+        service: QueueService,
+        check: MayRun,
+        foreseen: Callable[[str, float], Coroutine[Any, Any, dict[int, PredictedStart]]],
+    ) -> None:
+        self._engine = engine
+        self._service = service
+        self._check = check
+        self._foreseen = foreseen
+        self._places: dict[int, Place] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Bring the jobs of earlier lives and their claims together."""
+        for queue in self._service.queues.values():
+            for job in queue.flow.table:
+                if (known := _place_of(queue.name, job)) is not None:
+                    hold_id, place = known
+                    self._places[hold_id] = place
+        self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    # What brokers ask for
+
+    def ask(self, asks: Iterable[PlaceAsk]) -> None:
+        if len(self._places) > PLACES_MAX:
+            self._places = {id_: place for id_, place in self._places.items() if self._waits(place)}
+        for each in asks:
+            task = asyncio.create_task(self._answer(each))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, ask: PlaceAsk) -> None:
+        """Give places, and say when they are expected to come up."""
+        given: list[tuple[int, Place]] = []
+        refusals: list[Refusal] = []
+        with contextlib.suppress(Unavailable):  # This life is over: the next one withdraws all.
+            for machine, hold_id in ask.places:
+                try:
+                    number = self._give(ask, machine, hold_id)
+                except Unavailable:
+                    raise
+                except KalendsError as error:
+                    refusals.append(_refusal(machine, error))
+                else:
+                    given.append((hold_id, Place(machine, number, ask.rid)))
+            self._places.update(given)
+            offers = [await self._offer(ask, hold_id, place) for hold_id, place in given]
+            if not self._engine.apply(
+                lambda site, now: site.offered(ask.number, ask.rid, offers, refusals, now)
+            ):
+                self.moved((queue_of(place.machine), hold_id) for hold_id, place in given)
+
+    def _give(self, ask: PlaceAsk, machine: str, hold_id: int) -> int:
+        job = structs.replace(ask.job, machine=machine)
+        if machine not in self._service.queues:
+            raise NotFound(f"{machine} takes no jobs at present")
+        self._check(ask.principal, job)
+        key = f"{_KEY} {hold_id} {ask.rid}"
+        return self._service.step(
+            machine,
+            lambda queue, now: PlaceOffers(queue).offer(
+                ask.principal, job, key, ask.counted_s, now
+            ),
+        )
+
+    async def _offer(self, ask: PlaceAsk, hold_id: int, place: Place) -> m.PlaceOffer:
+        """Return what is known of a place: a promised start, or else what is foreseen."""
+        queue = self._service.queues[place.machine]
+        job, now = queue.job(place.number), self._service.now_s()
+        start_by = PlaceOffers(queue).start_by(place.number)
+        start = late_start = max(start_by, now)
+        if not start_by:
+            predicted = (await self._foreseen(place.machine, FORESEEN_S)).get(place.number)
+            start = max(predicted.p50, now) if predicted else now + _backlog_s(queue, place.number)
+            late_start = max(predicted.p90 if predicted else start, start)
+        nodes = queue.flow.room.width(job.request)
+        return m.PlaceOffer(
+            machine=place.machine, hold_id=hold_id, job=place.number, nodes=nodes, start=start,
+            end=start + job.request.limit_on(job.request.nodes), start_by=start_by and start,
+            late_start=late_start,
+        )  # fmt: skip
+
+    def _waits(self, place: Place) -> bool:
+        queue = self._service.queues.get(place.machine)
+        return queue is not None and place.number in queue.flow.table.jobs
+
+    # What becomes of the claims
+
+    def moved(self, placed: Iterable[Placed]) -> None:
+        """These claims on places have come or gone; whatever has become of them, the queues follow."""
+        for queue, hold_id in placed:
+            place = self._places.get(hold_id)
+            if place is not None and machine_of(queue) == place.machine:
+                self._follow(hold_id, place)
+
+    def _follow(self, hold_id: int, place: Place) -> None:
+        queue = self._service.queues.get(place.machine)
+        job = queue.flow.table.jobs.get(place.number) if queue is not None else None
+        claim = self._claim_of(hold_id, place)
+        if job is None:
+            del self._places[hold_id]
+        elif claim == "locked":
+            self._service.step(
+                place.machine, lambda queue, now: PlaceOffers(queue).take(place.number, now)
+            )
+        elif claim == "cancelled" or (claim == "none" and job.offered):
+            why = NOT_TAKEN if job.offered else CANCELLED
+            self._service.step(
+                place.machine, lambda queue, now: queue.cancel(place.number, why, now)
+            )
+
+    def _claim_of(self, hold_id: int, place: Place) -> ClaimOf:
+        """Return how the claim stands; of one whose time is long over there may be nothing left."""
+        stake = self._engine.participant.book.stakes.peek(place.rid)
+        claims = stake.claims if stake is not None else ()
+        for claim in claims:
+            if claim.hold_id == hold_id:
+                if claim.state == "locked":
+                    return "locked"
+                return "cancelled" if claim.state in ("cancelled", "replaced") else "held"
+        return "none"
+
+
+def _place_of(machine: str, job: BatchJob) -> tuple[int, Place] | None:
+    """Return the claim that a job was made for, if it was made for one."""
+    word, _, rest = job.key.partition(" ")
+    hold_id, _, rid = rest.partition(" ")
+    return (int(hold_id), Place(machine, job.number, rid)) if word == _KEY and rid else None
+
+
+def _backlog_s(queue: BatchQueue, number: int) -> int:
+    """Return how long the machine has to do for the jobs before this one, if all run to their limits."""
+    before = [job for job in queue.flow.table if job.number < number]
+    node_seconds = sum(
+        queue.flow.room.width(job.request) * job.request.limit_on(job.request.nodes)
+        for job in before
+    )
+    return node_seconds // max(queue.flow.room.nodes, 1)
+
+
+def _refusal(machine: str, error: KalendsError) -> Refusal:
+    code = RefusalCode.NO_PLACE
+    if isinstance(error, NotAllowed):
+        code = RefusalCode.NOT_ALLOWED
+    elif isinstance(error, LimitExceeded):
+        code = RefusalCode.LIMIT
+    elif isinstance(error, NotFound):
+        code = RefusalCode.UNKNOWN_RESOURCE
+    return Refusal(where=machine, code=code, detail=error.detail)
+
+
+def only_machines(placed: Iterable[Placed]) -> tuple[list[Placed], list[Placed]]:
+    """Divide bookings into those of machines, and those of places in their queues."""
+    both: tuple[list[Placed], list[Placed]] = ([], [])
+    for each in placed:
+        both[bool(machine_of(each[0]))].append(each)
+    return both

@@ -1,0 +1,58 @@
+"""Jobs that are left to brokers: each runs once, where its user was told, and by its promised start."""
+
+from __future__ import annotations
+
+from tests.shells import job_substitutes, mutations_of_jobs, mutations_of_places  # noqa: F401  # before a site is built
+
+# isort: split
+import asyncio
+import random
+from typing import Final
+
+from tests.shells.facility import Facility, Plan
+from tests.shells.hunts.machine_rooms import power_went
+from tests.shells.hunts.storms import Strikes
+from tests.shells.job_host import host_called
+from tests.shells.judging import calm
+from tests.shells.placing import PlaceCustomers, judge_places, until_all_is_over
+from tests.shells.scenarios import scenario
+
+STRIKES: Final = 14
+STRIKES_S_MAX: Final = 40.0
+STRUCK: Final = 0.3
+QUEUED_S: Final = 12 * 3_600.0
+"""Within it all jobs are over, if nothing is in their way."""
+
+
+@scenario(Plan(sites=3, replicas=2, machine=True, audited=False, policy="conservative"))
+async def bids(facility: Facility, chance: random.Random) -> None:
+    """Nothing fails: whatever others are offered meanwhile, promised starts are kept."""
+    await facility.up()
+    for site in facility.sites:
+        host_called(facility.world, site)
+    customers = PlaceCustomers(facility, chance, count=4, jobs=12, pause_s=20.0)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=True)
+
+
+@scenario(Plan(sites=3, replicas=2, machine=True, audited=False))
+async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
+    """Everything fails that can, between the bid and the vote above all."""
+    world = facility.world
+    world.on_death.append(power_went)
+    await facility.up()
+    for site in facility.sites:
+        host_called(world, site)
+    customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
+    strikes = Strikes(facility, chance)
+    world.network.slow = 0.02
+    for _ in range(STRIKES):
+        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
+        strikes.strike()
+    await asyncio.sleep(31)
+    customers.strikes = 0.0
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False)

@@ -1,0 +1,60 @@
+"""Bids gone wrong, one line at a time: what the stories of jobs that are left to brokers must notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kalends.broker.coordination.solicitation import Solicitation
+from kalends.resource_servers.participation.places import Places
+from kalends.resource_servers.place_desk import PlaceDesk
+from tests.shells.mutations import mutation
+
+
+@mutation
+def offered_jobs_begin_at_once() -> None:
+    """The queue does not wait for what becomes of the place."""
+    give = PlaceDesk._give
+
+    def taken(self: PlaceDesk, ask: Any, machine: str, hold_id: int) -> int:
+        from kalends.batch.queue.offers import PlaceOffers
+
+        number = give(self, ask, machine, hold_id)
+        self._service.step(machine, lambda queue, now: PlaceOffers(queue).take(number, now))
+        return number
+
+    PlaceDesk._give = taken  # type: ignore[method-assign]
+
+
+@mutation
+def places_of_earlier_lives_are_forgotten() -> None:
+    """After a restart nobody looks what has become of the claims."""
+    PlaceDesk.begin = lambda self: None  # type: ignore[method-assign]
+
+
+@mutation
+def places_that_were_not_taken_stay() -> None:
+    """A hold that has ended leaves its job in the queue."""
+    follow = PlaceDesk._follow
+
+    def locked_only(self: PlaceDesk, hold_id: int, place: Any) -> None:
+        if self._claim_of(hold_id, place) != "none":
+            follow(self, hold_id, place)
+
+    PlaceDesk._follow = locked_only  # type: ignore[method-assign]
+
+
+@mutation
+def the_second_best_is_never_released() -> None:
+    """It keeps its place until its hold ends."""
+    Solicitation.release_reserve = lambda self, case: None  # type: ignore[method-assign]
+
+
+@mutation
+def every_attempt_makes_new_places() -> None:
+    """What was held for the attempt before is not kept."""
+    ask = Places._ask
+
+    def anew(self: Places, source: str, solicit: Any, stake: Any, now: Any) -> None:
+        ask(self, source, solicit, None, now)
+
+    Places._ask = anew  # type: ignore[method-assign]

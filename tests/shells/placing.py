@@ -1,0 +1,180 @@
+"""Users who leave it to a broker where their jobs run; and what really ran, against what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import kalends
+from kalends.contract.calls import PlacedJob, RequestView
+from kalends.core.jobs import JobRequest
+from tests.shells.facility import Facility
+from tests.shells.job_host import HOSTS, Run
+from tests.shells.job_judging import judge_hosts
+from tests.shells.scenarios import Broken
+from tests.shells.stage import NOBODY
+from tests.shells.substitutes import WALL_AT_BEGIN_S
+
+TRIES_MAX: Final = 600
+AGAIN_S: Final = 0.5
+LIMIT_S_MAX: Final = 300
+RUN_S_MAX: Final = 120.0
+STRIKE_S_MAX: Final = 0.4
+LATE_S: Final = 5.0
+"""A program begins so long after its job has nodes, at most, where nothing fails."""
+
+
+@dataclass
+class Wish:
+    """A job that somebody has asked a broker for. `view` is what they were told last."""
+
+    key: str
+    user: str
+    request: JobRequest
+    view: RequestView | None = None
+    unwanted: bool = False
+    """Somebody has tried to cancel it."""
+
+
+@dataclass
+class PlaceCustomers:
+    """`count` users of the brokers of a facility, who leave `jobs` jobs each to them."""
+
+    facility: Facility
+    chance: random.Random
+    count: int = 3
+    jobs: int = 10
+    pause_s: float = 30.0
+    cancels: float = 0.2
+    strikes: float = 0.0
+    """How often some server dies while bids are made, compared, or decided."""
+    wishes: list[Wish] = field(default_factory=list)
+    broken: str = ""
+
+    def __post_init__(self) -> None:
+        self._tasks = [
+            self.facility.client(f"user{number}", self._live(f"user{number}", self._draw()))
+            for number in range(self.count)
+        ]
+
+    async def end(self, within_s: float) -> None:
+        """Wait until everybody is answered; `Broken` when some never are."""
+        done, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for task in done:
+            task.result()
+        if self.broken or late:
+            raise Broken(self.broken or f"{len(late)} users are not answered within {within_s} s")
+
+    def _draw(self) -> random.Random:
+        return random.Random(self.chance.random())
+
+    async def _live(self, user: str, chance: random.Random) -> None:
+        for count in range(self.jobs):
+            broker = chance.choice(self.facility.replicas)
+            wish = Wish(f"a-job-of-{user}-{count:04}", user, self._request(user, count, chance))
+            self.wishes.append(wish)
+            self._strike(chance)
+            async with self.facility.connect(broker, user, timeout_s=10) as client:
+                wish.view = await self._ask(
+                    lambda c=client, w=wish: c.place_job(w.request, key=w.key)  # type: ignore[misc]
+                )
+                if wish.view is not None and chance.random() < self.cancels:
+                    wish.unwanted = True
+                    await asyncio.sleep(chance.uniform(0, LIMIT_S_MAX))
+                    told = await self._ask(lambda c=client, v=wish.view: c.cancel(v.id))  # type: ignore[misc]
+                    wish.view = told or wish.view
+            await asyncio.sleep(chance.uniform(0, self.pause_s))
+
+    def _strike(self, chance: random.Random) -> None:
+        if chance.random() < self.strikes:
+            name, dark = chance.choice(self.facility.servers), chance.random() < 0.3
+            later = self.facility.world.loop.call_later
+            later(chance.uniform(0, STRIKE_S_MAX), self._kill, name, dark, context=NOBODY)
+
+    def _kill(self, name: str, dark: bool) -> None:
+        if not self.facility.world.nodes[name].dead:
+            self.facility.restart(name, dark=dark)
+
+    @staticmethod
+    def _request(user: str, count: int, chance: random.Random) -> JobRequest:
+        run_s = chance.choice((0.0, chance.uniform(0, RUN_S_MAX)))
+        return JobRequest(
+            machine="",
+            nodes=chance.choice((1, 1, 2, 4)),
+            limit_s=chance.choice((10, 60, LIMIT_S_MAX)),
+            command=("program", f"{run_s:.3f}", f"{user}-{count}"),
+        )
+
+    async def _ask(self, ask: Callable[[], Awaitable[RequestView]]) -> RequestView | None:
+        """Ask until there is an answer; None for a refusal."""
+        for _ in range(TRIES_MAX):
+            try:
+                view = await ask()
+            except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
+                if getattr(error, "request_id", ""):
+                    return None
+                await asyncio.sleep(AGAIN_S)
+            except kalends.KalendsError as error:
+                self.facility.world.note("refused", repr(error))
+                return None
+            else:
+                if view.state != "open":
+                    return view
+                await asyncio.sleep(AGAIN_S)
+        self.broken = self.broken or f"no answer after {TRIES_MAX} tries"
+        return None
+
+
+async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctual: bool) -> None:
+    """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
+
+    All is calm, and nothing waits any more. `punctual`: nothing has failed, and promised starts were kept.
+    """
+    judge_hosts()
+    ran = _runs_by_command()
+    for wish in customers.wishes:
+        runs = ran.get(wish.request.command, [])
+        placed = wish.view.placed if wish.view is not None else None
+        what = f"{wish.key}, told as {wish.view and (wish.view.state, placed)}, ran as {runs}"
+        if len(runs) > 1:
+            raise Broken(f"it ran twice: {what}")
+        if runs and placed is None:
+            raise Broken(f"it ran, and its user was told of no place: {what}")
+        if placed is not None and runs and runs[0][0] != placed.machine.partition("/")[0]:
+            raise Broken(f"it ran elsewhere: {what}")
+        if placed is not None and not runs and not wish.unwanted:
+            raise Broken(f"it never ran: {what}")
+        if punctual and placed is not None and runs:
+            _judge_start(placed, runs[0][1], what)
+        facility.counts["placed" if placed is not None else "not placed"] += 1
+        facility.counts["promised"] += bool(placed is not None and placed.start_by)
+
+
+def _judge_start(placed: PlacedJob, run: Run, what: str) -> None:
+    late_s = WALL_AT_BEGIN_S + run.since_s - placed.start_by
+    if placed.start_by and late_s > LATE_S:
+        raise Broken(f"it has begun {late_s:.1f} s later than was promised: {what}")
+
+
+def _runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:
+    found: dict[tuple[str, ...], list[tuple[str, Run]]] = {}
+    for host in HOSTS.values():
+        for run in host.history:
+            order = host.attempts[run.name].order
+            assert order is not None
+            found.setdefault(order.argv, []).append((host.name, run))
+    return found
+
+
+async def until_all_is_over(facility: Facility, within_s: float) -> None:
+    """Wait until no job is left at any site, offered or not; raise `Broken` if some are for ever."""
+    deadline_s = facility.world.loop.now_s + within_s
+    for site in facility.sites:
+        async with facility.connect(site, "user0", timeout_s=10) as client:
+            while jobs := (await client.jobs(f"{site}/cluster", everyone=True)).jobs:
+                if facility.world.loop.now_s > deadline_s:
+                    raise Broken(f"{site} still has {[(job.job, job.phase) for job in jobs]}")
+                await asyncio.sleep(LIMIT_S_MAX / 4)
