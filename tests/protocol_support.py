@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from kalends.calendars import AccessList, AccessRule, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
-from kalends.core.identifiers import request_id
+from kalends.core.identifiers import machine_of, queue_of, request_id
 from kalends.core.intervals import Moment
+from kalends.core.limits import UNITS_MAX
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import (
@@ -150,17 +151,19 @@ class Site:
         ended = {life: end for (life, _), end in zip(self.lives, ends, strict=False)}
         self.lives.append((f"{next(LIVES):032x}", self.position))
         capacities = {"one": 1, "two": 1, "pool": 3}
+        calendars = {
+            f"{self.name}/{local}": resource(
+                f"{self.name}/{local}",
+                capacity,
+                self.rules.get(local, OPEN_RULES),
+                limits=self.owners_limits,
+            )
+            for local, capacity in capacities.items()
+        }
+        queue = queue_of(f"{self.name}/pool")
         self.participant = Participant(
             self.name,
-            {
-                f"{self.name}/{local}": resource(
-                    f"{self.name}/{local}",
-                    capacity,
-                    self.rules.get(local, OPEN_RULES),
-                    limits=self.owners_limits,
-                )
-                for local, capacity in capacities.items()
-            },
+            calendars | {queue: resource(queue, UNITS_MAX, ())},
             epoch=self.epoch,
             jitter=lambda: 0.0,
             limits=self.limits,
@@ -251,8 +254,14 @@ class Site:
         return effects
 
     def _check_that_all_can_be_recalled(self) -> None:
-        """The site knows of every hold whom to ask for it."""
-        held = {rid for rid, stake in self.participant.book.stakes.items() if stake.has("held")}
+        """The site knows of every hold whom to ask for it; of places in queues, nobody asks for any."""
+        held = {
+            rid
+            for rid, stake in self.participant.book.stakes.items()
+            if any(
+                claim.state == "held" and not machine_of(claim.resource) for claim in stake.claims
+            )
+        }
         assert held == self.participant.wound_wait.holders.keys()
 
     def _apply(self, fact: Fact) -> None:

@@ -34,7 +34,7 @@ from kalends.core.errors import (
     error_from_problem,
 )
 from kalends.core.intervals import Moment
-from kalends.core.language import format_alternatives
+from kalends.core.language import format_alternatives, format_term
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import register
@@ -120,9 +120,7 @@ class RequestCommands:
                 alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
                 not_before=now_s, not_after=body.end_by,
             )  # fmt: skip
-            return Spec(
-                request=request, text=format_alternatives(request.alternatives), job=job
-            ), None
+            return Spec(request=request, text=_job_text(term), job=job), None
 
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
 
@@ -313,6 +311,13 @@ class RequestCommands:
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
+
+
+def _job_text(term: Term) -> str:
+    """Return what a job asks for, as its user sees it in lists."""
+    if term.attributes:
+        return f"job on {format_term(term)}"
+    return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
 
 
 def _digest(*asked: object) -> str:

@@ -20,6 +20,7 @@ from kalends.contract.calls import (
     ClaimView,
     Found,
     Patience,
+    PlacedJob,
     Price,
     RequestView,
 )
@@ -107,10 +108,24 @@ def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
     return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
 
 
+def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
+    """Say when a job that was left to the broker starts: what was promised, or what is likely."""
+    if placed.start_by:
+        return f"starts by {format_time(placed.start_by, zone)}"
+    return f"is likely to start by {format_time(placed.late_start, zone)}"
+
+
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Describe one request in full: its state, times, claims and failure."""
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
-    if view.start < view.end:
+    if view.placed is not None:
+        facts.append(
+            (
+                "job",
+                f"{view.placed.machine}/{view.placed.number}, {placed_words(view.placed, zone)}",
+            )
+        )
+    elif view.start < view.end:
         length = format_duration(view.end - view.start)
         facts.append(("start", format_time(view.start, zone)))
         facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
@@ -129,7 +144,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     return [
         f"{view.state} {short_id(view.id)}",
         *(f"  {name:8} {text}" for name, text in facts if text),
-        *(f"  {line}" for line in claim_lines(view.claims, zone)),
+        *(f"  {line}" for line in claim_lines(() if view.placed else view.claims, zone)),
         *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]

@@ -8,11 +8,11 @@ import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._settings import Settings, pass_settings
+from kalends.cli._words import placed_words
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
-from kalends.core.times import format_time
 
 
 @click.command(
@@ -20,7 +20,6 @@ from kalends.core.times import format_time
     cls=_job_script.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
-        "kalends submit sdsc/sp2 --reservation 9e4c77 --script job.sh",
         "kalends submit -n 8 --for 1h --on 'memory>=64' -- ./solve",
     ),
 )
@@ -102,16 +101,11 @@ def _tell_submitted(settings: Settings, made: Submitted) -> None:
 
 
 def _place_told(settings: Settings, view: RequestView) -> list[str]:
-    placed, zone = view.placed, settings.time_zone()
+    placed, short = view.placed, short_id(view.id)
     if placed is None:
-        return [f"{short_id(view.id)} is {view.state}; kalends show {short_id(view.id)} tells more"]
-    start = (
-        f"starts by {format_time(placed.start_by, zone)}"
-        if placed.start_by
-        else f"is likely to start by {format_time(placed.late_start, zone)}"
-    )
+        return [f"{short} is {view.state}: kalends show {short}"]
     return [
         f"{placed.machine}/{placed.number}",
         "",
-        f"{start}; kalends why {short_id(view.id)} shows what others have bid",
+        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
     ]

@@ -32,12 +32,14 @@ from kalends.contract.calls import PlacedJob
 from kalends.contract.messages import Want
 from kalends.core.attributes import described, matches
 from kalends.core.durations import format_duration
-from kalends.core.errors import KalendsError, NotFound, Refusal
+from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
 from kalends.core.identifiers import queue_of, split_resource
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import SOLICITED_MACHINES_MAX
 from kalends.core.refusals import error_of
+from kalends.core.requests import Term
+from kalends.core.resources import ResourceInfo
 from kalends.core.times import format_time
 
 ANSWER_MS_MAX: Final = 1_000
@@ -80,7 +82,7 @@ class Solicitation:
         case.record.placed = None
         case.record.wants = ()
         if not asked:
-            self.prepare.close(case, _nobody(case), "failed", now)
+            self.prepare.close(case, self._nobody(case), "failed", now)
             return
         case.enter("solicit")
         case.parts = {site: Branch(site, ()) for site in asked}
@@ -195,24 +197,46 @@ class Solicitation:
     def _fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
         """Return the machines that could run the job, by what is known of them, for each site."""
         fitting: dict[str, list[str]] = {}
-        term = case.record.spec.request.alternatives[0].terms[0]
-        for name, info in sorted(self.directory.resources.items()):
-            site = split_resource(name)[0]
-            if (
-                info.queue
-                and info.capacity >= term.units
-                and term.resource in ("", name)
-                and matches(described(info), term.attributes)
-                and self.directory.is_up(site)
-                and not case.tries.shuns(name)
-            ):
-                fitting.setdefault(site, []).append(name)
+        for info in self._wanted(case):
+            site = split_resource(info.name)[0]
+            if self._why_not(case, info) is None and not case.tries.shuns(info.name):
+                fitting.setdefault(site, []).append(info.name)
         return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
 
+    def _wanted(self, case: Transaction) -> list[ResourceInfo]:
+        """Return the machines that have the attributes that are asked for, in order of name."""
+        attributes = _term_of(case).attributes
+        return [
+            info
+            for _, info in sorted(self.directory.resources.items())
+            if info.queue and matches(described(info), attributes)
+        ]
+
+    def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:
+        site = split_resource(info.name)[0]
+        units = _term_of(case).units
+        if info.capacity < units:
+            detail = f"{units} nodes, of which it has {info.capacity}"
+            return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
+        if not self.directory.is_up(site):
+            return site_down(site, self.directory.sites[site].detail or "not connected")
+        return None
+
+    def _nobody(self, case: Transaction) -> KalendsError:
+        """Return why nobody can be asked: what each machine lacks, or that there are none."""
+        lacks = (self._why_not(case, info) for info in self._wanted(case))
+        refusals = (*case.tries.shunned.values(), *(each for each in lacks if each is not None))
+        if refusals:
+            return error_of(refusals)
+        return NotFound(
+            "this broker knows no machine like that which takes jobs",
+            where="job",
+            remedy="see `kalends resources` for what there is, or name a machine to submit to",
+        )
+
     def _whom_to_ask(self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]) -> list[str]:
-        request = case.record.spec.request
-        units = request.alternatives[0].terms[0].units
-        asked = sites_to_ask(units, request.duration_s, len(fitting))
+        duration_s = case.record.spec.request.duration_s
+        asked = sites_to_ask(_term_of(case).units, duration_s, len(fitting))
         draw = draw_of(case.rid, case.record.att)
         sites = sorted(fitting)
         return [sites.pop(draw(len(sites))) for _ in range(asked)]
@@ -243,15 +267,9 @@ def _end(offer: m.PlaceOffer) -> int:
     return (offer.start_by or offer.late_start) + offer.end - offer.start
 
 
-def _nobody(case: Transaction) -> KalendsError:
-    """The error where nobody can be asked: why sites that were asked have refused, or that there are none."""
-    if case.tries.shunned:
-        return error_of(case.tries.shunned.values())
-    return NotFound(
-        "this broker knows no machine that could run the job, or none of them can be reached",
-        where="job",
-        remedy="see `kalends resources` for what there is, or name a machine to submit to",
-    )
+def _term_of(case: Transaction) -> Term:
+    """Return what the job asks a machine for."""
+    return case.record.spec.request.alternatives[0].terms[0]
 
 
 def _told(ranked: Sequence[Ranked], asked: int) -> str:

@@ -1,0 +1,287 @@
+"""Bids at a broker: who is asked, whose offer wins, who keeps a place meanwhile, and who is told to go."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Mapping
+
+import pytest
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.solicitation import ANSWER_MS_MAX, VOTE_MS_MAX
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
+from kalends.contract.calls import RequestView
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.language import parse_alternatives
+from kalends.core.principals import Principal
+from kalends.core.requests import Alternative, Request, Term
+from kalends.core.resources import ResourceInfo
+from kalends.stores.sqlite import register
+
+T0 = 1_800_000_000
+ANN = Principal("ann")
+JOB = JobRequest(machine="", limit_s=600, nodes=2, command=("true",))
+SITES = ("a", "b", "c")
+
+
+class Rig:
+    """A coordinator over three sites with a machine each, a register, and a clock that tests move."""
+
+    def __init__(self, machines: Mapping[str, int] | None = None) -> None:
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        self.connection.executescript(register.SCHEMA)
+        numbers = itertools.count(100)
+        self.ms = 1_000
+        self.coordinator = Coordinator(
+            Identity("npaci-1", "npaci-1:1", ()),
+            Directory({site: f"http://{site}" for site in SITES}),
+            LogicalClock(),
+            new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
+            jitter=lambda: 0.0,
+        )
+        machines = machines or dict.fromkeys(SITES, 8)
+        for site in SITES:
+            info = ResourceInfo(
+                name=f"{site}/m", capacity=machines.get(site, 1), queue=site in machines,
+                attributes={"memory": 64 if site == "a" else 128},
+            )  # fmt: skip
+            hello = m.Hello(site=site, epoch=1, resources=(info,))
+            self.coordinator.site_up(site, hello, self.now)
+        self.sent: list[tuple[str, m.Message]] = []
+        self.answers: dict[int, RequestView] = {}
+        self.settle()
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.ms, T0 * 1_000 + self.ms)
+
+    def settle(self) -> list[tuple[str, m.Message]]:
+        """Let the register do what it is asked, until nothing is asked; return what was sent meanwhile."""
+        sent: list[tuple[str, m.Message]] = []
+        while True:
+            effects = self.coordinator.take_effects()
+            sent += [(send.to, send.message) for send in effects.sends]
+            self.answers |= {answer.ticket: answer.view for answer in effects.answers}
+            if not effects.operations:
+                return sent
+            for result in register.apply(self.connection, effects.operations):
+                self.coordinator.registered(result, self.now)
+
+    def submit(self, on: str = "", end_by: int = 0) -> str:
+        attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
+        term = Term(attributes=attributes, units=JOB.nodes)
+        request = Request(
+            alternatives=(Alternative(terms=(term,)),), duration_s=JOB.limit_s, not_before=T0,
+            not_after=end_by,
+        )  # fmt: skip
+        spec = Spec(request=request, job=JOB)
+        rid = self.coordinator.calls.submit(ANN, "the-key", "digest", spec, 1, self.now)
+        self.sent = self.settle()
+        return rid
+
+    def hear(self, site: str, message: m.Message) -> list[tuple[str, m.Message]]:
+        self.coordinator.receive(site, message, self.now)
+        return self.settle()
+
+    def pass_time(self, ms: int) -> list[tuple[str, m.Message]]:
+        self.ms += ms
+        self.coordinator.advance(self.now)
+        return self.settle()
+
+    def row(self, rid: str) -> Record:
+        record = register.read(self.connection, rid)
+        assert record is not None
+        return record
+
+
+def offer(site: str, in_s: int, *, firm: bool = True, hold_id: int = 7) -> m.PlaceOffer:
+    start = T0 + in_s
+    return m.PlaceOffer(
+        machine=f"{site}/m", hold_id=hold_id, job=3, nodes=2, start=start, end=start + 600,
+        start_by=start if firm else 0, late_start=start,
+    )  # fmt: skip
+
+
+def bid(rid: str, *offers: m.PlaceOffer, att: int = 1, refusals: tuple[Refusal, ...] = ()) -> m.Bid:
+    return m.Bid(rid=rid, att=att, epoch=1, offers=offers, refusals=refusals)
+
+
+def voted(rid: str, vote: str = "yes", att: int = 1) -> m.Voted:
+    no = (
+        () if vote == "yes" else (Refusal(where="b", code=RefusalCode.HELD, detail="it has ended"),)
+    )
+    return m.Voted(rid=rid, att=att, epoch=1, vote=vote, refusals=no)  # type: ignore[arg-type]
+
+
+def of_kind(
+    sent: list[tuple[str, m.Message]], kind: type[m.Message]
+) -> list[tuple[str, m.Message]]:
+    return [(site, message) for site, message in sent if isinstance(message, kind)]
+
+
+def bidding() -> tuple[Rig, str]:
+    """All three have bid: `b` ends first, then `c`."""
+    rig = Rig()
+    rid = rig.submit()
+    assert sorted(site for site, _ in of_kind(rig.sent, m.Solicit)) == ["a", "b", "c"]
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("c", bid(rid, offer("c", 200)))
+    rig.sent = rig.hear("b", bid(rid, offer("b", 100)))
+    return rig, rid
+
+
+def test_the_best_is_prepared_the_second_best_kept_and_all_others_are_released() -> None:
+    rig, rid = bidding()
+    assert [site for site, _ in of_kind(rig.sent, m.Prepare)] == ["b"]
+    assert [site for site, _ in of_kind(rig.sent, m.Release)] == ["a"]
+    sent = rig.hear("b", voted(rid))
+    assert [site for site, _ in of_kind(sent, m.Decide)] == ["b"]
+    assert [site for site, _ in of_kind(sent, m.Release)] == ["c"]
+    record = rig.row(rid)
+    assert record.placed is not None
+    assert (record.state, record.placed.machine, record.placed.number) == ("commit", "b/m", 3)
+    assert rig.answers[1].placed == record.placed
+
+
+def test_nothing_is_committed_before_the_winner_has_voted() -> None:
+    rig, rid = bidding()
+    assert rig.row(rid).state == "open"
+    assert 1 not in rig.answers
+
+
+def test_where_the_winner_refuses_the_second_best_is_asked_alone_and_keeps_its_place() -> None:
+    rig, rid = bidding()
+    sent = rig.hear("b", voted(rid, "no"))
+    assert [site for site, _ in of_kind(sent, m.Solicit)] == ["c"]
+    assert not of_kind(sent, m.Release)
+    assert rig.row(rid).att == 2
+    sent = rig.hear("c", bid(rid, offer("c", 200), att=2))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["c"]
+    rig.hear("c", voted(rid, att=2))
+    assert rig.answers[1].state == "reserved"
+
+
+def test_a_winner_that_is_silent_is_not_waited_for_long() -> None:
+    rig, _ = bidding()
+    sent = rig.pass_time(VOTE_MS_MAX)
+    assert [site for site, _ in of_kind(sent, m.Solicit)] == ["c"]
+
+
+def test_who_is_silent_is_not_waited_for_and_released() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, offer("a", 300)))
+    sent = rig.pass_time(ANSWER_MS_MAX)
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
+    assert sorted(site for site, _ in of_kind(sent, m.Release)) == ["b", "c"]
+
+
+def test_a_bid_that_comes_too_late_is_released() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.pass_time(ANSWER_MS_MAX)
+    sent = rig.hear("b", bid(rid, offer("b", 0)))
+    assert [site for site, _ in of_kind(sent, m.Release)] == ["b"]
+    rig.hear("a", voted(rid))
+    assert rig.answers[1].placed is not None
+    assert rig.answers[1].placed.machine == "a/m"
+
+
+def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("b", bid(rid, offer("b", 200, firm=False)))
+    sent = rig.hear("c", bid(rid, offer("c", 250)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+    rig.hear("b", voted(rid))
+    assert rig.answers[1].placed is not None
+    assert rig.answers[1].placed.start_by == 0
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        offer("b", 0),
+        m.PlaceOffer(machine="a/x", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600),
+        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=1, start=T0, end=T0 + 600),
+        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 60),
+    ],
+    ids=["another site's", "a machine that was not asked", "fewer nodes", "less time"],
+)
+def test_an_offer_that_makes_no_sense_counts_as_a_refusal(nonsense: m.PlaceOffer) -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, nonsense))
+    rig.hear("b", bid(rid, offer("b", 300)))
+    sent = rig.hear("c", bid(rid, offer("c", 400)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+
+
+def test_a_site_that_cannot_end_it_in_time_does_not_count() -> None:
+    rig = Rig()
+    rid = rig.submit(end_by=T0 + 800)
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("b", bid(rid, offer("b", 100)))
+    sent = rig.hear("c", bid(rid, offer("c", 201)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+    assert sorted(site for site, _ in of_kind(sent, m.Release)) == ["a", "c"]
+
+
+def test_only_machines_with_a_queue_room_enough_and_the_attributes_are_asked() -> None:
+    rig = Rig()
+    rig.submit(on="memory>=128")
+    assert sorted(site for site, _ in of_kind(rig.sent, m.Solicit)) == ["b", "c"]
+    rig = Rig({"a": 8, "b": 1})
+    rig.submit()
+    assert [site for site, _ in of_kind(rig.sent, m.Solicit)] == ["a"]
+
+
+def test_where_no_machine_fits_the_answer_says_so() -> None:
+    rig = Rig()
+    rig.submit(on="memory>=1024")
+    assert rig.answers[1].problem is not None
+    assert rig.answers[1].problem.code == "not-found"
+
+
+def test_where_all_refuse_for_good_the_job_has_failed_with_their_reasons() -> None:
+    rig = Rig({"a": 8, "b": 8})
+    rid = rig.submit()
+    for site in ("a", "b"):
+        no = Refusal(where=f"{site}/m", code=RefusalCode.NOT_ALLOWED, detail="not you")
+        rig.hear(site, bid(rid, refusals=(no,)))
+    assert rig.answers[1].state == "failed"
+    assert rig.answers[1].problem is not None
+    assert len(rig.answers[1].problem.refusals) == 2
+
+
+def test_a_release_while_sites_bid_ends_it_and_all_are_told_so() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.coordinator.calls.release(rig.row(rid), 2, rig.now)
+    sent = rig.settle()
+    assert rig.answers[2].state == "cancelled"
+    told = {site for site, message in sent if isinstance(message, m.Decide | m.Release)}
+    assert told == {"a", "b", "c"}
+
+
+def test_a_replica_that_takes_over_asks_anew_at_a_higher_attempt() -> None:
+    rig, rid = bidding()
+    other = Rig()
+    other.connection = rig.connection
+    other.coordinator.attempts.take_over(rig.row(rid), other.now)
+    sent = other.settle()
+    solicits = of_kind(sent, m.Solicit)
+    assert len(solicits) == 3
+    assert {message.att for _, message in solicits if isinstance(message, m.Solicit)} == {2}
+    assert isinstance(rig.row(rid), r.Record)

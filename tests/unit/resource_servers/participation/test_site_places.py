@@ -1,0 +1,198 @@
+"""Places in queues at a site: asked for, held, promised, locked, and given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of
+
+from kalends.contract import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import queue_of
+from kalends.core.jobs import JobRequest
+from kalends.resource_servers.participation.effects import PlaceAsk
+
+POOL = f"{HERE}/pool"
+JOB = JobRequest(machine="", limit_s=60, nodes=2, command=("true",))
+HOLD_MS = 10_000
+
+
+def solicit(number: int, att: int = 1, machines: Sequence[str] = (POOL,)) -> m.Solicit:
+    return m.Solicit(
+        rid=rid(number), att=att, stamp=number, principal=ANN, job=JOB, machines=tuple(machines),
+        coords=COORDS, secret=secret_of(rid(number)), hold_ms=HOLD_MS,
+    )  # fmt: skip
+
+
+def asked(site: Site, number: int, att: int = 1) -> PlaceAsk:
+    """Ask for a place; return what the queues are asked."""
+    effects = site.receive(solicit(number, att))
+    assert not effects.sends
+    (ask,) = effects.asks
+    return ask
+
+
+def offers_of(ask: PlaceAsk, start: int = T0 + 100) -> list[m.PlaceOffer]:
+    return [
+        m.PlaceOffer(
+            machine=machine, hold_id=hold_id, job=7, nodes=2, start=start, end=start + 60,
+            start_by=start, late_start=start,
+        )
+        for machine, hold_id in ask.places
+    ]  # fmt: skip
+
+
+def answered(
+    site: Site, ask: PlaceAsk, offers: Sequence[m.PlaceOffer], refusals: Sequence[Refusal] = ()
+) -> tuple[bool, list[m.Message]]:
+    """The queues answer; return whether somebody waited for that, and what is sent."""
+    taken = site.call(
+        lambda participant, now: participant.offered(ask.number, ask.rid, offers, refusals, now)
+    )
+    sent = [send.message for send in site.unsent]
+    site.unsent.clear()
+    return taken, sent
+
+
+def bid(site: Site, number: int, att: int = 1) -> m.Bid:
+    ask = asked(site, number, att)
+    taken, (sent,) = answered(site, ask, offers_of(ask))
+    assert taken
+    assert isinstance(sent, m.Bid)
+    return sent
+
+
+def prepare(number: int, hold_ids: tuple[int, ...], att: int = 1) -> m.Prepare:
+    return m.Prepare(
+        rid=rid(number), att=att, secret=secret_of(rid(number)), hold_ids=hold_ids,
+        parts=PARTS[:1], need=1,
+    )  # fmt: skip
+
+
+def test_a_bid_holds_its_place_until_the_hold_ends() -> None:
+    site = Site()
+    sent = bid(site, 1)
+    assert [offer.machine for offer in sent.offers] == [POOL]
+    assert site.states(1) == ["held"]
+    site.advance(HOLD_MS - 1)
+    assert site.states(1) == ["held"]
+    site.advance(1)
+    assert site.states(1) == []
+
+
+def test_a_place_is_promised_and_locked_by_the_messages_that_book_slots_and_takes_no_room() -> None:
+    site = Site()
+    sent = bid(site, 1)
+    hold_ids = tuple(offer.hold_id for offer in sent.offers)
+    voted = site.answer(prepare(1, hold_ids))
+    assert isinstance(voted, m.Voted)
+    assert voted.vote == "yes"
+    decide = m.Decide(rid=rid(1), att=1, outcome="commit", chosen={HERE: hold_ids})
+    assert site.answer(decide) == m.Done(rid=rid(1), att=1, of="commit")
+    assert site.states(1) == ["locked"]
+    assert site.free("pool", -86_400, 86_400) == 3
+    site.restart()
+    assert site.states(1) == ["locked"]
+
+
+def test_a_question_that_is_repeated_is_asked_once_and_its_bid_is_said_again() -> None:
+    site = Site()
+    ask = asked(site, 1)
+    assert site.receive(solicit(1)).asks == []
+    _, (sent,) = answered(site, ask, offers_of(ask))
+    assert site.answers(solicit(1)) == [sent]
+
+
+def test_a_higher_attempt_keeps_the_place_and_is_told_its_start_anew() -> None:
+    site = Site()
+    first = bid(site, 1)
+    ask = asked(site, 1, att=2)
+    assert [hold_id for _, hold_id in ask.places] == [offer.hold_id for offer in first.offers]
+    assert site.states(1) == ["held"]
+    _, (sent,) = answered(site, ask, offers_of(ask, T0 + 50))
+    assert isinstance(sent, m.Bid)
+    assert (sent.att, sent.offers[0].start_by) == (2, T0 + 50)
+    stake = site.stake(1)
+    assert stake is not None
+    assert stake.claims[0].start == T0 + 50
+
+
+def test_a_promise_becomes_a_hold_of_the_higher_attempt() -> None:
+    site = Site()
+    hold_ids = tuple(offer.hold_id for offer in bid(site, 1).offers)
+    site.receive(prepare(1, hold_ids))
+    assert site.states(1) == ["prepared"]
+    ask = asked(site, 1, att=2)
+    assert tuple(hold_id for _, hold_id in ask.places) == hold_ids
+    answered(site, ask, offers_of(ask))
+    assert site.states(1) == ["held"]
+    voted = site.answer(prepare(1, hold_ids))
+    assert isinstance(voted, m.Voted)
+    assert voted.vote == "stale"
+
+
+def test_what_was_released_meanwhile_holds_nothing_when_the_queues_answer() -> None:
+    site = Site()
+    ask = asked(site, 1)
+    site.receive(m.Release(rid=rid(1), att=1))
+    assert answered(site, ask, offers_of(ask)) == (False, [])
+    assert site.states(1) == []
+
+
+def test_a_release_gives_the_place_up() -> None:
+    site = Site()
+    bid(site, 1)
+    site.receive(m.Release(rid=rid(1), att=1))
+    assert site.states(1) == []
+
+
+def test_where_the_queues_give_no_place_the_bid_says_why_and_nothing_is_held() -> None:
+    site = Site()
+    ask = asked(site, 1)
+    refusal = Refusal(where=POOL, code=RefusalCode.NO_PLACE, detail="9 nodes can never be had")
+    taken, (sent,) = answered(site, ask, [], [refusal])
+    assert not taken
+    assert isinstance(sent, m.Bid)
+    assert (sent.offers, sent.refusals) == ((), (refusal,))
+    assert site.states(1) == []
+
+
+def test_a_drained_site_bids_for_nothing() -> None:
+    site = Site()
+    site.participant.admission.draining = True
+    answer = site.answer(solicit(1))
+    assert isinstance(answer, m.Bid)
+    assert [refusal.code for refusal in answer.refusals] == [RefusalCode.DRAINED]
+
+
+def test_a_place_can_be_had_by_no_visit_and_is_shown_to_nobody() -> None:
+    site = Site()
+    slot = m.Want(queue_of(POOL), T0 + 100, T0 + 200, 1)
+    visit = m.Visit(
+        rid=rid(1), att=1, stamp=1, mode="vote", principal=ANN, wants=(slot,), parts=PARTS, need=2,
+        secret=secret_of(rid(1)), hold_ms=1_000,
+    )  # fmt: skip
+    answer = site.answer(visit)
+    assert isinstance(answer, m.Visited)
+    assert answer.vote == "no"
+    assert [refusal.code for refusal in answer.refusals] == [RefusalCode.UNKNOWN_RESOURCE]
+    assert queue_of(POOL) not in [info.name for info in site.participant.hello().resources]
+
+
+def test_a_place_that_was_forgotten_is_not_locked_again_but_named() -> None:
+    site = Site()
+    relock = m.Relock(
+        rid=rid(1), att=1, stamp=1, principal=ANN, secret=secret_of(rid(1)),
+        wants=(m.Want(queue_of(POOL), T0 + 100, T0 + 200, 1),), chosen={HERE: (5,)}, parts=PARTS[:1],
+        need=1,
+    )  # fmt: skip
+    answer = site.answer(relock)
+    assert isinstance(answer, m.Relocked)
+    assert "submitted again" in answer.blockers[0]
+
+
+def test_only_the_owner_of_a_question_may_go_on_with_it() -> None:
+    site = Site()
+    asked(site, 1)
+    stranger = m.Release(rid=rid(1), att=1, secret="another secret than that one")
+    assert site.receive(stranger, "a").alarms
