@@ -1,0 +1,57 @@
+"""Which of the places that sites have offered for a job is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import NamedTuple
+
+from kalends.broker.federation.draws import number_of
+
+
+class OfferedPlace(NamedTuple):
+    """A place in the queue of the machine `resource` of `site`, on `nodes` nodes; times in seconds UTC.
+
+    `firm`: nothing that comes later pushes it beyond `start_by`. Else `p50` and `p90` are what is likely:
+    half and nine tenths of such jobs begin by then. What a site does not tell is 0. The job would run for
+    `runs_s` seconds, and cost `cost`; `preference_s` is how many seconds of waiting it is worth to have it
+    there.
+    """
+
+    site: str
+    resource: str
+    nodes: int
+    start_by: int
+    p50: int
+    p90: int
+    runs_s: float
+    firm: bool
+    cost: float = 0.0
+    preference_s: float = 0.0
+
+    @property
+    def counted_start(self) -> float:
+        """By when the job has begun, for comparison: surely, or in nine of ten cases; infinite if untold.
+
+        A likely start is not a promise. So the cautious one counts, and not the median, which would win
+        against every promise that is as good.
+        """
+        return (self.start_by if self.firm else self.p90) or inf
+
+
+def best_first(
+    offered: Iterable[OfferedPlace], rid: str, cost_weight_s: float = 0.0
+) -> list[OfferedPlace]:
+    """Return the places, the best for the request `rid` first.
+
+    Best is the earliest end: start and run time, and `cost_weight_s` seconds for each unit of cost, less
+    what the place is preferred. Of equal ones the firm first, then by a hash of request and site: so that
+    equal sites each win about as often, and every replica comes to the same. The numbers must be finite.
+    """
+
+    def rank(place: OfferedPlace) -> tuple[float, bool, int, OfferedPlace]:
+        price_s = cost_weight_s * place.cost - place.preference_s
+        ends = place.counted_start + place.runs_s + price_s
+        return ends, not place.firm, number_of(rid, place.site), place
+
+    return sorted(offered, key=rank)

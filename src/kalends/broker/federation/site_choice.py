@@ -1,0 +1,94 @@
+"""Which k of many sites are asked to bid for a job.
+
+"Which subset of k sites ought to be selected? If the local site has no knowledge of the resources and
+their availability in the other sites, then a random selection may work well." (Weissman and Grimshaw 1996,
+section 4.3.) With some knowledge, a choice by history alone makes all run to the same few sites: where few
+brokers bring most jobs, waits become longer than without any knowledge. So a sample is drawn of four times
+as many, the best of it by preference and history are asked, and always one by chance: what has become free
+is found again. A job's home sites, where it or its data is, are always asked.
+
+Sites are looked at in the order of a shuffle that goes only as far as it is needed: ten thousand sites cost
+no more than a hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kalends.broker.federation.draws import Draw
+from kalends.broker.federation.experience import Experience
+from kalends.core.intervals import Moment
+
+SAMPLED_PER_ASKED: Final = 4
+
+
+class Bidder(NamedTuple):
+    """A site that could bid: `resources` of it fit the job.
+
+    `preference_s`: how many seconds of waiting it is worth to have the job there.
+    """
+
+    site: str
+    resources: tuple[str, ...]
+    preference_s: float = 0.0
+
+
+def whom_to_ask(
+    bidders: Sequence[Bidder],
+    count: int,
+    experience: Experience,
+    draw: Draw,
+    now: Moment,
+    homes: Sequence[Bidder] = (),
+) -> list[Bidder]:
+    """Return the sites to ask: homes, then the best of a sample, then one by chance.
+
+    Each once; `count` of them, or all that do not rest (`Experience.rests`) where those are fewer. Homes
+    that do not rest are among them even if they are more than `count`. All may rest: then nobody is
+    returned, and `Experience.active_at_ms` says until when.
+    """
+    chosen = [home for home in _each_once(homes) if not experience.rests(home.site, now)]
+    others = _active(bidders, {home.site for home in homes}, experience, draw, now)
+    left = count - len(chosen)
+    by_chance = next(others, None) if left > 0 else None
+    if by_chance is None:
+        return chosen
+    if left > 1:
+        sample = islice(others, SAMPLED_PER_ASKED * count)
+        chosen += sorted(
+            sample, key=lambda each: experience.expected_wait_s(each.site, now) - each.preference_s
+        )[: left - 1]
+    return [*chosen, by_chance]
+
+
+def _active(
+    bidders: Sequence[Bidder],
+    left_out: set[str],
+    experience: Experience,
+    draw: Draw,
+    now: Moment,
+) -> Iterator[Bidder]:
+    """Yield each site that does not rest and is not `left_out`, once, in an order that is drawn."""
+    seen = set(left_out)
+    for bidder in _shuffled(bidders, draw):
+        if bidder.site not in seen and not experience.rests(bidder.site, now):
+            seen.add(bidder.site)
+            yield bidder
+
+
+def _shuffled(bidders: Sequence[Bidder], draw: Draw) -> Iterator[Bidder]:
+    """Yield all in an order that is drawn, one draw for each that is taken (Fisher and Yates).
+
+    Only those that have moved are written down.
+    """
+    moved: dict[int, int] = {}
+    for place in range(len(bidders)):
+        other = place + draw(len(bidders) - place)
+        yield bidders[moved.get(other, other)]
+        moved[other] = moved.get(place, place)
+
+
+def _each_once(bidders: Sequence[Bidder]) -> list[Bidder]:
+    return list({bidder.site: bidder for bidder in bidders}.values())

@@ -1,0 +1,40 @@
+"""Heavy jobs ask more sites than light ones, and bids are not waited for without end."""
+
+from __future__ import annotations
+
+import pytest
+
+from kalends.broker.federation.breadth import sites_to_ask
+from kalends.broker.federation.patience import enough, enough_at_ms
+
+HOUR_S = 3_600
+
+
+@pytest.mark.parametrize(
+    ("nodes", "limit_s", "asked"),
+    [(1, 1, 2), (1, 120, 2), (1, HOUR_S, 10), (16, HOUR_S, 18), (256, 24 * HOUR_S, 32)],
+)
+def test_the_heavier_a_job_the_more_sites_are_asked(nodes: int, limit_s: int, asked: int) -> None:
+    assert sites_to_ask(nodes, limit_s, 1_000) == asked
+
+
+def test_no_more_sites_are_asked_than_there_are() -> None:
+    assert [sites_to_ask(64, HOUR_S, sites) for sites in (0, 1, 2, 7)] == [0, 1, 2, 7]
+
+
+def test_a_broker_decides_once_all_have_answered() -> None:
+    assert enough(4, 4, 1.0, 80.0, 1_000.0)
+    assert not enough(3, 4, 1.0, 80.0, 1_000.0)
+
+
+def test_three_of_four_are_enough_when_the_others_should_have_answered() -> None:
+    assert not enough(3, 4, 159.0, 80.0, 1_000.0)
+    assert enough(3, 4, 160.0, 80.0, 1_000.0)
+    assert not enough(2, 4, 999.0, 80.0, 1_000.0)
+    assert not enough(5, 8, 999.0, 80.0, 1_000.0)
+    assert enough(6, 8, 160.0, 80.0, 1_000.0)
+
+
+def test_at_the_deadline_a_broker_decides_whoever_has_answered() -> None:
+    assert enough(0, 4, 1_000.0, 80.0, 1_000.0)
+    assert enough_at_ms(4, 5, 900.0, 1_000.0) == 1_000.0, "however slow the silent ones are"
