@@ -70,6 +70,10 @@ class Deeds:
         self.seen.append((caller, body))
         return self._view(RID, caller, body.request.note)
 
+    def job_place(self, caller: Caller, body: calls.PlaceJob) -> calls.Answer:
+        self.seen.append((caller, body))
+        return self._view(RID, caller)
+
     async def by_id(self, caller: Caller, body: Any) -> calls.Answer:
         self.seen.append((caller, body))
         return self._view(body.id, caller)

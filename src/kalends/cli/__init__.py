@@ -35,7 +35,7 @@ COMMANDS = {
         "cancel": "Cancel a reservation at all its sites.",
     },
     "Running jobs": {
-        "submit": "Submit a job to a machine's queue.",
+        "submit": "Submit a job to a machine, or to the one where it ends first.",
         "run": "Run a program on a machine, with this terminal as its own.",
         "attach": "Come back to the terminal of a job.",
         "queue": "List the jobs that wait or run on a machine.",

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.cli._agent_options import argument_text
+from kalends.cli._jobs import placed_words
 from kalends.cli._output import rows
 from kalends.cli._polls import poll_lines
 from kalends.cli._problems import lines as problem_lines
@@ -20,7 +21,6 @@ from kalends.contract.calls import (
     ClaimView,
     Found,
     Patience,
-    PlacedJob,
     Price,
     RequestView,
 )
@@ -106,13 +106,6 @@ def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
     if view.recalled_until:
         by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
     return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
-
-
-def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
-    """Say when a job that was left to the broker starts: what was promised, or what is likely."""
-    if placed.start_by:
-        return f"starts by {format_time(placed.start_by, zone)}"
-    return f"is likely to start by {format_time(placed.late_start, zone)}"
 
 
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:

@@ -8,7 +8,6 @@ import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._settings import Settings, pass_settings
-from kalends.cli._words import placed_words
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.errors import InvalidInput
@@ -57,10 +56,10 @@ def command(
     key: str,
     **options: Any,
 ) -> None:
-    """Submit a job to a machine's queue, or without a machine where it ends first.
+    """Submit a job to a machine, or to the one where it ends first.
 
     It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
-    machine is named, the broker asks sites to bid for the job.
+    machine is named, a broker asks sites to bid for the job.
     """
     if machine and (on or end_by):
         raise InvalidInput(
@@ -107,5 +106,5 @@ def _place_told(settings: Settings, view: RequestView) -> list[str]:
     return [
         f"{placed.machine}/{placed.number}",
         "",
-        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
+        f"{_jobs.placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
     ]

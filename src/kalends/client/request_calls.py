@@ -25,8 +25,7 @@ from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
-from kalends.core.language import parse_alternatives
-from kalends.core.requests import Request
+from kalends.core.requests import Attribute, Request
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
@@ -134,11 +133,17 @@ class RequestCalls(AgentCalls):
         """
         job.check()
         job.check_offered()
-        (alternative,) = parse_alternatives(f"{{{on}}}") if on else (None,)
+        attributes: tuple[Attribute, ...] = ()
+        if on:
+            from kalends.core.language import (
+                parse_alternatives,
+            )  # Commands about jobs start without it.
+
+            attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes
         body = calls.PlaceJob(
             key=key or self.new_key(),
             job=job,
-            on=alternative.terms[0].attributes if alternative is not None else (),
+            on=attributes,
             end_by=self.time_s(end_by) if end_by is not None else 0,
             wait_ms=milliseconds(wait_s),
         )

@@ -63,8 +63,23 @@ def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar
             )
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
         calendars[calendar.info.name] = calendar
-    machines = {f"{configuration.name}/{machine.resource}" for machine in configuration.machines}
-    return calendars | {queue_of(name): _queue_of(name) for name in machines}
+    return calendars
+
+
+def queues_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
+    """Empty calendars of the queues of all machines, by `queue_of`: places in them are claimed there.
+
+    For all there is room, in their order. Nobody sees them, or can book there: a place is what a queue gives
+    (`participation/places`).
+    """
+    names = [
+        queue_of(f"{configuration.name}/{machine.resource}") for machine in configuration.machines
+    ]
+    infos = [
+        ResourceInfo(name=name, capacity=UNITS_MAX, grain_s=1, horizon_s=WINDOW_S_MAX)
+        for name in names
+    ]
+    return {info.name: ResourceCalendar(info, AccessList([])) for info in infos}
 
 
 def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> bool:
@@ -72,17 +87,6 @@ def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> boo
     machines = [each for each in site.machines if each.resource == resource.name]
     elsewhere = resource.nodes or resource.licences or site.advisory_system(resource)
     return any(each.bids for each in machines) and not elsewhere
-
-
-def _queue_of(machine: str) -> ResourceCalendar:
-    """Return what places in the queue of `machine` are claimed on: for all there is room, in their order.
-
-    Nobody sees it, or can book it: a place is what the queue gives (`participation/places`).
-    """
-    info = ResourceInfo(
-        name=queue_of(machine), capacity=UNITS_MAX, grain_s=1, horizon_s=WINDOW_S_MAX
-    )
-    return ResourceCalendar(info, AccessList([]))
 
 
 def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:

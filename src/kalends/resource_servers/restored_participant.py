@@ -7,7 +7,12 @@ from collections.abc import Mapping
 
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
-from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
+from kalends.resource_servers.assembly import (
+    agent_limits_of,
+    calendars_of,
+    limits_of,
+    queues_of,
+)
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.serving.configuration import SiteConfiguration
@@ -40,7 +45,7 @@ def _participant_of(
     try:
         return Participant(
             configuration.name,
-            calendars_of(configuration),
+            calendars_of(configuration) | queues_of(configuration),
             epoch=loaded.epoch,
             jitter=random.random,
             limits=limits_of(configuration),

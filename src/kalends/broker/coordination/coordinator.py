@@ -129,7 +129,7 @@ class Coordinator:
             deadlines,
             hearing,
             prepare,
-            negotiation,
+            jitter,
         )
         self.attempts = self.attempts_type(
             owner, table, in_flight, prepare, agents, search, bids, self.containment.left_alone
@@ -194,6 +194,7 @@ class Coordinator:
         """A site is connected (again): say at once what it may have missed."""
         self.directory.greet(hello)
         self.agents.forget_scripts(site)
+        self.bids.experience.back(site)
         for case in list(self.cases.values()):
             if case.phase in ("looking", "waiting"):
                 self.search.site_back(case, site, now)

@@ -153,6 +153,8 @@ def complaint_about_places(
             return "offers another number of nodes than was asked for"
         if each.end - each.start != job.limit_on(job.nodes):
             return "offers another time than was asked for"
+        if not (each.start_by or each.late_start):
+            return "offers a place without saying when it comes up"
     return ""
 
 

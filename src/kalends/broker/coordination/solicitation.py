@@ -9,23 +9,28 @@ and asks others only when that has nothing either. Weissman and Grimshaw 1996, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_places
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.negotiation import ROUNDS_MAX, Negotiation
+from kalends.broker.coordination.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.federation.breadth import sites_to_ask
-from kalends.broker.federation.draws import draw_of, number_of
+from kalends.broker.federation.draws import draw_of
+from kalends.broker.federation.experience import Experience
+from kalends.broker.federation.offered_places import OfferedPlace, best_first
+from kalends.broker.federation.patience import enough_at_ms
+from kalends.broker.federation.site_choice import Bidder, whom_to_ask
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob
@@ -68,7 +73,9 @@ class Solicitation:
     deadlines: Deadlines
     hearing: Hearing
     prepare: PreparePhase
-    negotiation: Negotiation
+    jitter: Callable[[], float]
+    experience: Experience = field(init=False, default_factory=Experience)
+    """What sites are like, as bids have shown. In memory only: a new start learns anew."""
 
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
@@ -77,7 +84,7 @@ class Solicitation:
             return
         fitting = self._fitting(case)
         reserve = case.bidding.reserve
-        asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting)
+        asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting, now)
         case.bidding = BidRound(now.monotonic_ms)
         case.record.placed = None
         case.record.wants = ()
@@ -89,6 +96,7 @@ class Solicitation:
         case.phase_deadline_ms = now.monotonic_ms + ANSWER_MS_MAX
         self.deadlines.schedule(case)
         for part in case.parts.values():
+            self.experience.asked(part.site, now)
             self._send(case, job, part.site, fitting[part.site])
 
     def resend(self, case: Transaction, part: Branch) -> None:
@@ -121,6 +129,7 @@ class Solicitation:
         if case is None or case.record.att != bid.att:
             return
         if case.phase != "bidding" or site not in case.parts:
+            self._learn(case, site, bid, now)
             if site not in case.parts and site != case.bidding.reserve:
                 self._release(case, site)  # It has come too late.
             return
@@ -131,26 +140,52 @@ class Solicitation:
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         case.bidding.bids[site] = bid
-        if len(case.bidding.bids) == len(case.parts):
+        self._learn(case, site, bid, now)
+        self._go_on(case, now)
+
+    def _go_on(self, case: Transaction, now: Moment) -> None:
+        """Decide once enough have answered, or see when that will be."""
+        bidding = case.bidding
+        silent = [site for site in case.parts if site not in bidding.bids]
+        usual_ms = self.experience.usual_answer_ms(silent)
+        enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, ANSWER_MS_MAX)
+        case.phase_deadline_ms = bidding.asked_ms + math.ceil(enough_ms)
+        if not silent or case.phase_deadline_ms <= now.monotonic_ms:
             self.decide(case, now)
+        else:
+            self.deadlines.schedule(case)
+
+    def _learn(self, case: Transaction, site: str, bid: m.Bid, now: Moment) -> None:
+        """Note how soon the site has answered, and how long a job would wait there."""
+        delay_ms = now.monotonic_ms - case.bidding.asked_ms
+        if bid.offers:
+            first_s = min(each.start_by or each.late_start for each in bid.offers)
+            self.experience.bid(site, delay_ms, max(first_s - now.wall_s, 0), now)
+        elif any(each.where == site for each in bid.refusals):
+            # Of the whole site: what a machine says of one job says nothing of the next.
+            self.experience.refused(site, delay_ms, None, self.jitter(), now)
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
-        ranked = best_first(case.rid, bids, case.record.spec.request.not_after)
-        silent = tuple(
-            site_down(site, "the site did not bid in time") for site in asked if site not in bids
+        silent = [site for site in asked if site not in bids]
+        if now.monotonic_ms >= case.bidding.asked_ms + ANSWER_MS_MAX:
+            for site in silent:
+                self.experience.silent(site, self.jitter(), now)
+        refusals = (
+            *(site_down(site, "the site did not bid in time") for site in silent),
+            *(each for bid in bids.values() for each in bid.refusals),
         )
-        refusals = (*silent, *(each for bid in bids.values() for each in bid.refusals))
+        ranked = ranked_places(case.rid, bids, case.record.spec.request.not_after)
         if not ranked:
             self._nothing_offered(case, refusals, now)
             return
-        winner, best = ranked[0]
-        others = (each.site for each in ranked if each.site != winner)
-        case.bidding.reserve = next(others, "")
+        winner = ranked[0].site
+        case.bidding.reserve = next((each.site for each in ranked if each.site != winner), "")
         for site in asked:
             if site not in (winner, case.bidding.reserve):
                 self._release(case, site)
+        best = next(each for each in bids[winner].offers if each.machine == ranked[0].resource)
         want = Want(queue_of(best.machine), best.start, best.end, best.nodes)
         case.parts = {winner: Branch(winner, (want,), (best.hold_id,))}
         case.record.wants = (want,)
@@ -234,37 +269,33 @@ class Solicitation:
             remedy="see `kalends resources` for what there is, or name a machine to submit to",
         )
 
-    def _whom_to_ask(self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]) -> list[str]:
+    def _whom_to_ask(
+        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
+    ) -> list[str]:
+        bidders = [Bidder(site, machines) for site, machines in fitting.items()]
         duration_s = case.record.spec.request.duration_s
-        asked = sites_to_ask(_term_of(case).units, duration_s, len(fitting))
+        count = sites_to_ask(_term_of(case).units, duration_s, len(bidders))
         draw = draw_of(case.rid, case.record.att)
-        sites = sorted(fitting)
-        return [sites.pop(draw(len(sites))) for _ in range(asked)]
+        asked = [each.site for each in whom_to_ask(bidders, count, self.experience, draw, now)]
+        # Where all rest after failures, a user is not told so without a try.
+        return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
 
 
-class Ranked(NamedTuple):
-    """An offer, of `site`."""
-
-    site: str
-    offer: m.PlaceOffer
-
-
-def best_first(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[Ranked]:
-    """Return all offers that end by `end_by` (0: whenever), first who ends first; what is equal is drawn.
-
-    A promised start is compared by itself, and another by the late start that is foreseen for it.
-    """
-    ranked = [
-        Ranked(site, offer)
+def ranked_places(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[OfferedPlace]:
+    """Return all places that are offered and end by `end_by` (0: whenever), the best first."""
+    offered = [
+        OfferedPlace(
+            site, each.machine, each.nodes, each.start_by, each.start, each.late_start,
+            each.end - each.start, bool(each.start_by),
+        )
         for site, bid in bids.items()
-        for offer in bid.offers
-        if not end_by or _end(offer) <= end_by
-    ]
-    return sorted(ranked, key=lambda each: (_end(each.offer), number_of(rid, each.offer.machine)))
+        for each in bid.offers
+    ]  # fmt: skip
+    return best_first((each for each in offered if not end_by or _end(each) <= end_by), rid)
 
 
-def _end(offer: m.PlaceOffer) -> int:
-    return (offer.start_by or offer.late_start) + offer.end - offer.start
+def _end(place: OfferedPlace) -> float:
+    return place.counted_start + place.runs_s
 
 
 def _term_of(case: Transaction) -> Term:
@@ -272,18 +303,17 @@ def _term_of(case: Transaction) -> Term:
     return case.record.spec.request.alternatives[0].terms[0]
 
 
-def _told(ranked: Sequence[Ranked], asked: int) -> str:
+def _told(ranked: Sequence[OfferedPlace], asked: int) -> str:
     """Return all offers in words, for the story of the request."""
-    first = _end(ranked[0].offer)
+    best, first = ranked[0], _end(ranked[0])
+    start = format_time(int(best.counted_start), "UTC")
+    firm = "starts by" if best.firm else "is likely to start by"
+    sites = len({each.site for each in ranked})
+    told = f"{best.resource} {firm} {start}; {sites} of {asked} sites have bid"
     others = [
-        f"{each.offer.machine} {format_duration(_end(each.offer) - first)} later"
-        if _end(each.offer) > first
-        else f"{each.offer.machine} as early"
+        f"{each.resource} ends {format_duration(int(_end(each) - first))} later"
+        if _end(each) > first
+        else f"{each.resource} ends as early"
         for each in ranked[1:TOLD_MAX]
     ]
-    best = ranked[0].offer
-    start = format_time(best.start_by or best.late_start, "UTC")
-    firm = "starts by" if best.start_by else "is likely to start by"
-    sites = len({each.site for each in ranked})
-    told = f"{best.machine} {firm} {start}; {sites} of {asked} sites have bid"
     return "; ".join((told, *others))

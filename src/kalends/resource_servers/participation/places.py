@@ -29,7 +29,7 @@ from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 
 
-class Soliciting(NamedTuple):
+class PlaceQuestion(NamedTuple):
     """A question that the queues have not answered yet; `number` is that of the ask."""
 
     source: str
@@ -50,7 +50,7 @@ class Places:
     registers: Registers
     outbox: ParticipantOutbox
     numbers: FenceNumbers
-    _soliciting: dict[str, Soliciting] = field(init=False, default_factory=dict)
+    _soliciting: dict[str, PlaceQuestion] = field(init=False, default_factory=dict)
     _bids: dict[str, m.Bid] = field(init=False, default_factory=dict)
     """The bids whose places are held, by request."""
 
@@ -98,7 +98,7 @@ class Places:
             if not held or queue_of(name) in held
         )
         number = self.numbers.new()
-        self._soliciting[solicit.rid] = Soliciting(source, solicit, number)
+        self._soliciting[solicit.rid] = PlaceQuestion(source, solicit, number)
         self.outbox.ask_queues(
             PlaceAsk(
                 number,
@@ -135,7 +135,11 @@ class Places:
         return True
 
     def _hold(
-        self, asked: Soliciting, before: Stake | None, offers: Sequence[m.PlaceOffer], now: Moment
+        self,
+        asked: PlaceQuestion,
+        before: Stake | None,
+        offers: Sequence[m.PlaceOffer],
+        now: Moment,
     ) -> None:
         solicit = asked.solicit
         stake = Stake(

@@ -213,11 +213,12 @@ def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen() 
     "nonsense",
     [
         offer("b", 0),
-        m.PlaceOffer(machine="a/x", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600),
-        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=1, start=T0, end=T0 + 600),
-        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 60),
+        m.PlaceOffer(machine="a/x", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600, start_by=T0),
+        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=1, start=T0, end=T0 + 600, start_by=T0),
+        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 60, start_by=T0),
+        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600),
     ],
-    ids=["another site's", "a machine that was not asked", "fewer nodes", "less time"],
+    ids=["another site's", "a machine that was not asked", "fewer nodes", "less time", "no start"],
 )
 def test_an_offer_that_makes_no_sense_counts_as_a_refusal(nonsense: m.PlaceOffer) -> None:
     rig = Rig()
