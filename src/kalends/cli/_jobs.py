@@ -15,13 +15,11 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
 from kalends.cli._sites import site_url
-from kalends.contract.calls import PlacedJob
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.run_times import clocks_agree
-from kalends.core.times import format_time
 
 SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
@@ -78,13 +76,6 @@ def settings_at(settings: Settings, machine: str) -> Settings:
 def _url_at(client: SyncClient, settings: Settings, machine: str) -> str:
     site, _ = split_resource(machine)
     return settings.broker if client.health().role == "site" else site_url(client, site)
-
-
-def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
-    """Say when a job that was left to the broker starts: what was promised, or what is likely."""
-    if placed.start_by:
-        return f"starts by {format_time(placed.start_by, zone)}"
-    return f"is likely to start by {format_time(placed.late_start, zone)}"
 
 
 def left_lines(machine: str, number: int) -> list[str]:

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.cli._agent_options import argument_text
-from kalends.cli._jobs import placed_words
 from kalends.cli._output import rows
+from kalends.cli._placed import placed_words
 from kalends.cli._polls import poll_lines
 from kalends.cli._problems import lines as problem_lines
 from kalends.cli._short_time import short_time

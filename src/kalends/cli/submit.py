@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
+from kalends.cli._placed import placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
@@ -106,5 +107,5 @@ def _place_told(settings: Settings, view: RequestView) -> list[str]:
     return [
         f"{placed.machine}/{placed.number}",
         "",
-        f"{_jobs.placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
+        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
     ]
