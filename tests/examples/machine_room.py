@@ -1,4 +1,4 @@
-"""A site with a machine that runs jobs, and a broker: what the session about jobs needs."""
+"""Sites with a machine each that runs jobs, and a broker: what the sessions about jobs need."""
 
 from __future__ import annotations
 
@@ -6,50 +6,68 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.patience import PATIENCE_S
 from transcripts import environment
 
 
+class Machine(NamedTuple):
+    """The machine of one site."""
+
+    name: str
+    nodes: int
+    policy: str = "easy"
+    memory: int = 64
+
+
 @contextmanager
-def machine_room(directory: Path) -> Iterator[dict[str, str]]:
-    """Both servers in `directory`; yields the variables of a session."""
+def machine_room(
+    directory: Path, machines: Sequence[Machine] = (Machine("lab", 4),)
+) -> Iterator[dict[str, str]]:
+    """Their sites and a broker in `directory`; yields the variables of a session."""
     directory.chmod(0o755)
     home = directory / "home"
     home.mkdir()
     home.chmod(0o777)
-    mapped = ", ".join(f'{name} = "nobody"' for name in ("ann", "bob"))
-    users = f"users = {{ {mapped} }}" if os.geteuid() == 0 else ""
-    site = f"""
-[site]
-name = "lab"
-listen = "127.0.0.1:0"
-store = "lab.sqlite"
-[[site.resources]]
-name = "box"
-capacity = 4
-grain = "1s"
-[[site.machines]]
-resource = "box"
-grace = "1s"
-{users}
-"""
     with ExitStack() as servers:
-        lab = servers.enter_context(_serving(directory / "lab.toml", site))
+        of_sites = []
+        for each in machines:
+            serving = _serving(directory / f"{each.name}.toml", _site(each))
+            url = servers.enter_context(serving)
+            of_sites.append(f'[[broker.sites]]\nname = "{each.name}"\nurl = "{url}"\n')
         of_broker = f"""
 [broker]
 name = "broker"
 listen = "127.0.0.1:0"
 store = "broker.sqlite"
-[[broker.sites]]
-name = "lab"
-url = "{lab}"
-"""
+{"".join(of_sites)}"""
         broker = servers.enter_context(_serving(directory / "broker.toml", of_broker))
         yield {"KALENDS_FACILITY": str(home), "KALENDS_BROKER": broker}
+
+
+def _site(machine: Machine) -> str:
+    mapped = ", ".join(f'{name} = "nobody"' for name in ("ann", "bob"))
+    users = f"users = {{ {mapped} }}" if os.geteuid() == 0 else ""
+    return f"""
+[site]
+name = "{machine.name}"
+listen = "127.0.0.1:0"
+store = "{machine.name}.sqlite"
+[[site.resources]]
+name = "box"
+capacity = {machine.nodes}
+grain = "1s"
+attributes = {{ memory = {machine.memory} }}
+[[site.machines]]
+resource = "box"
+policy = "{machine.policy}"
+grace = "1s"
+{users}
+"""
 
 
 def without_times(printed: str) -> str:

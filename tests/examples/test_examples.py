@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from machine_room import machine_room, without_times
+from machine_room import Machine, machine_room, without_times
 from transcripts import (
     EXAMPLES,
     OUTPUT,
@@ -130,9 +130,20 @@ def test_the_day_in_the_machine_room_prints_what_is_stored() -> None:
     check("jobs-session", without_times(comparable(printed, directory)))
 
 
+def test_jobs_that_may_run_anywhere_print_what_is_stored() -> None:
+    machines = (Machine("small", 2, "easy"), Machine("large", 4, "conservative", memory=128))
+    with (
+        tempfile.TemporaryDirectory(prefix="kalends-bids-") as directory,
+        machine_room(Path(directory), machines) as variables,
+    ):
+        printed = run_session(EXAMPLES / "bids-session.sh", variables)
+    check("bids-session", without_times(comparable(printed, directory)))
+
+
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {
+        "bids-session",
         "cli-session",
         "jobs-session",
         "mistakes",

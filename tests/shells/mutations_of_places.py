@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kalends.broker.coordination.solicitation import Solicitation
+from kalends.batch.queue.offers import PlaceOffers
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.place_desk import PlaceDesk
 from tests.shells.mutations import mutation
@@ -16,8 +18,6 @@ def offered_jobs_begin_at_once() -> None:
     give = PlaceDesk._give
 
     def taken(self: PlaceDesk, ask: Any, machine: str, hold_id: int) -> int:
-        from kalends.batch.queue.offers import PlaceOffers
-
         number = give(self, ask, machine, hold_id)
         self._service.step(machine, lambda queue, now: PlaceOffers(queue).take(number, now))
         return number
@@ -44,9 +44,39 @@ def places_that_were_not_taken_stay() -> None:
 
 
 @mutation
-def the_second_best_is_never_released() -> None:
-    """It keeps its place until its hold ends."""
-    Solicitation.release_reserve = lambda self, case: None  # type: ignore[method-assign]
+def places_are_held_for_ever() -> None:
+    """A hold on a place does not end by itself."""
+    hold_place = Claims.hold_place
+
+    def for_ever(self: Claims, stake: Any, until_ms: int) -> None:
+        hold_place(self, stake, until_ms + 10**12)
+
+    Claims.hold_place = for_ever  # type: ignore[method-assign]
+
+
+@mutation
+def jobs_are_placed_before_the_vote() -> None:
+    """The register is asked to commit as soon as there is a bid."""
+    prepare = PreparePhase.prepare
+
+    def at_once(self: PreparePhase, case: Any, now: Any) -> None:
+        prepare(self, case, now)
+        if case.record.spec.job is not None and case.phase == "preparing":
+            self.commit(case, now)
+
+    PreparePhase.prepare = at_once  # type: ignore[method-assign]
+
+
+@mutation
+def a_cancelled_place_leaves_its_job() -> None:
+    """Who cancels is told so, and the job runs."""
+    follow = PlaceDesk._follow
+
+    def all_but_cancelled(self: PlaceDesk, hold_id: int, place: Any) -> None:
+        if self._claim_of(hold_id, place) != "cancelled":
+            follow(self, hold_id, place)
+
+    PlaceDesk._follow = all_but_cancelled  # type: ignore[method-assign]
 
 
 @mutation

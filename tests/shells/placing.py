@@ -13,7 +13,7 @@ from kalends.contract.calls import PlacedJob, RequestView
 from kalends.core.jobs import JobRequest
 from tests.shells.facility import Facility
 from tests.shells.job_host import HOSTS, Run
-from tests.shells.job_judging import judge_hosts
+from tests.shells.job_judging import KILLED_S_MAX, judge_hosts
 from tests.shells.scenarios import Broken
 from tests.shells.stage import NOBODY
 from tests.shells.substitutes import WALL_AT_BEGIN_S
@@ -37,6 +37,8 @@ class Wish:
     view: RequestView | None = None
     unwanted: bool = False
     """Somebody has tried to cancel it."""
+    cancelled_s: float = 0.0
+    """When they were told that it is cancelled (in seconds since the world began); 0: they were not."""
 
 
 @dataclass
@@ -85,7 +87,8 @@ class PlaceCustomers:
                     wish.unwanted = True
                     await asyncio.sleep(chance.uniform(0, LIMIT_S_MAX))
                     told = await self._ask(lambda c=client, v=wish.view: c.cancel(v.id))  # type: ignore[misc]
-                    wish.view = told or wish.view
+                    if told is not None and told.state == "cancelled":
+                        wish.cancelled_s = self.facility.world.loop.now_s
             await asyncio.sleep(chance.uniform(0, self.pause_s))
 
     def _strike(self, chance: random.Random) -> None:
@@ -147,6 +150,10 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
             raise Broken(f"it ran elsewhere: {what}")
         if placed is not None and not runs and not wish.unwanted:
             raise Broken(f"it never ran: {what}")
+        if wish.cancelled_s and any(
+            run.until_s > wish.cancelled_s + KILLED_S_MAX for _, run in runs
+        ):
+            raise Broken(f"it ran on after {wish.cancelled_s:.1f}, when it was cancelled: {what}")
         if punctual and placed is not None and runs:
             _judge_start(placed, runs[0][1], what)
         facility.counts["placed" if placed is not None else "not placed"] += 1

@@ -40,11 +40,29 @@ def machine_argument(function: F) -> F:
     )(function)
 
 
-def machine_or_none(function: F) -> F:
-    """Add a machine that may be left out, though not by KALENDS_MACHINE: then a broker finds one."""
+def machine_or_wish(function: F) -> F:
+    """Add the machine, and what is wished of one where none is named: then a broker finds it."""
+    for option in reversed(_WISHES):
+        function = option(function)
     return click.argument(
         "machine", required=False, default="", envvar="KALENDS_MACHINE", callback=_checked_if_named
     )(function)
+
+
+def check_wish(machine: str, on: str, end_by: str, reservation: str) -> None:
+    """Raise `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine."""
+    if machine and (on or end_by):
+        raise InvalidInput(
+            f"it says what machine to look for, and {machine} is named",
+            where="--on" if on else "--end-by",
+            remedy="leave out either",
+        )
+    if not machine and reservation:
+        raise InvalidInput(
+            "a reservation, and no machine",
+            where="MACHINE",
+            remedy="name the machine whose nodes are reserved",
+        )
 
 
 def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
@@ -73,6 +91,13 @@ def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str) -> st
         )
     return value
 
+
+_WISHES = (
+    click.option("--on", default="", callback=_not_empty, metavar="ATTRIBUTES",
+                 help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
+    click.option("--end-by", default="", callback=_not_empty, metavar="TIME",
+                 help="Without a machine: latest end, e.g. 'tomorrow 9:00'."),
+)  # fmt: skip
 
 _OPTIONS = (
     click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",

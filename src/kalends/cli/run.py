@@ -11,8 +11,10 @@ import click
 
 from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _jobs, _output
 from kalends.cli._groups import EXIT_INTERRUPTED
+from kalends.cli._placed import placed_job, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
+from kalends.contract.calls import PlacedJob
 from kalends.core.errors import Conflict
 from kalends.core.jobs import JobRequest
 
@@ -28,10 +30,10 @@ LOOK_EVERY_S: Final = 0.1
     cls=_job_script.JobCommand,
     examples=(
         "kalends run sdsc/sp2 -n 8 --for 1h -- bash",
-        "kalends run sdsc/sp2 --for 5m -- sort < names > sorted",
+        "kalends run --on 'memory>=64' --for 5m -- sort < names > sorted",
     ),
 )
-@_job_options.machine_argument
+@_job_options.machine_or_wish
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
@@ -47,36 +49,51 @@ def command(
     limit: str | None,
     begin: str,
     at: str,
+    on: str,
+    end_by: str,
     **options: Any,
 ) -> int:
     """Run a program on a machine, with this terminal as its own.
 
-    It waits in the machine's queue, and its expected start is counted down. Then it has this terminal;
-    without one, in a pipe, it has the pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line
-    is joined again. While it waits, Ctrl-C withdraws it. The exit code is the program's.
+    Where no machine is named, a broker finds the one where it ends first. It waits in the machine's queue,
+    and its expected start is counted down. Then it has this terminal; without one, in a pipe, it has the
+    pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line is joined again. While it waits,
+    Ctrl-C withdraws it. The exit code is the program's.
     """
+    _job_options.check_wish(machine, on, end_by, options["reservation"])
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
     piped = not _job_terminal.has_terminal()
     if not piped and "TERM" in os.environ:
         options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])
-    at_site = _jobs.settings_at(settings, machine)
+    at_site = _jobs.settings_at(settings, machine) if machine else settings
     with at_site.connect() as client:
         job = _job_options.job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
             terminal=True, piped=piped,
         )  # fmt: skip
-    return asyncio.run(_run(at_site, job))
+        placed = None
+        if not machine:
+            placed = placed_job(client.place_job(job, on=on, end_by=end_by or None))
+    if placed is None:
+        return asyncio.run(_run(at_site, job))
+    told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"
+    _output.say(f"kalends: {told}", error=True)
+    return asyncio.run(_run(_jobs.settings_at(settings, placed.machine), placed))
 
 
-async def _run(settings: Settings, job: JobRequest) -> int:
+async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:
     async with settings.connect_async() as client:
-        view = (await client.submit(job)).job
+        if isinstance(job, JobRequest):
+            view, piped = (await client.submit(job)).job, job.piped
+        else:
+            view = await client.job(job.machine, job.number)
+            piped = not _job_terminal.has_terminal()
         with ear() as heard:
             try:
-                view = await _followed(client, settings, heard, view, piped=job.piped)
+                view = await _followed(client, settings, heard, view, piped=piped)
             except Told as told:
                 if told.interrupted:
                     await client.kill_job(view.machine, view.job)

@@ -11,7 +11,6 @@ from kalends.cli._placed import placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
-from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
 
 
@@ -23,7 +22,7 @@ from kalends.core.identifiers import short_id
         "kalends submit -n 8 --for 1h --on 'memory>=64' -- ./solve",
     ),
 )
-@_job_options.machine_or_none
+@_job_options.machine_or_wish
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
@@ -37,10 +36,6 @@ from kalends.core.identifiers import short_id
 @click.option(
     "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
 )
-@click.option("--on", default="", metavar="ATTRIBUTES",
-              help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'.")  # fmt: skip
-@click.option("--end-by", default="", metavar="TIME",
-              help="Without a machine: latest end, e.g. 'tomorrow 9:00'.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 @pass_settings
 def command(
@@ -62,18 +57,7 @@ def command(
     It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
     machine is named, a broker asks sites to bid for the job.
     """
-    if machine and (on or end_by):
-        raise InvalidInput(
-            f"it says what machine to look for, and {machine} is named",
-            where="--on" if on else "--end-by",
-            remedy="leave out either",
-        )
-    if not machine and options["reservation"]:
-        raise InvalidInput(
-            "a reservation, and no machine",
-            where="MACHINE",
-            remedy="name the machine whose nodes are reserved",
-        )
+    _job_options.check_wish(machine, on, end_by, options["reservation"])
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""

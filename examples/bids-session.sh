@@ -1,0 +1,30 @@
+# Jobs that may run anywhere: two sites of different owners, and a broker. docs/federation.md shows how.
+export KALENDS_ZONE=UTC KALENDS_USER=ann IN="--directory $PWD"
+
+# The small machine is busy for ten minutes.
+kalends submit small/box $IN -n 2 --for 10m -- sleep 600 | head -1
+until kalends job small/box/1 | grep -q 'running'; do sleep 0.1; done
+
+# Ann does not care where her job runs: the sites bid for it, and it is submitted where it ends first.
+kalends submit $IN -n 2 --for 5m -- sh -c 'echo here; until [ -e go ]; do sleep 0.1; done' | head -1
+
+# Four nodes has only one of them, and they are not free yet: the promised start is when the first job is over.
+kalends submit $IN -n 4 --for 1m --name wide -- echo on four nodes | head -1
+
+# What a machine must have can be said; what nobody can do is refused with the reason of each.
+kalends submit $IN --for 1m --on 'memory>=512' -- true
+kalends submit $IN -n 64 --for 1m -- true
+kalends submit $IN -n 2 --for 1h --end-by now+10m -- true
+
+# What the others have bid.
+kalends list | grep -o 'job on.*'
+kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
+
+# From then on they are jobs of their sites, as all others.
+touch go
+until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
+kalends log large/box/1
+until kalends job large/box/2 | grep -q 'over'; do sleep 0.1; done
+kalends log large/box/2
+echo 'three lines' > names
+kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names

@@ -1,0 +1,31 @@
+"""Jobs that are left to brokers: each runs once, where its user was told, and no place is kept for nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shells.running import check, seeds_to_catch
+
+
+def test_promised_starts_are_kept_whatever_others_are_offered_meanwhile() -> None:
+    check("bids", 6)
+
+
+def test_a_job_that_was_left_to_a_broker_runs_once_and_where_its_user_was_told() -> None:
+    check("bids_in_storms", 12)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        "offered_jobs_begin_at_once",
+        "places_of_earlier_lives_are_forgotten",
+        "places_that_were_not_taken_stay",
+        "places_are_held_for_ever",
+        "every_attempt_makes_new_places",
+        "jobs_are_placed_before_the_vote",
+        "a_cancelled_place_leaves_its_job",
+    ],
+)
+def test_bids_gone_wrong_show(mutation: str) -> None:
+    assert seeds_to_catch("bids_in_storms", mutation, 60) is not None
