@@ -212,7 +212,7 @@ class Customer:
     async def settle_everything(self) -> None:
         """Leave no hold behind."""
         for client in self._clients:
-            for view in await client.list(state="held", count=1_000):
+            for view in await _held_at(client):
                 await self._release(view.id)
 
     async def _release(self, id: str) -> None:
@@ -417,3 +417,14 @@ def claims_of(view: RequestView) -> tuple[Claim, ...]:
     return tuple(
         sorted((claim.resource, claim.start, claim.end, claim.units) for claim in view.claims)
     )
+
+
+async def _held_at(client: kalends.Client) -> Sequence[RequestView]:
+    """Return what is held, as soon as the broker answers: it may have just been started again."""
+
+    async def listed() -> tuple[Sequence[RequestView]] | None:
+        with contextlib.suppress(Unavailable):
+            return (await client.list(state="held", count=1_000),)
+        return None
+
+    return (await until(listed, "what is held is listed"))[0]
