@@ -20,7 +20,7 @@ from tests.shells.scenarios import scenario
 STRIKES: Final = 14
 STRIKES_S_MAX: Final = 40.0
 STRUCK: Final = 0.3
-QUEUED_S: Final = 12 * 3_600.0
+QUEUED_S: Final = 3 * 3_600.0
 """Within it all jobs are over, if nothing is in their way."""
 
 
