@@ -164,6 +164,7 @@ papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/beosim_policies.py
 	$(IN_VENV)/python examples/papers/drms_policies.py
 	$(IN_VENV)/python examples/papers/reservation_n_of_k.py
+	$(IN_VENV)/python examples/papers/legion_bids.py
 
 clean: ## Remove all that the other targets made, .venv too
 	rm -rf .venv build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \

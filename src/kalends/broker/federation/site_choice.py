@@ -14,6 +14,7 @@ no more than a hundred.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -27,12 +28,14 @@ SAMPLED_PER_ASKED: Final = 4
 class Bidder(NamedTuple):
     """A site that could bid: `resources` of it fit the job.
 
-    `preference_s`: how many seconds of waiting it is worth to have the job there.
+    `preference_s`: how many seconds of waiting it is worth to have the job there. `runs_s`: how long it would
+    run there, in seconds, if that is known; only differences between sites count.
     """
 
     site: str
     resources: tuple[str, ...]
     preference_s: float = 0.0
+    runs_s: float = 0.0
 
 
 def whom_to_ask(
@@ -57,10 +60,17 @@ def whom_to_ask(
         return chosen
     if left > 1:
         sample = islice(others, SAMPLED_PER_ASKED * count)
-        chosen += sorted(
-            sample, key=lambda each: experience.expected_wait_s(each.site, now) - each.preference_s
-        )[: left - 1]
+        chosen += sorted(sample, key=partial(_expected_s, experience, now))[: left - 1]
     return [*chosen, by_chance]
+
+
+def _expected_s(experience: Experience, now: Moment, bidder: Bidder) -> float:
+    """Return in how many seconds the job would have ended there, less what the site is preferred.
+
+    Not in how many it would begin: lines are short where machines are slow.
+    """
+    wait_s = experience.expected_wait_s(bidder.site, now)
+    return wait_s + bidder.runs_s - bidder.preference_s
 
 
 def _active(

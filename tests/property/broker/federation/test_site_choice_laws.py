@@ -27,7 +27,8 @@ def worlds(draw: st.DrawFn) -> tuple[list[Bidder], list[Bidder], Experience]:
     bidders = []
     for number in range(count):
         site = f"s{number:03}"
-        bidders.append(Bidder(site, (f"{site}/box",), random.choice((0.0, 0.0, 300.0))))
+        liked_s, runs_s = random.choice((0.0, 0.0, 300.0)), random.choice((0.0, 600.0, 900.0))
+        bidders.append(Bidder(site, (f"{site}/box",), liked_s, runs_s))
         nature = random.random()
         if nature < 0.2:
             known.silent(site, random.random(), NOW)
@@ -56,7 +57,9 @@ def slow_choice(
     if len(chosen) >= count or not active:
         return chosen
     by_chance, sample = active[0], active[1 : 1 + SAMPLED_PER_ASKED * count]
-    sample.sort(key=lambda each: known.expected_wait_s(each.site, NOW) - each.preference_s)
+    sample.sort(
+        key=lambda each: known.expected_wait_s(each.site, NOW) + each.runs_s - each.preference_s
+    )
     return [*chosen, *sample[: count - len(chosen) - 1], by_chance]
 
 
@@ -97,7 +100,7 @@ def test_none_that_was_left_out_of_a_small_world_is_better_than_one_of_the_best(
     *best, _ = [each for each in chosen if each.site not in home_sites] or [None]
 
     def expected_s(bidder: Bidder) -> float:
-        return known.expected_wait_s(bidder.site, NOW) - bidder.preference_s
+        return known.expected_wait_s(bidder.site, NOW) + bidder.runs_s - bidder.preference_s
 
     asked = {each.site for each in chosen}
     left_out = [

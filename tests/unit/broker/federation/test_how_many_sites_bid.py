@@ -27,14 +27,19 @@ def test_a_broker_decides_once_all_have_answered() -> None:
     assert not enough(3, 4, 1.0, 80.0, 1_000.0)
 
 
-def test_three_of_four_are_enough_when_the_others_should_have_answered() -> None:
-    assert not enough(3, 4, 159.0, 80.0, 1_000.0)
-    assert enough(3, 4, 160.0, 80.0, 1_000.0)
-    assert not enough(2, 4, 999.0, 80.0, 1_000.0)
-    assert not enough(5, 8, 999.0, 80.0, 1_000.0)
-    assert enough(6, 8, 160.0, 80.0, 1_000.0)
+@pytest.mark.parametrize(
+    ("answered", "asked", "after_ms"),
+    [
+        (3, 4, 160), (2, 4, 320), (1, 4, 1_000), (6, 8, 160), (5, 8, 320), (4, 8, 320), (3, 8, 1_000),
+        (2, 3, 160), (1, 3, 320), (1, 2, 160), (0, 2, 1_000), (0, 1, 1_000),
+    ],
+)  # fmt: skip
+def test_the_fewer_have_answered_the_longer_the_others_are_waited_for(
+    answered: int, asked: int, after_ms: float
+) -> None:
+    assert not enough(answered, asked, after_ms - 1, 80.0, 1_000.0)
+    assert enough(answered, asked, after_ms, 80.0, 1_000.0)
 
 
-def test_at_the_deadline_a_broker_decides_whoever_has_answered() -> None:
-    assert enough(0, 4, 1_000.0, 80.0, 1_000.0)
-    assert enough_at_ms(4, 5, 900.0, 1_000.0) == 1_000.0, "however slow the silent ones are"
+def test_at_the_deadline_a_broker_decides_however_slow_the_silent_ones_are() -> None:
+    assert [enough_at_ms(answered, 5, 900.0, 1_000.0) for answered in range(5)] == [1_000.0] * 5

@@ -43,6 +43,15 @@ def test_a_preference_counts_as_so_many_seconds_of_waiting() -> None:
     assert first == {("liked", "busy"), ("liked", "quiet"), ("quiet", "liked")}
 
 
+def test_where_the_job_would_end_first_is_better_than_where_it_would_begin_first() -> None:
+    known = Experience()
+    for site, wait_s in (("slow", 100), ("fast", 500), ("busy", 10_000)):
+        known.bid(site, 80, wait_s, NOW)
+    sites = [Bidder("slow", (), 0.0, 3_600.0), Bidder("fast", (), 0.0, 900.0), Bidder("busy", ())]
+    first = [names(whom_to_ask(sites, 2, known, draw_of("r", n), NOW)) for n in range(50)]
+    assert {"fast"} == {best for best, by_chance in first if by_chance != "fast"}
+
+
 def test_homes_are_always_asked_unless_they_rest() -> None:
     known = Experience()
     homes = bidders(3)
