@@ -44,6 +44,7 @@ def machine_room(
 name = "broker"
 listen = "127.0.0.1:0"
 store = "broker.sqlite"
+bid_s_max = 30.0
 {"".join(of_sites)}"""
         broker = servers.enter_context(_serving(directory / "broker.toml", of_broker))
         yield {"KALENDS_FACILITY": str(home), "KALENDS_BROKER": broker}

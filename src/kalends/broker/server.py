@@ -67,6 +67,7 @@ def build_broker(
         ),
         directory=directory,
         open_per_user_max=configuration.limits.open_per_principal_max,
+        bid_ms_max=int(configuration.bid_s_max * 1_000),
         logger=logger,
         measures=measures,
         moment=moment,

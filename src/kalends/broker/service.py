@@ -18,6 +18,7 @@ from kalends.broker import store_trouble
 from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.effect_runner import EffectRunner
 from kalends.broker.event_ring import EventRing
@@ -76,6 +77,7 @@ class BrokerService:
         open_store: Callable[[], Coroutine[None, None, BrokerStore]],
         directory: Directory,
         open_per_user_max: int,
+        bid_ms_max: int = BID_MS_MAX,
         logger: Logger,
         measures: Measures,
         moment: Callable[[], Moment] = moment,
@@ -99,6 +101,7 @@ class BrokerService:
         self._replica = replica
         self._open_store = open_store
         self._open_per_user_max = open_per_user_max
+        self._bid_ms_max = bid_ms_max
         self._sources: dict[str, str] = {}
         self.heart = Heart(
             self.lives, self.leases, self.memories, logger,
@@ -179,6 +182,7 @@ class BrokerService:
             new_rid=lambda now: request_id(now.wall_ms, secrets.randbits(74)),
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
+            bid_ms_max=self._bid_ms_max,
             owner_alive=self.leases.alive,
             scripts=lambda script: (
                 self._sources.get(script) or store.read(script_table.source_of, script)

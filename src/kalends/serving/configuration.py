@@ -475,6 +475,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     coords: tuple[Url, ...] = ()
     limits: BrokerLimits = BrokerLimits()
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
+    bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
+    """So long the bids of sites for a job are waited for; less, where many others could be asked."""
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 

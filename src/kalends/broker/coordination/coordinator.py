@@ -38,7 +38,7 @@ from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.solicitation import Solicitation
+from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -84,6 +84,7 @@ class Coordinator:
         new_rid: Callable[[Moment], str],
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
+        bid_ms_max: int = BID_MS_MAX,
         owner_alive: Callable[[str], bool] = lambda owner: False,
         scripts: Callable[[str], str] = lambda script: "",
         certain: Callable[[], bool] = lambda: True,
@@ -130,6 +131,7 @@ class Coordinator:
             hearing,
             prepare,
             jitter,
+            bid_ms_max,
         )
         self.attempts = self.attempts_type(
             owner, table, in_flight, prepare, agents, search, bids, self.containment.left_alone

@@ -47,8 +47,8 @@ from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo
 from kalends.core.times import format_time
 
-ANSWER_MS_MAX: Final = 1_000
-"""So long bids are waited for, and not so long where enough have come."""
+BID_MS_MAX: Final = 1_000
+"""So long bids are waited for, where a broker's operator says nothing else."""
 
 VOTE_MS_MAX: Final = 4_000
 """A place that is held is promised at once: so long the winner's vote is waited for."""
@@ -56,8 +56,8 @@ VOTE_MS_MAX: Final = 4_000
 TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""
 
-HOLD_MS: Final = 10_000
-"""A place is held for so long: longer than bids and the winner's vote are waited for, and a new attempt."""
+HOLD_MS: Final = 9_000
+"""A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
 
 
 @dataclass(eq=False)
@@ -74,6 +74,7 @@ class Solicitation:
     hearing: Hearing
     prepare: PreparePhase
     jitter: Callable[[], float]
+    bid_ms_max: int
     experience: Experience = field(init=False, default_factory=Experience)
     """What sites are like, as bids have shown. In memory only: a new start learns anew."""
 
@@ -93,7 +94,7 @@ class Solicitation:
             return
         case.enter("solicit")
         case.parts = {site: Branch(site, ()) for site in asked}
-        case.phase_deadline_ms = now.monotonic_ms + ANSWER_MS_MAX
+        case.phase_deadline_ms = now.monotonic_ms + self.bid_ms_max
         self.deadlines.schedule(case)
         for part in case.parts.values():
             self.experience.asked(part.site, now)
@@ -118,7 +119,7 @@ class Solicitation:
             machines=tuple(machines),
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
-            hold_ms=HOLD_MS,
+            hold_ms=HOLD_MS + self.bid_ms_max,
         )
         self.outbox.send(site, solicit)
 
@@ -144,11 +145,13 @@ class Solicitation:
         self._go_on(case, now)
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
-        """Decide once enough have answered, or see when that will be."""
+        """Decide once enough have answered, or see when that will be; all, where nobody else fits."""
         bidding = case.bidding
         silent = [site for site in case.parts if site not in bidding.bids]
-        usual_ms = self.experience.usual_answer_ms(silent)
-        enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, ANSWER_MS_MAX)
+        enough_ms: float = self.bid_ms_max
+        if len(case.parts) < len(self._fitting(case)):
+            usual_ms = self.experience.usual_answer_ms(silent)
+            enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
         case.phase_deadline_ms = bidding.asked_ms + math.ceil(enough_ms)
         if not silent or case.phase_deadline_ms <= now.monotonic_ms:
             self.decide(case, now)
@@ -169,7 +172,7 @@ class Solicitation:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
         silent = [site for site in asked if site not in bids]
-        if now.monotonic_ms >= case.bidding.asked_ms + ANSWER_MS_MAX:
+        if now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max:
             for site in silent:
                 self.experience.silent(site, self.jitter(), now)
         refusals = (

@@ -12,7 +12,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.solicitation import ANSWER_MS_MAX, VOTE_MS_MAX
+from kalends.broker.coordination.solicitation import BID_MS_MAX, VOTE_MS_MAX
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
@@ -180,7 +180,7 @@ def test_who_is_silent_is_not_waited_for_and_released() -> None:
     rig = Rig()
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 300)))
-    sent = rig.pass_time(ANSWER_MS_MAX)
+    sent = rig.pass_time(BID_MS_MAX)
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
     assert sorted(site for site, _ in of_kind(sent, m.Release)) == ["b", "c"]
 
@@ -189,7 +189,7 @@ def test_a_bid_that_comes_too_late_is_released() -> None:
     rig = Rig()
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 300)))
-    rig.pass_time(ANSWER_MS_MAX)
+    rig.pass_time(BID_MS_MAX)
     sent = rig.hear("b", bid(rid, offer("b", 0)))
     assert [site for site, _ in of_kind(sent, m.Release)] == ["b"]
     rig.hear("a", voted(rid))
