@@ -29,8 +29,9 @@ class Laboratory:
     """A site with a machine of four nodes, and a folder in which its jobs leave marks."""
 
     def __init__(
-        self, directory: Path, *, keyed: bool = False, rules: str = "", path: str = ""
-    ) -> None:
+        self, directory: Path, *, name: str = "lab", keyed: bool = False, rules: str = "",
+        path: str = "",
+    ) -> None:  # fmt: skip
         """`rules` are further lines about the machine, `path` is for modules of its own."""
         self._signer = directory / "people" if keyed else None
         keys = ""
@@ -48,10 +49,10 @@ class Laboratory:
 [log]
 form = "json"
 [site]
-name = "lab"
+name = "{name}"
 listen = "{url.removeprefix("http://")}"
 url = "{url}"
-store = "lab.sqlite"
+store = "{name}.sqlite"
 {keys}
 [[site.resources]]
 name = "box"
@@ -67,7 +68,8 @@ reserved_credits = 20
 """
         searched = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))
         environment = {"PYTHONPATH": searched} if searched else {}
-        self.site = Server("lab", write(directory / "lab.toml", text), url, environment=environment)
+        configuration = write(directory / f"{name}.toml", text)
+        self.site = Server(name, configuration, url, environment=environment)
 
     @contextlib.asynccontextmanager
     async def client(

@@ -1,0 +1,134 @@
+"""Jobs that are left to a broker, on real servers that are killed at any moment: each runs once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import kalends
+from kalends.contract.calls import RequestView
+from kalends.core.jobs import JobRequest
+
+from .facility import broker_text, write
+from .laboratory import USER, Laboratory
+from .servers import Server, free_urls, running, until
+
+JOBS = 24
+KILLS = 8
+
+
+class Federation:
+    """Two sites with a machine of four nodes each, and a broker."""
+
+    def __init__(self, directory: Path) -> None:
+        names = ("east", "west")
+        directory.chmod(0o711)
+        for name in names:
+            (directory / name).mkdir()
+        rules = 'policy = "conservative"'
+        self.sites = {name: Laboratory(directory / name, name=name, rules=rules) for name in names}
+        (url,) = free_urls(1)
+        urls = {name: each.site.url for name, each in self.sites.items()}
+        text = broker_text(url, urls).replace(
+            "[[broker.sites]]", "bid_s_max = 30.0\n[[broker.sites]]", 1
+        )
+        self.broker = Server("broker", write(directory / "broker.toml", text), url)
+
+    @property
+    def servers(self) -> list[Server]:
+        return [*(each.site for each in self.sites.values()), self.broker]
+
+    def marks(self) -> Counter[str]:
+        """What the programs of all sites have noted."""
+        return sum((each.marked() for each in self.sites.values()), Counter())
+
+    async def connected(self, client: kalends.Client) -> None:
+        async def both() -> bool:
+            with contextlib.suppress(kalends.Unavailable):
+                sites = (await client.resources()).sites
+                return len(sites) == 2 and all(each.state == "up" for each in sites)
+            return False
+
+        await until(both, "the broker knows both sites")
+
+
+@pytest.fixture
+async def federation() -> AsyncIterator[Federation]:
+    # Not in pytest's own folder, which only root could enter.
+    with tempfile.TemporaryDirectory(prefix="kalends-bids-") as directory:
+        found = Federation(Path(directory))
+        async with running(*found.servers):
+            yield found
+
+
+async def placed(client: kalends.Client, job: JobRequest, key: str) -> RequestView:
+    """Ask, by the same key, until it is told where the job is."""
+
+    async def told() -> RequestView | None:
+        with contextlib.suppress(kalends.OutcomeUnknown, kalends.Unavailable):
+            view = await client.place_job(job, key=key, wait_s=20)
+            return view if view.state != "open" else None
+        return None
+
+    return await until(told, f"{key} is placed")
+
+
+async def test_each_job_runs_once_where_its_user_was_told_whoever_is_killed(
+    federation: Federation,
+) -> None:
+    chance = random.Random(4)
+    marks = "; ".join(
+        f'[ "$KALENDS_MACHINE" = {name}/box ] && cd {each.marks}'
+        for name, each in federation.sites.items()
+    )
+
+    async def strike() -> None:
+        for _ in range(KILLS):
+            # Real processes die at moments that nothing foresees: this pause waits for nothing.
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+            server = chance.choice(federation.servers)
+            await server.kill()
+            await server.start()
+
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        striking = asyncio.create_task(strike())
+        views = {}
+        for number in range(JOBS):
+            text = f"{marks}; echo job-{number} >> marks"
+            job = JobRequest(machine="", limit_s=60, directory="/", command=("/bin/sh", "-c", text))
+            views[f"job-{number}"] = await placed(client, job, f"the-job-{number:03}")
+        await striking
+
+        async def all_have_run() -> bool:
+            return federation.marks().keys() == views.keys()
+
+        await until(all_have_run, "all jobs have run", explain=federation.marks)
+        assert set(federation.marks().values()) == {1}
+        for name, view in views.items():
+            assert view.placed is not None
+            assert name in federation.sites[view.placed.machine.partition("/")[0]].marked()
+
+
+async def test_who_cancels_the_request_ends_the_job(federation: Federation) -> None:
+    job = JobRequest(machine="", limit_s=600, directory="/", command=("/bin/sleep", "600"))
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        view = await placed(client, job, "the-long-job")
+        await client.cancel(view.id)
+    where = view.placed
+    assert where is not None
+    site = federation.sites[where.machine.partition("/")[0]].site
+
+    async def ended() -> str:
+        async with kalends.connect(site.url, user=USER, zone="UTC") as ann:
+            return (await ann.job(where.machine, where.number)).end
+
+    assert await until(ended, "the job has ended") in ("killed", "withdrawn")
