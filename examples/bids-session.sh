@@ -28,3 +28,6 @@ until kalends job large/box/2 | grep -q 'over'; do sleep 0.1; done
 kalends log large/box/2
 echo 'three lines' > names
 kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names 2> told; head -1 told | cut -d ' ' -f 2
+
+kalends kill small/box/1 | cut -d ' ' -f 1
+until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
