@@ -319,7 +319,7 @@ async def test_of_a_job_whose_shepherd_was_killed_nothing_is_left(centre: Comput
         await centre.site.start()
         await centre.marks_it("began 2")
         ((name, _, _),) = await centre.ours()
-        assert name == f"kal.centre/room.{again.job}.2"
+        assert name.endswith(f"-{again.job}.2")
         await ann.kill_job(ROOM, again.job)
         await centre.over(ann, again)
 
@@ -337,19 +337,24 @@ async def test_a_new_start_ends_what_no_attempt_has_and_never_touches_what_other
         job = (await ann.submit(centre.in_room(WAITS))).job
         await centre.marks_it("began")
         await centre.site.kill()
-        await left("kal.centre/room.99.1", centre.slurm.user, "n4")
-        await left("kal.other/room.99.1", centre.slurm.user, "n1")
-        await left("kal.centre/room.98.1", "games", "n2")
+        ((ours, _, _),) = await centre.ours()
+        lost = ours.replace(f"-{job.job}.1", "-99.1")
+        await left(lost, centre.slurm.user, "n4")
+        namesakes, strangers = "kal.centre/room.abcdef01-99.1", lost.replace("-99.1", "-98.1")
+        await left(namesakes, centre.slurm.user, "n1")
+        await left(strangers, "games", "n2")
         await centre.site.start()
-        others = {"kal.other/room.99.1", "kal.centre/room.98.1"}
+        others = {namesakes, strangers}
 
         async def swept() -> bool:
-            return {name for name, _, _ in await centre.ours()} == {
-                *others,
-                f"kal.centre/room.{job.job}.1",
-            }
+            return {name for name, _, _ in await centre.ours()} == {*others, ours}
 
         await until(swept, "what was left is still there")
+
+        async def told() -> bool:
+            return f"its store knows nothing of them: {namesakes};" in await centre.problems()
+
+        await until(told, "the operator is not told")
         (centre.marks / "go").touch()
         assert (await centre.over(ann, job)).status == 9
         assert {name for name, _, _ in await centre.ours()} == others
