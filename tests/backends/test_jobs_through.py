@@ -82,6 +82,33 @@ async def test_a_job_has_its_nodes_to_the_end_of_its_slot_and_is_counted_as_any_
         assert sum(each.node_seconds for each in usage.rows) >= view.node_seconds > 0
 
 
+async def test_nodes_are_free_that_neither_users_of_ours_nor_others_have(
+    centre: ComputingCentre,
+) -> None:
+    async with centre.client() as ann:
+
+        async def free(nodes: int, reserved: int) -> None:
+            async def shown() -> bool:
+                (load,) = (await ann.jobs(CLUSTER)).machines
+                return (load.free, load.reserved) == (nodes, reserved)
+
+            await until(shown, f"{nodes} nodes are not shown as free")
+
+        await free(2, 0)
+        await centre.slurm.run(["n1"], 600)
+        await free(1, 0)
+        booked = await centre.booked(nodes=1)
+        await free(0, 1)
+        job = (await ann.submit(centre.job(CLUSTER, WAITS, reservation=booked))).job
+        await centre.marks_it("began")
+        await free(0, 0)
+        await centre.slurm.cancel_all()
+        await centre.over(ann, job)
+        await free(1, 1)
+        usage = await ann.job_usage(CLUSTER, start=0, end=ann.time_s("now+1d"), everyone=True)
+        assert {each.user for each in usage.reserved} <= {"ann", "bob"}
+
+
 async def test_a_job_of_the_queue_runs_on_the_nodes_that_were_handed_over(
     centre: ComputingCentre,
 ) -> None:

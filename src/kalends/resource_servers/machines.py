@@ -306,6 +306,12 @@ class SiteMachines:
             )  # fmt: skip
         return found
 
+    def left_free(self, machine: str) -> int | None:
+        participant, now = self._engine().participant, self.now_s()
+        if machine not in participant.provisions.grants.backends:
+            return None
+        return participant.book.calendars[machine].free(now, now + 1)
+
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         queue = self.queues[machine]
         if question == "starts" and not queue.flow.room.scheduler.waiting:
