@@ -8,6 +8,7 @@ import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._settings import Settings, pass_settings
+from kalends.client.job_texts import job_from
 
 
 @click.command(
@@ -55,7 +56,7 @@ def command(
     text = _job_script.read_script(script) if script else ""
     zone = settings.time_zone()
     with _jobs.client_at(settings, machine) as client:
-        job = _job_options.job_from(
+        job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
         )  # fmt: skip
