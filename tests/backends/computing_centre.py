@@ -161,6 +161,11 @@ class ComputingCentre:
         rows = [[*each.split(), ""][:3] for each in said.splitlines()]
         return [(name, user, nodes) for name, user, nodes in rows if name.startswith("kal.")]
 
+    async def problems(self) -> str:
+        """Return what the operator of the centre is told."""
+        async with self.client("operator") as operator:
+            return "\n".join((await operator.audit()).problems)
+
     async def output(self, client: kalends.Client, view: JobView) -> str:
         return (await client.job_output(view.machine, view.job)).data.decode()
 

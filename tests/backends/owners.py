@@ -121,6 +121,11 @@ class Owners:
         async with self.client("operator", "centre") as operator:
             return "\n".join((await operator.audit()).problems)
 
+    async def told(self) -> str:
+        """Return what the operator of the centre was told, and is over."""
+        async with self.client("operator", "centre") as operator:
+            return "\n".join((await operator.audit()).settled)
+
     def _configure_centre(self, **more: object) -> None:
         users = {"ann": self.system.user, "bob": self.system.other_user, "cat": "nobody-here"}
         answer_s = self.system.answer_s_max

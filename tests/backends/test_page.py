@@ -40,6 +40,22 @@ def test_its_configuration_describes_a_site_before_a_slurm() -> None:
     assert backend.users == {"ann": "ann", "bob": "rmiller"}
 
 
+def test_the_files_of_a_site_and_of_its_broker_fit_together() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    with_peers = [each for each in blocks if "[[broker.sites]]" in each or "[[site.keys]]" in each]
+    loaded = [load_configuration(each, Path("/centre")) for each in with_peers]
+    near, far = (each.broker for each in loaded if each.broker is not None)
+    (site,) = (each.site for each in loaded if each.site is not None)
+    assert [(each.name, each.url) for each in near.sites] == [
+        (site.name, f"http://{configured('slurm').listen}")
+    ]
+    assert [(each.name, each.url) for each in far.sites] == [(site.name, site.url)]
+    of_broker, of_people = site.keys
+    assert of_broker.file == Path(f"{far.key}.pub")
+    assert (of_broker.brokers, "broker" in of_broker.scopes) == ((far.name,), True)
+    assert [each.file for each in far.keys] == [of_people.file]
+
+
 def test_its_configuration_of_cores_and_licences_describes_a_site() -> None:
     (block,) = [
         each

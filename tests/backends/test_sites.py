@@ -186,7 +186,7 @@ async def test_a_slot_begins_on_time_after_one_whose_job_does_not_want_to_end(
 # Kept
 
 
-async def test_what_an_operator_deletes_is_reserved_again(
+async def test_what_an_operator_deletes_is_reserved_again_and_told_of_once(
     facility: Owners, all_slots: Slots
 ) -> None:
     async with facility.client() as ann:
@@ -199,9 +199,17 @@ async def test_what_an_operator_deletes_is_reserved_again(
 
     await until(again, "it is not reserved again")
 
+    async def told() -> bool:
+        return await facility.told() != "" and await facility.problems() == ""
+
+    await until(told, "nobody hears of it")
+    assert f"{ours.name} was deleted there, by somebody or in a crash" in await facility.told()
+    await facility.looked()
+    assert len((await facility.told()).splitlines()) == 1
+
 
 @pytest.mark.parametrize("what", ["end", "start", "nodes", "users", "open"])
-async def test_what_an_operator_changes_is_set_back(
+async def test_what_an_operator_changes_is_set_back_and_told_of(
     facility: Owners, all_slots: Slots, what: str
 ) -> None:
     async with facility.client() as ann:
@@ -218,6 +226,13 @@ async def test_what_an_operator_changes_is_set_back(
         return await facility.ours() == [ours]
 
     await until(as_before, f"{what} is not set back")
+
+    async def told() -> bool:
+        # Some systems change nothing: there an operator deletes it and makes another.
+        changed = f"{ours.name} was changed there" in await facility.told()
+        return changed or f"{ours.name} was deleted there" in await facility.told()
+
+    await until(told, "nobody hears of it")
 
 
 async def test_what_is_put_over_a_promise_is_told_to_the_operator_or_refused(
@@ -272,6 +287,7 @@ async def test_what_stands_in_order_is_looked_at_and_left_alone(
     facility.adapter.writes.clear()
     await facility.looked()
     assert facility.adapter.writes == []
+    assert (await facility.problems(), await facility.told()) == ("", "")
     state = await facility.system.adapter.state()
     assert sorted(each.name for each in state.reservations) == sorted([ours.name, "theirs"])
 

@@ -224,6 +224,34 @@ async def test_a_slot_that_is_over_is_counted_once_however_often_the_site_begins
     assert await facility.ours() == []
 
 
+@pytest.mark.parametrize("system", ["simulated", "careless"], indirect=True)
+async def test_a_slot_is_told_by_the_id_that_its_user_knows_whatever_was_changed(
+    facility: Owners,
+) -> None:
+    async with facility.client() as ann:
+        start = ann.time_s("now") + 3_600
+        booked = await ann.book("centre/cluster:2", at=start, duration="20m")
+
+        async def told_as(begin: int, end: int) -> bool:
+            return [(each.reservation, each.start, each.end) for each in await rows(facility)] == [
+                (booked.id, begin, end)
+            ]
+
+        async def is_told_as(begin: int, end: int) -> None:
+            await until(lambda: told_as(begin, end), "its slot is called otherwise")
+
+        assert (await ann.extend(booked.id, by="10m")).id == booked.id
+        await is_told_as(start, start + 1_800)
+        await ann.move(booked.id, start + 7_200)
+        await is_told_as(start + 7_200, start + 9_000)
+        await facility.stop_server("centre")
+        await facility.start_server("centre")
+        await ann.move(booked.id, start + 14_400)
+        await ann.shrink(booked.id, by="10m")
+        await is_told_as(start + 14_400, start + 15_600)
+    assert booked.id[-8:] in await cli(facility, "--each")
+
+
 @pytest.mark.parametrize(
     "system", ["simulated", pytest.param("slurm", marks=NEEDS_ACCOUNTING)], indirect=True
 )

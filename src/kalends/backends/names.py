@@ -1,14 +1,19 @@
-"""Names of our reservations in a batch system: ``kal.SITE.LIFE-NUMBER``, never used again.
+"""Names of what is ours in a batch system.
 
-The life of the site is in it because an older image of its store, put back, counts its numbers anew; and
-because another site may have been given the same name: what that one has made is not ours.
+A reservation is ``kal.SITE.LIFE-NUMBER``, never used again. The life of the site is in it because an older
+image of its store, put back, counts its numbers anew; and because another site may have been given the same
+name: what that one has made is not ours.
+
+What an attempt of a job runs in is ``kal.SITE/RESOURCE.LIFE-JOB.ATTEMPT``. Its life is the first one of the
+site's store: an attempt is looked for by its name in later lives, too, and an older image of the store, put
+back, is to find what it has forgotten, and to end it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.backends.records import PREFIX
 
@@ -20,7 +25,9 @@ TOLD_MAX: Final = 5
 NO_LIFE: Final = "0" * LIFE_CHARACTERS
 """In names of reservations that are made to be deleted again, to see whether they can be made."""
 
-_TAIL: Final = re.compile(rf"([0-9a-f]{{{LIFE_CHARACTERS}}})-[0-9]{{1,20}}")
+_LIFE: Final = rf"[0-9a-f]{{{LIFE_CHARACTERS}}}"
+_TAIL: Final = re.compile(rf"({_LIFE})-[0-9]{{1,20}}")
+_ALLOCATED: Final = re.compile(rf"(?:({_LIFE})-)?([0-9]+\.[0-9]+)")
 
 
 def name_of(site: str, life: str, number: int) -> str:
@@ -33,6 +40,28 @@ def life_in(site: str, name: str) -> str | None:
     head, _, tail = name.rpartition(".")
     found = _TAIL.fullmatch(tail) if head == f"{PREFIX}.{site}" else None
     return found and found[1]
+
+
+class Allocated(NamedTuple):
+    """What the name of an allocation says: whose it is, and the attempt that it was made for.
+
+    `life` is "" where it does not say: names once were ``kal.SITE/RESOURCE.JOB.ATTEMPT``.
+    """
+
+    life: str
+    attempt: str
+
+
+def allocation_name(machine: str, first_life: str, attempt: str) -> str:
+    """Return the name of what an attempt of a job on `machine` (``SITE/RESOURCE``) runs in."""
+    return f"{PREFIX}.{machine}.{first_life[:LIFE_CHARACTERS]}-{attempt}"
+
+
+def allocated(machine: str, name: str) -> Allocated | None:
+    """Return what the name of an allocation for a `machine` of this name says; None for any other name."""
+    head = f"{PREFIX}.{machine}."
+    found = _ALLOCATED.fullmatch(name.removeprefix(head)) if name.startswith(head) else None
+    return found and Allocated(found[1] or "", found[2])
 
 
 def some_of(names: Iterable[str]) -> str:

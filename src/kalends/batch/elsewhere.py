@@ -2,21 +2,22 @@
 
 Its shepherd is here as ever, with the record, the terminal and the limit; in the place of its program it has
 the commands that run it there. An attempt is over once nothing of its allocation is left. Allocations are
-known by their names, so that whoever dies when, what is left is found.
+known by their names, so that whoever dies when, what is left is found; and what a namesake of the site has
+started is left alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.allocations import Allocation, Allocator, SystemProgram
+from kalends.backends.names import NO_LIFE, Allocated, allocated, allocation_name, some_of
 from kalends.backends.passage import Passage
-from kalends.backends.records import PREFIX
 from kalends.batch.job_rights import no_account
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.job import BatchJob
@@ -37,6 +38,8 @@ BEHIND_S: Final = 60
 
 T = TypeVar("T")
 Failed = Callable[[str], None]
+Told = Callable[[str], None]
+"""Hears of programs that only bear our names; "" when there are none."""
 Alive = Callable[[], Mapping[str, BatchJob]]
 """Returns the attempts whose jobs have nodes at their queue, with these jobs."""
 
@@ -65,9 +68,14 @@ class Elsewhere:
     ahead_s: int = 0
     grace_s: int = 10
     now_s: Callable[[], float] = time.time
+    first_life: str = NO_LIFE
+    """That of the site's store: it is in the names of what is ours."""
     _seats: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The nodes of each attempt that may have any."""
     _alive: Alive = dict
+    _told: Told = field(default=lambda said: None)
+    _older_names: dict[str, str] = field(default_factory=dict)
+    """The names without a life of attempts that were begun when names had none."""
     _others: frozenset[str] = frozenset()
     """Nodes where somebody else's programs ran when that was last looked at."""
     _prolonged: set[str] = field(default_factory=set)
@@ -182,6 +190,9 @@ class Elsewhere:
 
     async def release(self, attempt: str, failed: Failed) -> None:
         """Return once nothing of an allocation is left, however often that has to be asked for."""
+        if attempt not in self._seats:
+            # It may have an older name, which is ours only as long as its end was not told.
+            await self._swept.wait()
         await _insisted(lambda: self._release(attempt), failed)
 
     async def _release(self, attempt: str) -> None:
@@ -191,14 +202,15 @@ class Elsewhere:
     def forget(self, attempt: str) -> None:
         """Take it that an attempt has no nodes any more, or never had any."""
         self._seats.pop(attempt, None)
+        self._older_names.pop(attempt, None)
         self._prolonged.discard(attempt)
 
-    async def sweep(self, alive: Alive, failed: Failed) -> None:
+    async def sweep(self, alive: Alive, failed: Failed, told: Told) -> None:
         """End what attempts have left there that are not `alive`: now, and for ever.
 
         `alive` are those whose jobs have nodes. Nothing starts before that was done once.
         """
-        self._alive = alive
+        self._alive, self._told = alive, told
         self._swept.clear()
         while True:
             try:
@@ -213,6 +225,9 @@ class Elsewhere:
         there = await self.allocator.programs()
         # Whoever began since is not among them; whoever has ended since has nothing left.
         living = self._alive()
+        self._note_older_names(there, living)
+        others = [each for each in there if not self._attempt_of(each)]
+        self._others = frozenset(node for each in others for node in each.nodes)
         for each in there:
             attempt = self._attempt_of(each)
             if attempt in living:
@@ -225,25 +240,48 @@ class Elsewhere:
                     failed(f"{each.name} is left over: {error}")
                 else:
                     self.forget(attempt)
-        self._others = frozenset(
-            node for each in there if not self._attempt_of(each) for node in each.nodes
+        self._tell_of_namesake([each.name for each in others if self._named(each)])
+
+    def _tell_of_namesake(self, names: Collection[str]) -> None:
+        """Say that another site of this name is at work here, or that this one's store was lost."""
+        text = (
+            f"jobs in the batch system are named as those of {self.machine} are, but its store knows "
+            f"nothing of them: {some_of(names)}; "
+            "give each site a name of its own, or cancel them if the store that knew them is lost"
         )
+        self._told(text if names else "")
+
+    def _note_older_names(
+        self, there: Iterable[SystemProgram], living: Mapping[str, BatchJob]
+    ) -> None:
+        """Know by its name each living attempt whose name has no life in it."""
+        names = {each.name for each in there}
+        for each in there:
+            found = self._named(each)
+            if found is None or found.life or found.attempt not in living:
+                continue
+            if found.attempt not in self._seats and self._name(found.attempt) not in names:
+                self._older_names[found.attempt] = each.name
+
+    def _named(self, program: SystemProgram) -> Allocated | None:
+        """Return what the name of a program says, if a site of our name has started it for a user of ours."""
+        found = allocated(self.machine, program.name)
+        if found is None or not is_name(found.attempt) or program.user not in self._unix_users():
+            return None
+        return found
 
     def _attempt_of(self, program: SystemProgram) -> str:
         """Return the attempt of which a program is; "" for one that is not ours."""
-        head, _, attempt = program.name.partition(f"{self._head}.")
-        ours = not head and is_name(attempt) and program.user in self._unix_users()
-        return attempt if ours else ""
+        found = self._named(program)
+        return found.attempt if found and program.name == self._name(found.attempt) else ""
 
     def _unix_users(self) -> Collection[str]:
         return set(self.users.values())
 
-    @property
-    def _head(self) -> str:
-        return f"{PREFIX}.{self.machine}"
-
     def _name(self, attempt: str) -> str:
-        return f"{self._head}.{attempt}"
+        """Return the name under which the batch system knows an attempt."""
+        older = self._older_names.get(attempt)
+        return older or allocation_name(self.machine, self.first_life, attempt)
 
 
 async def _insisted(ask: Callable[[], Awaitable[T]], failed: Failed) -> T:

@@ -85,6 +85,9 @@ class Machines(Protocol):
     def reservations(self, caller: Caller, machine: str) -> Sequence[c.ReservedNodes]:
         """Return what the calendar keeps free of jobs, with the holders that the caller may see."""
 
+    def left_free(self, machine: str) -> int | None:
+        """Return how many nodes are free in the batch system behind `machine`; None where there is none."""
+
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         """Return when the jobs that wait will start, or what could; what is known after `wait_s`."""
 

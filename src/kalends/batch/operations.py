@@ -93,7 +93,7 @@ class JobOperations:
             if body.machine or self._machines.visible(caller, name)
         ]
         now = self._machines.now_s()
-        loads = tuple(load_of(queue, now) for queue in queues)
+        loads = tuple(map(self._load, queues))
         if body.state == "over":
             views = await self._over(caller, queues, body)
         else:
@@ -259,7 +259,8 @@ class JobOperations:
         own = [job.number for job in queue.flow.table if sees_all(caller, job.principal.user)]
         now = self._machines.now_s()
         reserved = self._machines.reservations(caller, queue.name)
-        return plan_of(queue, now, foreseen.starts, foreseen.made_at, reserved, own)
+        load = self._load(queue)
+        return plan_of(queue, load, now, foreseen.starts, foreseen.made_at, reserved, own)
 
     async def gaps(self, caller: Caller, body: c.FindGaps) -> c.MachineGaps:
         """Also within what the limits of the caller leave."""
@@ -275,7 +276,7 @@ class JobOperations:
         now = self._machines.now_s()
         left = queue.flow.accounts.left(caller.principal.user, now)
         gaps = gaps_within(foreseen.gaps, now, left.nodes, left.longest_s, left.node_seconds)
-        return c.MachineGaps(machine=load_of(queue, now), made_at=foreseen.made_at, gaps=gaps)
+        return c.MachineGaps(machine=self._load(queue), made_at=foreseen.made_at, gaps=gaps)
 
     async def delays(self, caller: Caller, body: FindDelays) -> MachineDelays:
         """Tell which of the caller's own jobs would be delayed, and by how much.
@@ -298,7 +299,7 @@ class JobOperations:
                 queue.resume(body.nodes, now)
 
         await self._machines.called(body.machine, step)
-        return load_of(queue, self._machines.now_s())
+        return self._load(queue)
 
     async def set_policy(self, caller: Caller, body: c.SetPolicy) -> c.MachineLoad:
         """Only policies of ours, and the class that the owner's configuration names."""
@@ -313,7 +314,7 @@ class JobOperations:
         await self._machines.called(
             body.machine, lambda queue, now: queue.set_policy(body.policy, now)
         )
-        return load_of(queue, self._machines.now_s())
+        return self._load(queue)
 
     async def replan(self, caller: Caller, body: c.Replan) -> c.NewPlan:
         queue = self._deciding(caller, body.machine)
@@ -323,10 +324,13 @@ class JobOperations:
             for number, before, after in moved[:LISTING_MAX]
         ]
         return c.NewPlan(
-            machine=load_of(queue, self._machines.now_s()),
+            machine=self._load(queue),
             moved=tuple(promises),
             more=len(moved) > LISTING_MAX,
         )
+
+    def _load(self, queue: BatchQueue) -> c.MachineLoad:
+        return load_of(queue, self._machines.now_s(), self._machines.left_free(queue.name))
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
         if machine in self._machines.aside and self._machines.visible(caller, machine):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
-from kalends.batch.views import load_of
 from kalends.contract.job_calls import (
+    MachineLoad,
     MachinePlan,
     NodeGap,
     PredictedStart,
@@ -20,6 +20,7 @@ from kalends.scheduling.profile import Profile
 
 def plan_of(
     queue: BatchQueue,
+    load: MachineLoad,
     now: int,
     predictions: Mapping[int, PredictedStart],
     made_at: int,
@@ -39,7 +40,7 @@ def plan_of(
     jobs = (*running, *waiting)
     planned = [(job.start, job.end, job.nodes) for job in waiting]
     return MachinePlan(
-        machine=load_of(queue, now),
+        machine=load,
         now=now,
         made_at=made_at,
         jobs=jobs[:LISTING_MAX],

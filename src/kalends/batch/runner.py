@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from msgspec import structs
 
-from kalends.batch.elsewhere import Elsewhere
+from kalends.batch.elsewhere import Elsewhere, Told
 from kalends.batch.orders import OrderMaker
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import (
@@ -322,14 +322,22 @@ class ShepherdRunner:
         told = structs.replace(ending, cpu_s=0.0, memory_bytes=0, strays=0)
         self._report(lambda queue, now: queue.ended(job, attempt, told, now))
 
-    async def sweep(self, queue: BatchQueue) -> None:
-        """End again and again what attempts have left elsewhere that have no nodes at their queue."""
+    def named_by(self, first_life: str) -> None:
+        """Know by this first life of the site's store what is ours elsewhere."""
+        if self._elsewhere is not None:
+            self._elsewhere.first_life = first_life
+
+    async def sweep(self, queue: BatchQueue, told: Told) -> None:
+        """End again and again what attempts have left elsewhere that have no nodes at their queue.
+
+        `told` hears of what only bears our names.
+        """
 
         def alive() -> dict[str, BatchJob]:
             return {f"{job.number}.{job.attempt}": job for job in queue.flow.table if job.on_nodes}
 
         if self._elsewhere is not None:
-            await self._elsewhere.sweep(alive, self._silent)
+            await self._elsewhere.sweep(alive, self._silent, told)
 
     def _silent(self, detail: str) -> None:
         self._logger.warning("batch_system_not_reached", machine=self._machine, detail=detail)

@@ -136,18 +136,22 @@ def row_of(job: JobOver, default_class: str) -> HistoryRow:
     )  # fmt: skip
 
 
-def load_of(queue: BatchQueue, now: int) -> MachineLoad:
-    """Return a machine at a glance, as it is at `now`: reservations begin without an event of the queue."""
+def load_of(queue: BatchQueue, now: int, left_free: int | None = None) -> MachineLoad:
+    """Return a machine at a glance, as it is at `now`: reservations begin without an event of the queue.
+
+    No more than `left_free` nodes are free, for others have nodes of whom the queue does not know.
+    """
     cluster = queue.flow.room.scheduler.cluster
     reserved = cluster.reservations.nodes_at(max(now, queue.last_s))
     jobs = list(queue.flow.table)
     running = sum(job.on_nodes and runs(queue, job) for job in jobs)
     decides = queue.flow.terms.handed_to
+    free = 0 if decides else max(cluster.free - reserved, 0)
     return MachineLoad(
         machine=queue.name,
         description=queue.flow.terms.machine,
         nodes=queue.flow.room.nodes,
-        free=0 if decides else max(cluster.free - reserved, 0),
+        free=free if left_free is None else min(free, left_free),
         out=cluster.out_of_service,
         reserved=reserved,
         policy=decides or (DEFAULT_POLICY if queue.fault else queue.flow.terms.policy),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _output
@@ -15,6 +15,8 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
 from kalends.cli._sites import site_url
+from kalends.client import job_texts
+from kalends.client.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
@@ -33,26 +35,11 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 
-class JobName(NamedTuple):
-    """A job: its machine and its number there."""
-
-    machine: str
-    number: int
-
-
 def job_named(text: str) -> JobName:
     """Read ``sdsc/sp2/17``, or ``17`` where KALENDS_MACHINE is set; raises `InvalidInput`."""
     if "/" not in text and MACHINE_VARIABLE in os.environ:
         text = f"{os.environ[MACHINE_VARIABLE]}/{text}"
-    machine, _, number = text.rpartition("/")
-    if not (machine and number.isascii() and number.isdecimal() and 0 < int(number[:17]) < 1 << 53):
-        raise InvalidInput(
-            f"{text!r} is not a job",
-            where="JOB",
-            remedy="write its machine and number, as sdsc/sp2/17; kalends queue lists jobs",
-        )
-    split_resource(machine)
-    return JobName(machine, int(number))
+    return job_texts.job_named(text)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import click
 from kalends.cli import _job_terminal, _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._told import Told, ear
+from kalends.client.job_texts import JobName
 
 
 @click.command(
@@ -32,7 +33,7 @@ def command(settings: Settings, job: str, machine: str, watch: bool) -> int:
     return asyncio.run(_attach(_jobs.settings_at(settings, name.machine), name, watch=watch))
 
 
-async def _attach(settings: Settings, name: _jobs.JobName, *, watch: bool) -> int:
+async def _attach(settings: Settings, name: JobName, *, watch: bool) -> int:
     async with settings.connect_async() as client:
         raw = os.isatty(sys.stdin.fileno()) and not (await client.job(*name)).piped
         terminal = await client.attach(*name, keys=not watch, size=_job_terminal.window())

@@ -7,6 +7,7 @@ import click
 from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._short_time import short_time
+from kalends.client.job_texts import JobName
 
 
 @click.command(
@@ -47,7 +48,7 @@ def command(
     _output.answer(settings, "job", view, lambda: _jobs.details(view, zone))
 
 
-def _watch(settings: Settings, name: _jobs.JobName) -> None:
+def _watch(settings: Settings, name: JobName) -> None:
     zone = settings.time_zone()
     with _jobs.client_at(settings, name.machine) as client:
         before = None

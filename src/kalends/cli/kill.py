@@ -6,6 +6,7 @@ import click
 
 from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.job_texts import JobName
 from kalends.core.errors import KalendsError, Refusal
 
 
@@ -41,7 +42,7 @@ def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
         raise _error_of(errors, len(names))
 
 
-def _error_of(errors: dict[_jobs.JobName, KalendsError], asked: int) -> KalendsError:
+def _error_of(errors: dict[JobName, KalendsError], asked: int) -> KalendsError:
     """Return one error of the first one's class that tells all of them; all other jobs are ended."""
     first = next(iter(errors.values()))
     if asked == 1:

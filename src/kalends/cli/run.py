@@ -14,6 +14,7 @@ from kalends.cli._groups import EXIT_INTERRUPTED
 from kalends.cli._placed import placed_job, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
+from kalends.client.job_texts import job_from
 from kalends.contract.calls import PlacedJob
 from kalends.core.errors import Conflict
 from kalends.core.jobs import JobRequest
@@ -69,7 +70,7 @@ def command(
         options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])
     at_site = _jobs.settings_at(settings, machine) if machine else settings
     with at_site.connect() as client:
-        job = _job_options.job_from(
+        job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
             terminal=True, piped=piped,

@@ -9,6 +9,7 @@ import click
 from kalends.cli import _job_options, _job_script, _jobs, _output
 from kalends.cli._placed import placed_words
 from kalends.cli._settings import Settings, pass_settings
+from kalends.client.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.identifiers import short_id
@@ -62,7 +63,7 @@ def command(
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
     with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
-        job = _job_options.job_from(
+        job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
         )  # fmt: skip

@@ -23,10 +23,9 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.rule_parser import rule_name, rules_of
+from kalends.resource_servers.rule_parser import recurrences_of, rule_name, rules_of
 from kalends.serving.configuration import (
     AccessConfiguration,
-    HoursConfiguration,
     ResourceConfiguration,
     SiteConfiguration,
 )
@@ -110,11 +109,11 @@ def auditor(principal: Principal) -> Principal:
 def _calendar_of(
     site: SiteConfiguration, resource: ResourceConfiguration, rules: OwnerRules
 ) -> ResourceCalendar:
-    hours = _recurrences(resource.hours, resource.zone)
+    hours = recurrences_of(resource.hours, resource.zone)
     _check_open(hours, "hours")
     access = _access_of(resource)
     for number, each in enumerate(resource.access):
-        _check_meets(_recurrences(each.hours, resource.zone), hours, number)
+        _check_meets(recurrences_of(each.hours, resource.zone), hours, number)
     info = ResourceInfo(
         name=f"{site.name}/{resource.name}",
         capacity=resource.capacity,
@@ -146,7 +145,11 @@ def _access_of(resource: ResourceConfiguration) -> AccessList:
             _check_barring(access, number)
             barred.append(access.who)
         else:
-            rules.append(_rule_of(access, number, resource.zone))
+            try:
+                rules.append(_rule_of(access, number, resource.zone))
+            except InvalidInput as error:
+                where = f"access[{number - 1}].{error.where}"
+                raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
     return AccessList([*rules, _AUDIT_RULE], barred)
 
 
@@ -156,7 +159,7 @@ def _rule_of(access: AccessConfiguration, number: int, zone: str) -> AccessRule:
         access.who,
         _ACTIONS[access.may],
         access.units_max,
-        _recurrences(access.hours, zone),
+        recurrences_of(access.hours, zone),
     )
 
 
@@ -191,10 +194,3 @@ def _check_meets(
             where=where,
             remedy="make the two meet, or remove the rule",
         )
-
-
-def _recurrences(hours: tuple[HoursConfiguration, ...], zone: str) -> tuple[Recurrence, ...]:
-    return tuple(
-        Recurrence(each.rrule, each.start, int(each.duration_s), each.zone or zone)
-        for each in hours
-    )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from kalends.batch.elsewhere import Told
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.hand_over import HandOver
 from kalends.batch.job_output import OutputReader, ShepherdOutputs
@@ -129,10 +130,15 @@ class MachineRunners:
         if machine in self._shepherds:
             await self._shepherds[machine].end_forgotten(forgotten.alive, FORGOTTEN_S_MAX)
 
-    async def sweep(self, queue: BatchQueue) -> None:
-        """End again and again what attempts have left elsewhere."""
+    def named_by(self, first_life: str) -> None:
+        """Know by this first life of the site's store what is ours elsewhere."""
+        for runner in self._shepherds.values():
+            runner.named_by(first_life)
+
+    async def sweep(self, queue: BatchQueue, told: Told) -> None:
+        """End again and again what attempts have left elsewhere; `told` hears of what is merely named so."""
         if queue.name in self._shepherds:
-            await self._shepherds[queue.name].sweep(queue)
+            await self._shepherds[queue.name].sweep(queue, told)
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

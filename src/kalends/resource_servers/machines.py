@@ -125,6 +125,7 @@ class SiteMachines:
         Raises `Unavailable`.
         """
         connection = store.file.connection
+        self._runners.named_by(store.past.first_life)
         queues = {}
         self.aside = self._breaks.too_many(now.monotonic_ms)
         for name, terms in self.terms.items():
@@ -196,8 +197,9 @@ class SiteMachines:
             for name in queues
             if self.terms[name].may_delay == "none"
         ]
-        for queue in queues.values():
-            self._repeated.append(asyncio.create_task(self._runners.sweep(queue)))
+        for name, queue in queues.items():
+            told = partial(self._reported, f"names of jobs of {name}")
+            self._repeated.append(asyncio.create_task(self._runners.sweep(queue, told)))
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
@@ -329,6 +331,12 @@ class SiteMachines:
                 )
             )  # fmt: skip
         return found
+
+    def left_free(self, machine: str) -> int | None:
+        participant, now = self._engine().participant, self.now_s()
+        if machine not in participant.provisions.grants.backends:
+            return None
+        return participant.book.calendars[machine].free(now, now + 1)
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         queue = self.queues[machine]

@@ -21,6 +21,7 @@ from kalends.calendars import (
 from kalends.core.errors import InvalidInput
 from kalends.serving.configuration import (
     BlackoutConfiguration,
+    HoursConfiguration,
     LimitConfiguration,
     PriorityConfiguration,
     ResourceConfiguration,
@@ -56,6 +57,20 @@ def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> O
         *_head_starts(defaults.priority, "defaults.priority"),
     ]
     return OwnerRules(Limits(limits), Blackouts(blackouts), head_starts)
+
+
+def recurrences_of(hours: Sequence[HoursConfiguration], zone: str) -> tuple[Recurrence, ...]:
+    """Return when `hours` are; raises `InvalidInput` with the path of what is wrong, from ``hours`` on."""
+    found = []
+    for number, each in enumerate(hours):
+        try:
+            found.append(
+                Recurrence(each.rrule, each.start, int(each.duration_s), each.zone or zone)
+            )
+        except InvalidInput as error:
+            where = f"hours[{number}].{error.where.removesuffix('_s')}"
+            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
+    return tuple(found)
 
 
 def rule_name(name: str, otherwise: str) -> str:
@@ -94,10 +109,7 @@ def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
 
 def _blackout_of(blackout: BlackoutConfiguration, where: str, name: str, zone: str) -> Blackout:
     try:
-        times = [
-            Recurrence(each.rrule, each.start, int(each.duration_s), each.zone or zone)
-            for each in blackout.hours
-        ]
+        times = list(recurrences_of(blackout.hours, zone))
         if blackout.begins:
             times.append(_once(blackout, blackout.zone or zone))
     except InvalidInput as error:

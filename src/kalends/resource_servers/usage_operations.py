@@ -108,6 +108,6 @@ class UsageOperations:
 def _row(use: slot_table.SlotUse) -> s.SlotRow:
     slot = use.slot
     return s.SlotRow(
-        reservation=slot.rid, name=slot.name, user=slot.user, account=slot.account, start=slot.start,
+        reservation=slot.reservation, name=slot.name, user=slot.user, account=slot.account, start=slot.start,
         end=slot.end, nodes=slot.nodes, reserved=slot.node_seconds, jobs=use.jobs, used=use.used,
     )  # fmt: skip

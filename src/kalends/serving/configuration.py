@@ -50,6 +50,10 @@ class DurationS(int):
     """Seconds; in the file a text with a unit, such as ``"15m"``."""
 
 
+class DurationOrNoneS(DurationS):
+    """Seconds; in the file also ``"0s"``, for what is not to be done."""
+
+
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of everything in the file: unknown fields are refused."""
 
@@ -182,9 +186,9 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     """What has not been answered by then is taken to have no answer."""
     look_every_s: DurationS = field(name="look_every", default=DurationS(10))
     """What it has is compared so often with what was promised."""
-    warn_s: DurationS = field(name="warn", default=DurationS(60))
+    warn_s: DurationOrNoneS = field(name="warn", default=DurationOrNoneS(60))
     """Jobs in a slot are asked to end (SIGTERM) so long before its end; 0s: they are not."""
-    kill_s: DurationS = field(name="kill", default=DurationS(10))
+    kill_s: DurationOrNoneS = field(name="kill", default=DurationOrNoneS(10))
     """Jobs in a slot are killed so long before its end; 0s: that is left to the batch system."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """A node that is down counts as taken for so long."""
@@ -533,9 +537,11 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
     def decode(kind: type, value: object) -> object:
         if not isinstance(value, str) or not value:
             raise ValueError(f"Expected a text, got `{type(value).__name__}`")
-        if kind is DurationS:
+        if kind is DurationOrNoneS and value.strip() == "0s":
+            return DurationOrNoneS(0)
+        if issubclass(kind, DurationS):
             try:
-                return DurationS(parse_duration(value, longest_s=limits.WINDOW_S_MAX))
+                return kind(parse_duration(value, longest_s=limits.WINDOW_S_MAX))
             except InvalidInput as error:
                 raise ValueError(f"{error.detail} ({error.remedy})") from error
         return base / Path(value).expanduser()

@@ -1,8 +1,17 @@
-"""Whose a reservation is, by its name."""
+"""Whose a reservation is, and whose an allocation, by its name."""
 
 from __future__ import annotations
 
-from kalends.backends.names import NO_LIFE, OwnNames, name_of
+import pytest
+
+from kalends.backends.names import (
+    NO_LIFE,
+    Allocated,
+    OwnNames,
+    allocated,
+    allocation_name,
+    name_of,
+)
 
 LIFE = "1f0c9a2e17aa"
 
@@ -29,3 +38,27 @@ def test_a_life_that_was_forgotten_is_the_sites_own_again() -> None:
     names = OwnNames("centre", [LIFE])
     names.remember(["abcdef0123"])
     assert name_of("centre", "abcdef0123", 17) in names
+
+
+def test_the_name_of_an_allocation_says_whose_it_is_and_for_which_attempt() -> None:
+    name = allocation_name("centre/room", LIFE, "17.2")
+    assert name == "kal.centre/room.1f0c9a2e-17.2"
+    assert allocated("centre/room", name) == Allocated("1f0c9a2e", "17.2")
+    assert allocated("centre/room", "kal.centre/room.17.2") == Allocated("", "17.2")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kal.centre/roomy.1f0c9a2e-17.2",
+        "kal.other/room.17.2",
+        "kal.centre/room.1F0C9A2E-17.2",
+        "kal.centre/room.-17.2",
+        "kal.centre/room.17",
+        "my kal.centre/room.17.2",
+        "kal.centre/room.17.2\n",
+        "",
+    ],
+)
+def test_whatever_else_is_named_is_no_allocation_of_that_machine(name: str) -> None:
+    assert allocated("centre/room", name) is None

@@ -30,6 +30,14 @@ def test_a_reservation_that_begins_without_an_event_of_the_queue_is_not_shown_as
     assert [(load.free, load.reserved) for load in shown] == [(4, 0), (1, 3), (4, 0)]
 
 
+def test_nodes_that_others_have_in_a_batch_system_are_not_shown_as_free() -> None:
+    queue = queue_of_four()
+    queue.claims_changed((), [NodeClaim(1, NOW, NOW + 60, 1)], NOW)
+    queue.drain([0, 1], "", NOW)
+    shown = [load_of(queue, NOW, left_free).free for left_free in (None, 3, 1, 0)]
+    assert shown == [1, 1, 1, 0]
+
+
 def test_users_are_told_why_nodes_are_out_of_service_until_they_are_back() -> None:
     queue = queue_of_four()
     queue.drain([0, 2], "new fans", NOW)

@@ -7,8 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from kalends.cli import _job_options, _jobs, cli
+from kalends.cli import _jobs, cli
 from kalends.cli.submit import command
+from kalends.client.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import Notify
@@ -21,7 +22,7 @@ def notify(*words: str) -> Notify | None:
     with command.make_context("submit", arguments, parent=program) as context:
         options: dict[str, Any] = dict(context.params)
     machine, program_words = options.pop("machine"), options.pop("program")
-    return _job_options.job_from(
+    return job_from(
         machine, program_words, not_before=0, script="", limit=options.pop("limit"), options=options
     ).notify
 

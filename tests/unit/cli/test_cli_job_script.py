@@ -8,9 +8,10 @@ from typing import Any
 import click
 import pytest
 
-from kalends.cli import _job_options, cli
+from kalends.cli import cli
 from kalends.cli._job_script import read_script
 from kalends.cli.submit import command
+from kalends.client.job_texts import indices_in
 from kalends.core.errors import InvalidInput
 
 
@@ -125,11 +126,11 @@ def test_a_line_that_looks_like_options_and_is_none_is_told(
 
 def test_an_array_without_an_end_is_no_single_job() -> None:
     with pytest.raises(InvalidInput, match="'1-' is not indices"):
-        _job_options.indices_in("1-")
+        indices_in("1-")
 
 
 def test_an_array_that_runs_backwards_is_no_single_job() -> None:
-    assert _job_options.indices_in("1-3, 7") == (1, 2, 3, 7)
+    assert indices_in("1-3, 7") == (1, 2, 3, 7)
     for text in ("5-1", "1-2,9-8"):
         with pytest.raises(InvalidInput, match="end before its begin"):
-            _job_options.indices_in(text)
+            indices_in(text)

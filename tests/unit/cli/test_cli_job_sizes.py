@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kalends.cli import _job_options, _jobs
+from kalends.cli import _jobs
+from kalends.client.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
@@ -19,7 +20,7 @@ def job(limit: str, **options: Any) -> JobRequest:
         "priority": "", "directory": "", "environment": (), "after": (), "held": False, "rerun": False,
         "warn": "", "notify": "", "notify_to": "", **options,
     }  # fmt: skip
-    return _job_options.job_from(
+    return job_from(
         "lab/box", ("true",), terminal=False, not_before=0, script="", limit=limit, options=given
     )
 

@@ -202,6 +202,21 @@ def test_a_rule_that_cannot_be_is_refused_with_its_path(text: str, where: str) -
     assert caught.value.remedy or "write" in caught.value.detail
 
 
+@pytest.mark.parametrize("section", ["", "access[0].", "blackouts[0]."])
+def test_hours_that_are_too_long_are_refused_in_words_with_their_path(section: str) -> None:
+    hours = 'hours = [{ rrule = "FREQ=DAILY", start = "08:00", duration = "400d" }]\n'
+    named = section.partition("[")[0]
+    who = 'who = "everyone"\nmay = "lock"\n' if named == "access" else ""
+    header = f"[[site.resources.{named}]]\n" if named else ""
+    with pytest.raises(InvalidInput) as caught:
+        refused(MICROSCOPE + header + who + hours, MONDAY, MONDAY + HOUR)
+    assert caught.value.where == f"site.resources[0].{section}hours[0].duration"
+    assert (caught.value.detail, caught.value.remedy) == (
+        "a window of 400d",
+        "give whole seconds from 1s to 366d",
+    )
+
+
 def test_a_share_is_of_the_week_as_long_as_it_is() -> None:
     assert UsageShare(fraction=0.5).of(4, 167 * HOUR) == 2 * 167 * HOUR
     assert UsageShare(unit_s=40 * HOUR).of(4, 167 * HOUR) == 40 * HOUR

@@ -148,6 +148,19 @@ def test_no_cut_or_repeated_part_of_the_example_breaks_the_parser(data: st.DataO
         load("".join(chosen))
 
 
+SYSTEM = '[[site.batch_systems]]\nname = "slurm"\n'
+
+
+def test_jobs_in_slots_may_be_left_alone_and_no_other_time_is_none_at_all() -> None:
+    site = load(SITE + RESOURCE + SYSTEM + 'warn = "0s"\nkill = "0s"\n').site
+    assert site is not None
+    assert [(each.warn_s, each.kill_s) for each in site.batch_systems] == [(0, 0)]
+    for field in ("look_every", "repair", "give_up_after"):
+        error = refusal(SITE + RESOURCE + SYSTEM + f'{field} = "0s"\n')
+        assert error.where == f"site.batch_systems[0].{field}"
+    assert "no unit" in refusal(SITE + RESOURCE + SYSTEM + 'warn = "0"\n').detail
+
+
 MAIL = '[site.notices]\nsmtp = "127.0.0.1:25"\nfrom = "kalends@example.org"\n'
 
 

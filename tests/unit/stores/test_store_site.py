@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from pathlib import Path
@@ -48,6 +49,21 @@ def test_stakes_come_back_as_they_were_stored_last(store: SiteStore) -> None:
     store = reopened(store)
     assert by_rid(store) == {rid(0): stake(0), rid(1): locked}
     store.check()
+
+
+def test_a_store_and_older_images_of_it_have_their_first_life_in_common(
+    store: SiteStore, tmp_path: Path
+) -> None:
+    first = store.past.life
+    assert store.past.first_life == first
+    store.close()
+    image = tmp_path / "image.sqlite"
+    shutil.copy(store.file.path, image)
+    shutil.copy(f"{store.file.path}.epoch", f"{image}.epoch")
+    for each in (store.file.path, store.file.path, image):
+        again = SiteStore.open(each, "sdsc", sync="off")
+        assert (again.past.first_life, again.past.life != first) == (first, True)
+        again.close()
 
 
 def test_within_one_transaction_the_last_fact_of_a_stake_stands(store: SiteStore) -> None:

@@ -22,6 +22,7 @@ from kalends.calendars.recurrence.day_sets import DailyStarts, starts_of
 from kalends.calendars.recurrence.repeat import parse_repeat
 from kalends.calendars.recurrence.zone_clocks import FIRST_DAY, Stretch, clock_of
 from kalends.core import limits
+from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.times import zone_named
@@ -67,10 +68,11 @@ class Recurrence:
         self.rrule = rrule
         self.start = _time_of_day(start)
         if type(duration_s) is not int or not 1 <= duration_s <= limits.DURATION_S_MAX:
+            length = format_duration(duration_s) if type(duration_s) is int else repr(duration_s)
             raise InvalidInput(
-                f"a window of {duration_s!r} seconds",
+                f"a window of {length}",
                 where="duration_s",
-                remedy=f"give whole seconds from 1 to {limits.DURATION_S_MAX}",
+                remedy=f"give whole seconds from 1s to {format_duration(limits.DURATION_S_MAX)}",
             )
         self.duration_s = duration_s
         if type(zone) is not str:

@@ -21,6 +21,7 @@ from kalends.core.intervals import align_up
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 
 
 class RunningJob(NamedTuple):
@@ -51,6 +52,7 @@ class JobBookings:
 
     book: ClaimTable
     new_id: Callable[[], int]
+    kept: KeptRoom
     _jobs: dict[tuple[str, int], RunningJob] = field(default_factory=dict)
     _placed: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     _inside: dict[tuple[str, int], list[Step]] = field(default_factory=dict)
@@ -109,15 +111,16 @@ class JobBookings:
             self._book_anew(resource, now_s)
 
     def claims(self, resource: str, start: int = 0, end: int = TIME_S_MAX) -> list[Booking]:
-        """Return everything on the calendar of `resource` in ``[start, end)`` that is not a job's."""
-        own = {
-            each
-            for (name, _), all_of in self._placed.items()
-            if name == resource
-            for each in all_of
-        }
+        """Return everything on the calendar of `resource` in ``[start, end)`` that is somebody's claim.
+
+        That is neither a job's, nor what a batch system has for others.
+        """
+        none = self.kept.bookings(resource)
+        for (name, _), placed in self._placed.items():
+            if name == resource:
+                none.update(placed)
         listed = self.book.calendars[resource].calendar.listing(start, end)
-        return [each for each in listed if each.id not in own]
+        return [each for each in listed if each.id not in none]
 
     def numbers(self, resource: str) -> Collection[int]:
         """Return the jobs that are booked on `resource`."""

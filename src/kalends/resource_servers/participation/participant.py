@@ -180,7 +180,7 @@ class Participant:
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
 
-        self.jobs = JobBookings(book, numbers.new)
+        self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
 
         line, offers = WaitQueue(), Earmarks()
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())

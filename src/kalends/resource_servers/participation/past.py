@@ -20,14 +20,19 @@ FIRST_LIFE = "0" * 32
 
 
 class Past(NamedTuple):
-    """`ended` has the last position of each earlier life; `position` is that of the store at its opening.
-    `secret` is the store's own: it proves what brokers show of what they were told.
+    """`ended` has the last position of each earlier life, in their order; `position` is that of the store at
+    its opening. `secret` is the store's own: it proves what brokers show of what they were told.
     """
 
     life: str = FIRST_LIFE
     position: int = 0
     ended: Mapping[str, int] = MappingProxyType({})
     secret: str = ""
+
+    @property
+    def first_life(self) -> str:
+        """That in which the store was made: all images of it have it in common, and no other store has it."""
+        return next(iter(self.ended), self.life)
 
     def mark(self, register: str, position: int) -> Mark:
         """How far a site at `position` is, to be told to the broker of `register`."""

@@ -159,7 +159,8 @@ def require_loopback(listen: str) -> None:
         raise InvalidInput(
             f"{listen!r} can be reached from other machines, and no keys are configured",
             where="listen",
-            remedy="listen on 127.0.0.1, or list at least one key under `keys`",
+            remedy="listen on 127.0.0.1, or list under `keys` the public keys of those who may call: "
+            "`kalends admin key` makes a pair",
         )
 
 

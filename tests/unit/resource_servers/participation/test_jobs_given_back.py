@@ -32,6 +32,11 @@ def is_over(site: Site, number: int) -> None:
     assert runs(site, number, 0, 0, 0)
 
 
+def claims(site: Site) -> list[tuple[int, int, int]]:
+    """Return what a queue is told that others have: start, end and units."""
+    return [(each.start, each.end, each.units) for each in site.participant.jobs.claims(POOL)]
+
+
 def free(site: Site) -> list[int]:
     return [site.free("pool", at, at + 60) for at in range(0, 240, 60)]
 
@@ -93,3 +98,13 @@ def test_nodes_that_go_from_one_job_to_the_next_are_offered_to_nobody_in_between
     assert not site.call(lambda here, now: here.queue_moved(QueueMove(POOL, (over, next_one)), now))
     told = [send.message for send in site.unsent[before:]]
     assert [each.rid for each in told if isinstance(each, m.Awaited)] == [rid(3)]
+
+
+def test_what_a_batch_system_has_for_others_is_no_claim_to_the_queue() -> None:
+    site = Site()
+    reserve(site, 1, 0, 60, 1)
+    ours = [(START, START + 60, 1)]
+    room = site.participant.provisions.grants.room
+    assert room.keep("foreign", "foreign", "foreign", [(POOL, START, START + 120, 2)])
+    assert free(site)[:2] == [0, 1]
+    assert claims(site) == ours

@@ -78,6 +78,10 @@ class Dangers:
         """Note that the system has not answered: that alone is no danger yet."""
         self._report(grant, why)
 
+    def undone(self, grant: NodeGrant, how: str) -> None:
+        """Note that the system has kept `grant`, and does not now: which is set right, and no danger yet."""
+        self._report(grant, f"{grant.name} was {how} there, by somebody or in a crash")
+
     def look(self, grant: NodeGrant, now: Moment, *, granted: bool) -> bool:
         """Compare with what was seen in the system, which has `granted` it or is still to do so.
 

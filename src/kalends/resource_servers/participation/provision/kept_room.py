@@ -66,6 +66,10 @@ class KeptRoom:
         """Yield what room is kept for, as it is now."""
         return iter(list(self._placed))
 
+    def bookings(self, resource: str) -> set[int]:
+        """Return the bookings of `resource` that keep room."""
+        return {each for kept in self._placed.values() for name, each in kept if name == resource}
+
     def units(self, key: Hashable) -> int:
         """Return the units that are kept for `key`, over all its pieces."""
         return sum(

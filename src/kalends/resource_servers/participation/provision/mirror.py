@@ -203,7 +203,7 @@ class Mirror:
         for grant in ours:
             sight = self._sights[grant.number]
             if not sight.errand and sight.errand_ended <= ended:
-                sight.seen, sight.found = True, has.get(grant.name)
+                self._see(grant, has.get(grant.name), now)
                 self._end_doubt(grant, sight, now)
                 self.compare(grant)
         known = {grant.name for grant in ours} | self._swept
@@ -217,6 +217,14 @@ class Mirror:
                 granted = self.is_settled(grant, now)
                 if self.dangers.look(grant, now, granted=granted):
                     self.compare(grant)
+
+    def _see(self, grant: NodeGrant, found: SystemReservation | None, now: Moment) -> None:
+        """Take what a listing has of a grant, and say what others have made of it."""
+        target, sight = self._target(grant, now), self._sights[grant.number]
+        kept = target is not None and self._shows(grant, target, now)
+        sight.seen, sight.found = True, found
+        if kept and target is not None and not self._shows(grant, target, now):
+            self.dangers.undone(grant, "deleted" if found is None else "changed")
 
     def _end_doubt(self, grant: NodeGrant, sight: Sight, now: Moment) -> None:
         if sight.doubtful:

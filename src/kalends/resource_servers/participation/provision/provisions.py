@@ -156,16 +156,23 @@ class Provisions:
         return None
 
     def _grow(self, grant: NodeGrant, claim: Claim) -> bool:
-        """Have `grant` serve `claim`, too, on the nodes that it has and more if need be."""
+        """Have `grant` serve `claim`, too, on the nodes that it has and more if need be.
+
+        What it has is not asked for again: a node that is down would be refused, and had to be kept.
+        """
         (old,) = grant.needs.values()
         window = envelope((old, Extent(claim.start, claim.end, ())))
         units = max(claim.units, len(old.nodes))
-        nodes = self.grants.free_nodes(
-            claim.resource, window.start, window.end, units, but=grant, kept=old.nodes
-        )
+        nodes: tuple[str, ...] | None = old.nodes
+        if window._replace(nodes=old.nodes) != old or units > len(old.nodes):
+            nodes = self.grants.free_nodes(
+                claim.resource, window.start, window.end, units, but=grant, kept=old.nodes
+            )
         if nodes is None or Counter(old.nodes) - Counter(nodes):
             return False
-        mine = (*old.nodes, *in_order(Counter(nodes) - Counter(old.nodes)))[: claim.units]
+        unwell = self.grants.foreign.unwell.get(claim.resource, frozenset())
+        more = in_order(Counter(nodes) - Counter(old.nodes))
+        mine = sorted((*old.nodes, *more), key=unwell.__contains__)[: claim.units]
         extent = Extent(claim.start, claim.end, tuple(sorted(mine)))
         return self.grants.serve(grant, claim.hold_id, extent)
 

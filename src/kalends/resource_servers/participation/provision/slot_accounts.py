@@ -52,14 +52,31 @@ class SlotAccounts:
                 name=grant.name, system=self.grants.backends[grant.resource].system,
                 resource=grant.resource, rid=stake.rid, user=stake.principal.user, account=grant.user,
                 start=begin, end=extent.end, nodes=len(extent.nodes), since=begin,
+                first_rid=self._changed(stake.replaces),
             )  # fmt: skip
         elif (slot.rid, slot.end, slot.nodes) == (stake.rid, extent.end, len(extent.nodes)) and (
             slot.start == extent.start or slot.start < now_s
         ):
             return
-        slot.rid = stake.rid
+        if slot.rid != stake.rid:
+            slot.first_rid, slot.rid = slot.reservation, stake.rid
         slot.reserve(extent, now_s)
         self.outbox.store(slot_stored(slot))
+
+    def _changed(self, rid: str) -> str:
+        """Return the id that the user knows of a reservation which a change takes the place of; "" for none.
+
+        Changed requests are forgotten some time, so what is known of its slot counts first.
+        """
+        while rid:
+            for slot in self._slots.values():
+                if slot.rid == rid:
+                    return slot.reservation
+            stake = self.grants.book.stakes.peek(rid)
+            if stake is None or not stake.replaces:
+                return rid
+            rid = stake.replaces
+        return ""
 
     def _locked(self, grant: NodeGrant) -> tuple[Stake, Extent] | None:
         """Return the reservation that has what `grant` keeps, and what it has of it."""

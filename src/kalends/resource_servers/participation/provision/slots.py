@@ -30,6 +30,7 @@ class ReservedSlot(msgspec.Struct, gc=False, kw_only=True):
     system: str
     resource: str
     rid: str
+    """The request that has locked it last: the reservation, or a change of it."""
     user: str
     account: str
     """As the batch system calls the user."""
@@ -37,9 +38,16 @@ class ReservedSlot(msgspec.Struct, gc=False, kw_only=True):
     end: int
     nodes: int
     since: int
+    first_rid: str = ""
+    """The id that its user knows, if a change has locked it last; else "", as in older stores."""
     counted: int = 0
     numbers: tuple[str, ...] = ()
     """By which the accounting of the system calls it, if not by its name."""
+
+    @property
+    def reservation(self) -> str:
+        """Return the id that its user knows."""
+        return self.first_rid or self.rid
 
     @property
     def node_seconds(self) -> int:

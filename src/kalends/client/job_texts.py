@@ -1,0 +1,203 @@
+"""A job as people write it, text by text: what the command line and plug-ins for other programs read.
+
+Errors name the options of `kalends submit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
+from kalends.core.jobs import (
+    WARNING_SIGNALS,
+    After,
+    Dependency,
+    JobRequest,
+    LimitWarning,
+    Notify,
+    Occasion,
+)
+from kalends.core.limits import JOB_INDICES_MAX
+
+
+class JobName(NamedTuple):
+    """A job: its machine and its number there."""
+
+    machine: str
+    number: int
+
+
+def job_from(
+    machine: str, command: Sequence[str], *, not_before: int, script: str, limit: str | None,
+    options: Mapping[str, Any], at: int = 0, terminal: bool = False, piped: bool = False,
+) -> JobRequest:  # fmt: skip
+    """Return the job that the options describe; raises `InvalidInput`."""
+    reservation = options.get("reservation", "")
+    if limit is None and not reservation:
+        raise InvalidInput(
+            "no time is given", where="--for", remedy="say how long it may run, e.g. --for 1h"
+        )
+    lengths = limit.split(",") if limit is not None else ()
+    limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
+    sizes = _numbers(options["sizes"], ",", "--sizes")
+    if len(limits_s) > 1 and len(limits_s) != len(sizes):
+        raise InvalidInput(
+            f"{len(limits_s)} times for {len(sizes) or 'no'} sizes",
+            where="--for",
+            remedy="give one time, or one for each of --sizes",
+        )
+    if options["change"] and not options["malleable"]:
+        raise InvalidInput(
+            "it says what a change of size takes, and this job makes none",
+            where="--change",
+            remedy="add --malleable, or leave --change out",
+        )
+    job = JobRequest(
+        machine=machine,
+        limit_s=max(limits_s, default=0),
+        nodes=options["nodes"] or (sizes[0] if sizes else 1),
+        sizes=sizes,
+        limits_s=limits_s if len(limits_s) > 1 else (),
+        malleable=options["malleable"],
+        change_s=parse_duration(options["change"], where="--change") if options["change"] else 0,
+        shape=_numbers(options["shape"], "x", "--shape"),
+        command=tuple(command),
+        script=script,
+        name=options["name"],
+        project=options["project"],
+        priority=options["priority"],
+        directory=options["directory"],
+        environment=dict(_variable(each) for each in options["environment"]),
+        input=options.get("input", ""),
+        output=options.get("output", ""),
+        error=options.get("error", ""),
+        terminal=terminal,
+        piped=piped,
+        indices=indices_in(options.get("array", "")),
+        after=tuple(_after(each, machine) for each in options["after"]),
+        not_before=not_before,
+        at=at,
+        reservation=reservation,
+        held=options["held"],
+        rerun=options["rerun"],
+        warning=_warning(options["warn"]),
+        notify=_notify(options["notify"], options["notify_to"]),
+    )
+    job.check()
+    return job
+
+
+def job_named(text: str) -> JobName:
+    """Read ``sdsc/sp2/17``; raises `InvalidInput` for anything else."""
+    machine, _, number = text.rpartition("/")
+    if not (machine and number.isascii() and number.isdecimal() and 0 < int(number[:17]) < 1 << 53):
+        raise InvalidInput(
+            f"{text!r} is not a job",
+            where="JOB",
+            remedy="write its machine and number, as sdsc/sp2/17; kalends queue lists jobs",
+        )
+    split_resource(machine)
+    return JobName(machine, int(number))
+
+
+def indices_in(text: str) -> tuple[int, ...]:
+    """Read ``1-10,20``; raises `InvalidInput` for anything else."""
+    found: list[int] = []
+    for part in text.split(",") if text else []:
+        first, dash, last = part.partition("-")
+        first, last = first.strip(), last.strip() if dash else first.strip()
+        if not all(
+            each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
+        ):
+            raise InvalidInput(f"{text!r} is not indices", where="--array", remedy="write 1-10,20")
+        if int(last) < int(first):
+            raise InvalidInput(
+                f"{part.strip()!r} has its end before its begin",
+                where="--array",
+                remedy=f"write {last}-{first}",
+            )
+        if int(last) - int(first) >= JOB_INDICES_MAX:
+            raise InvalidInput(
+                f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
+            )
+        found += range(int(first), int(last) + 1)
+    return tuple(found)
+
+
+def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
+    parts = text.split(separator) if text else []
+    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        raise InvalidInput(
+            f"{text!r} is not numbers with {separator} between them",
+            where=where,
+            remedy=f"write 2{separator}4{separator}8" if separator == "," else "write 4x8",
+        )
+    numbers = tuple(map(int, parts))
+    if 0 in numbers:
+        raise InvalidInput(f"a 0 in {text!r}", where=where, remedy="let each number be 1 or more")
+    return numbers
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InvalidInput(f"{text!r} is no variable", where="--env", remedy="write NAME=VALUE")
+    return name, value
+
+
+def _after(text: str, machine: str) -> After:
+    name, colon, happened = text.partition(":")
+    job = job_named(name if "/" in name else f"{machine}/{name}")
+    if job.machine != machine:
+        raise InvalidInput(
+            f"{name} is a job of another machine",
+            where="--after",
+            remedy=f"wait for jobs of {machine}",
+        )
+    known = get_args(Dependency)
+    if colon and happened not in known:
+        raise InvalidInput(
+            f"{happened!r} is nothing to wait for",
+            where="--after",
+            remedy=f"write {', '.join(known)}",
+        )
+    return After(job=job.number, happened=happened or "succeeded")  # type: ignore[arg-type]  # checked
+
+
+def _notify(text: str, to: str) -> Notify | None:
+    words = [word.strip() for word in text.split(",")] if text else []
+    known = get_args(Occasion)
+    for word in words:
+        if word not in (*known, "each"):
+            raise InvalidInput(
+                f"{word!r} is nothing to be told of",
+                where="--notify",
+                remedy=f"write {','.join(known)}, or some of them",
+            )
+    when = tuple(each for each in known if each in words)
+    if not when and (words or to):
+        raise InvalidInput(
+            "it is not said when to tell you",
+            where="--notify",
+            remedy=f"write --notify {','.join(known)}, or some of them",
+        )
+    return Notify(when=when, to=to, each="each" in words) if when else None
+
+
+def _warning(text: str) -> LimitWarning | None:
+    if not text:
+        return None
+    signal, at, before = text.partition("@")
+    if not at:
+        raise InvalidInput(f"{text!r} has no time", where="--warn", remedy="write USR1@60s")
+    name = signal.upper().removeprefix("SIG")
+    if name not in WARNING_SIGNALS:
+        raise InvalidInput(
+            f"{signal!r} is no signal that warns a program",
+            where="--warn",
+            remedy=f"send one of {', '.join(WARNING_SIGNALS)}",
+        )
+    return LimitWarning(before_s=parse_duration(before, where="--warn"), signal=name)  # type: ignore[arg-type]  # one of them
