@@ -9,6 +9,7 @@ import msgspec
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.federation.experience import Experience
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
@@ -20,7 +21,7 @@ from kalends.contract.messages import FreeSteps, Want
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
-from kalends.core.intervals import align_up
+from kalends.core.intervals import Moment, align_up
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
 from kalends.core.resources import ResourceInfo
@@ -34,7 +35,7 @@ class AvailabilityQueries:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
     `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
-    nobody knows what a silent site would show the caller.
+    nobody knows what a silent site would show the caller. `experience` is what bids have shown of sites.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class AvailabilityQueries:
         site_queries: SiteQueries,
         clock: Clock,
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
+        experience: Callable[[], Experience] = Experience,
     ) -> None:
         self._polls = polls
         self._directory = directory
         self._site_queries = site_queries
         self._clock = clock
+        self._experience = experience
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         """What the caller may see at the sites that answer, and the state of every site."""
@@ -78,8 +81,17 @@ class AvailabilityQueries:
         entry = self._directory.sites[site]
         up = entry.up and not silent
         detail = SILENT if entry.up and silent else entry.detail
+        known, now_ms = self._experience(), int(self._clock.monotonic_s() * 1_000)
+        answer_ms = round(known.answer_ms(site))
+        now = Moment(now_ms, self._clock.wall_s() * 1_000)
         return calls.SiteStatus(
-            site=site, url=entry.url, state="up" if up else "down", detail=detail
+            site=site,
+            url=entry.url,
+            state="up" if up else "down",
+            detail=detail,
+            answer_ms=answer_ms,
+            wait_s=round(known.expected_wait_s(site, now)) if answer_ms else 0,
+            rests_s=max(-(-(known.active_at_ms(site) - now_ms) // 1_000), 0),
         )
 
     async def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.CalendarView:

@@ -154,7 +154,10 @@ def _handlers(
         odds = service.coordinator.search.odds
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
-    availability = AvailabilityQueries(service.directory, service.site_queries, clock, polls)
+    availability = AvailabilityQueries(
+        service.directory, service.site_queries, clock, polls,
+        lambda: service.coordinator.bids.experience,
+    )  # fmt: skip
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:
         trouble = service.trouble()

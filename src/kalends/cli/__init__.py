@@ -22,6 +22,7 @@ COMMANDS = {
     },
     "Looking up": {
         "resources": "List the resources that can be booked.",
+        "sites": "List the sites that a broker knows, and how they bid for jobs.",
         "calendar": "Draw the calendar of a resource.",
         "list": "List your requests, newest first.",
         "show": "Show one request, by id or by key.",

@@ -74,10 +74,19 @@ class ListResources(Body, frozen=True, kw_only=True):
 
 
 class SiteStatus(Answer, frozen=True, kw_only=True):
+    """A site as the broker sees it, and what it has learned of its bids for jobs.
+
+    It answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait there for
+    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked.
+    """
+
     site: str
     url: str
     state: Literal["up", "down"]
     detail: str = ""
+    answer_ms: int = 0
+    wait_s: int = 0
+    rests_s: int = 0
 
 
 class Resources(Answer, frozen=True, kw_only=True):

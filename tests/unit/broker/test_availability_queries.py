@@ -9,6 +9,7 @@ import pytest
 from serving_support import ManualClock
 
 from kalends.broker.availability_queries import AvailabilityQueries
+from kalends.broker.federation.experience import Experience
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
@@ -46,7 +47,10 @@ class Site:
         self.queries = SiteQueries(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
-        self.availability = AvailabilityQueries(self.directory, self.queries, clock, self._polls)
+        self.experience = Experience()
+        self.availability = AvailabilityQueries(
+            self.directory, self.queries, clock, self._polls, lambda: self.experience
+        )
         self.silent: set[str] = set()
 
     def _polls(self, request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
@@ -197,3 +201,15 @@ async def test_what_a_silent_site_may_hide_is_not_counted_among_the_candidates()
     site.silent.add("far")
     (poll,) = (await site.find("{kind=x}")).polls
     assert poll.candidates == 2
+
+
+async def test_the_state_of_a_site_tells_how_it_bids() -> None:
+    site = Site()
+    now = Moment(0, T0 * 1_000)
+    for wait_s in (600.0, 600.0, 600.0):
+        site.experience.bid("lab", 40.0, wait_s, now)
+    site.experience.silent("far", 0.0, now)
+    lab, far = (await site.availability.resources(ADA, calls.ListResources())).sites
+    assert (lab.answer_ms, lab.rests_s) == (40, 0)
+    assert 0 < lab.wait_s <= 600
+    assert (far.answer_ms, far.wait_s, far.rests_s) == (0, 0, 30)

@@ -111,6 +111,11 @@ class Experience:
         of_site = self._sites.get(site)
         return usual_s if of_site is None else of_site.waits.expected_s(now, usual_s)
 
+    def answer_ms(self, site: str) -> float:
+        """Return how soon `site` answers half of the time, in milliseconds; 0: it has not answered yet."""
+        of_site = self._sites.get(site)
+        return (of_site.delays.median_ms or 0.0) if of_site is not None else 0.0
+
     def usual_answer_ms(self, sites: Iterable[str]) -> float:
         """Return how soon the one in the middle of `sites` answers, in milliseconds; of none: 0.
 

@@ -1,0 +1,52 @@
+"""``kalends sites``: list the sites that a broker knows, and how they bid for jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.contract.calls import Resources, SiteStatus
+from kalends.core.durations import format_duration
+from kalends.core.identifiers import split_resource
+
+
+@click.command("sites", cls=ServerCommand, examples=("kalends sites", "kalends sites --json"))
+@pass_settings
+def command(settings: Settings) -> None:
+    """List the sites that a broker knows, and how they bid for jobs.
+
+    ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
+    One that did not answer is left alone for a while, and then asked again.
+    """
+    with settings.connect() as client:
+        answer = client.resources()
+    _output.answer(settings, "sites", answer.sites, lambda: _lines(answer))
+
+
+def _lines(answer: Resources) -> list[str]:
+    machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
+    return _output.rows(
+        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "DETAIL"),
+        [
+            (
+                site.site,
+                site.state,
+                f"{machines[site.site]} machine{'s' if machines[site.site] > 1 else ''}"
+                if machines[site.site]
+                else "-",
+                f"{site.answer_ms} ms" if site.answer_ms else "-",
+                format_duration(site.wait_s) if site.answer_ms else "-",
+                _detail(site),
+            )
+            for site in answer.sites
+        ],
+    )
+
+
+def _detail(site: SiteStatus) -> str:
+    if site.rests_s:
+        return f"did not bid; asked again in {format_duration(site.rests_s)}"
+    return site.detail
