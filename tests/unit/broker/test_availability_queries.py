@@ -47,6 +47,7 @@ class Site:
         self.queries = SiteQueries(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
+        self.now = Moment(int(clock.monotonic_s() * 1_000), T0 * 1_000)
         self.experience = Experience()
         self.availability = AvailabilityQueries(
             self.directory, self.queries, clock, self._polls, lambda: self.experience
@@ -205,10 +206,8 @@ async def test_what_a_silent_site_may_hide_is_not_counted_among_the_candidates()
 
 async def test_the_state_of_a_site_tells_how_it_bids() -> None:
     site = Site()
-    now = Moment(0, T0 * 1_000)
-    for wait_s in (600.0, 600.0, 600.0):
-        site.experience.bid("lab", 40.0, wait_s, now)
-    site.experience.silent("far", 0.0, now)
+    site.experience.bid("lab", 40.0, 600.0, site.now)
+    site.experience.silent("far", 0.0, site.now)
     lab, far = (await site.availability.resources(ADA, calls.ListResources())).sites
     assert (lab.answer_ms, lab.rests_s) == (40, 0)
     assert 0 < lab.wait_s <= 600
