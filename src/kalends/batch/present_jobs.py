@@ -20,11 +20,14 @@ def present(
     *,
     everyone: bool,
 ) -> list[c.JobView]:
-    """Return running jobs by their ends, then those that wait in the order of the queue."""
+    """Return running jobs by their ends, then those that wait in the order of the queue.
+
+    What is only offered to a job stands in the queue of everyone, and is none of the caller's own yet.
+    """
     jobs = [
         job
         for job in queue.flow.table
-        if (everyone or owns(caller, job))
+        if (everyone or (owns(caller, job) and not job.offered))
         and (not state or (state == "running") == (job.on_nodes and runs(queue, job)))
     ]
     running = [job for job in jobs if job.on_nodes and runs(queue, job)]

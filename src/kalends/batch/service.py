@@ -255,7 +255,8 @@ class QueueService:
             self._unplaced[queue.name].add(booking)
             self._alarmed(f"{queue.name}: {queue.flow.room.why_unplaced}")
         letters = self._notices.post(queue.name, effects.milestones, self.now_s())
-        operations: list[Operation] = [over_of(queue.name, job) for job in effects.over]
+        over = (job for job in effects.over if not job.offered)
+        operations: list[Operation] = [over_of(queue.name, job) for job in over]
         operations += letters
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
@@ -327,10 +328,17 @@ class QueueService:
 
 
 def _users_of(queue: BatchQueue, effects: QueueEffects) -> dict[int, str]:
-    """Return the jobs that have moved, with the user of each, those that are over last."""
-    over = {job.number: job.principal.user for job in effects.over}
+    """Return the jobs that have moved, with the user of each, those that are over last.
+
+    Users do not hear of offers: they are jobs of theirs once they are taken.
+    """
+    over = {job.number: job.principal.user for job in effects.over if not job.offered}
     jobs = queue.flow.table.jobs
-    there = sorted(number for number in effects.moved if number in jobs and number not in over)
+    there = sorted(
+        number
+        for number in effects.moved
+        if number in jobs and number not in over and not jobs[number].offered
+    )
     return {**{number: jobs[number].principal.user for number in there}, **over}
 
 

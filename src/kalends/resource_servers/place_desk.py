@@ -121,7 +121,12 @@ class PlaceDesk:
                 else:
                     given.append((hold_id, Place(machine, number, ask.rid)))
             self._places.update(given)
-            offers = [await self._offer(ask, hold_id, place) for hold_id, place in given]
+            offers = []
+            for hold_id, place in given:
+                try:
+                    offers.append(await self._offer(hold_id, place))
+                except NotFound as error:  # An operator has ended it meanwhile.
+                    refusals.append(_refusal(place.machine, error))
             if not self._engine.apply(
                 lambda site, now: site.offered(ask.number, ask.rid, offers, refusals, now)
             ):
@@ -140,7 +145,7 @@ class PlaceDesk:
             ),
         )
 
-    async def _offer(self, ask: PlaceAsk, hold_id: int, place: Place) -> m.PlaceOffer:
+    async def _offer(self, hold_id: int, place: Place) -> m.PlaceOffer:
         """Return what is known of a place: a promised start, or else what is foreseen."""
         queue = self._service.queues[place.machine]
         job, now = queue.job(place.number), self._service.now_s()

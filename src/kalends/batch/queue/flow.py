@@ -579,7 +579,8 @@ class JobFlow:
             self._own_slot_changed((-job.number,), (), now)
         self.table.remember(job)
         self.effects.over.append(job)
-        self.effects.milestones += self.milestones.over(job)
+        if not job.offered:  # Of what nobody has taken, nobody is told.
+            self.effects.milestones += self.milestones.over(job)
         self.effects.moved.add(job.number)
         self._tell_dependents(job, now)
         self._queue_what_limits_allow(now)

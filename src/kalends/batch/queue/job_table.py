@@ -78,8 +78,11 @@ class JobTable:
         return added
 
     def remember(self, job: BatchJob) -> None:
-        """Keep of a job that is over what may still be asked for."""
+        """Keep of a job that is over what may still be asked for: nothing of an offer that nobody took."""
         del self.jobs[job.number]
+        if job.offered:
+            self.submissions.pop((job.principal.user, job.key), None)
+            return
         succeeded = job.ending is not None and job.ending.succeeded
         self.past[job.number] = PastJob(job.begun_attempt > 0, succeeded)
         if len(self.past) > limits.JOBS_REMEMBERED_MAX:

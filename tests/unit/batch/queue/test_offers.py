@@ -13,7 +13,7 @@ from kalends.batch.queue.effects import Start
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.core.jobs import JobRequest
+from kalends.core.jobs import JobRequest, Notify
 
 
 class OfferRoom(Room):
@@ -50,7 +50,7 @@ def test_who_stands_behind_an_offer_moves_up_when_it_ends() -> None:
     room.now += 1
     room.queue.cancel(number, "another offer was taken", room.now)
     assert room.starts() == [behind]
-    assert number in room.queue.flow.table.past
+    assert number not in room.queue.flow.table.jobs
 
 
 def test_an_offer_that_is_taken_while_it_waits_is_a_job_as_others() -> None:
@@ -169,3 +169,23 @@ def _let_happen(
         number = each.job.number
         assert each.job.since_s <= promised[number] + 10, (number, each.job.since_s)
         room.queue.begun(number, each.attempt, room.now)
+
+
+def test_of_an_offer_that_nobody_took_nothing_is_kept_charged_or_told() -> None:
+    room = OfferRoom()
+    notify = Notify(when=("begin", "end", "fail"))
+    kept = room.offer(nodes=4, notify=notify)
+    queued = room.offer(nodes=4, notify=notify)
+    room.queue.take_effects()
+    room.now += 5
+    for number in (kept, queued):
+        room.queue.cancel(number, "another offer was taken", room.now)
+    effects = room.queue.take_effects()
+    assert effects.milestones == []
+    table = room.queue.flow.table
+    assert (table.jobs, table.past, table.submissions) == ({}, {}, {})
+    assert all(use.jobs == 0 and not any(use.used.values()) for use in uses(room))
+
+
+def uses(room: OfferRoom) -> list[Any]:
+    return list(room.queue.flow.accounts.uses.values())
