@@ -188,7 +188,7 @@ class SiteMachines:
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
-        self._desk = PlaceDesk(engine, self._service, self._check_place, self._starts)
+        self._desk = PlaceDesk(engine, self._service, self._check_place, self.foreseen)
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._begun = True
@@ -238,9 +238,6 @@ class SiteMachines:
             raise NotAllowed("its owner makes no bids for jobs", where="machine")
         self._notices.check(principal.user, job)
         self._runners.check(principal.user, job)
-
-    async def _starts(self, machine: str, wait_s: float) -> dict[int, job_calls.PredictedStart]:
-        return (await self.foreseen("starts", machine, wait_s)).starts
 
     # For the operations
 

@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import structs
 
+from kalends.batch.follower import Foreseen, Question
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
 from kalends.contract import messages as m
-from kalends.contract.job_calls import PredictedStart
 from kalends.core.errors import (
     KalendsError,
     LimitExceeded,
@@ -74,7 +74,7 @@ class PlaceDesk:
         engine: SiteEngine,
         service: QueueService,
         check: MayRun,
-        foreseen: Callable[[str, float], Coroutine[Any, Any, dict[int, PredictedStart]]],
+        foreseen: Callable[[Question, str, float], Coroutine[Any, Any, Foreseen]],
     ) -> None:
         self._engine = engine
         self._service = service
@@ -152,7 +152,8 @@ class PlaceDesk:
         start_by = PlaceOffers(queue).start_by(place.number)
         start = late_start = max(start_by, now)
         if not start_by:
-            predicted = (await self._foreseen(place.machine, FORESEEN_S)).get(place.number)
+            foreseen = await self._foreseen("starts", place.machine, FORESEEN_S)
+            predicted = foreseen.starts.get(place.number)
             start = max(predicted.p50, now) if predicted else now + _backlog_s(queue, place.number)
             late_start = max(predicted.p90 if predicted else start, start)
         nodes = queue.flow.room.width(job.request)

@@ -77,12 +77,15 @@ class Solicitation:
     bid_ms_max: int
     experience: Experience = field(init=False, default_factory=Experience)
     """What sites are like, as bids have shown. In memory only: a new start learns anew."""
+    _unheard: dict[tuple[str, int, str], int] = field(init=False, default_factory=dict)
+    """For each request, attempt and site that has not answered, when it counts as silent (monotonic ms)."""
 
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
             return
+        self._note_silence(now)
         fitting = self._fitting(case)
         reserve = case.bidding.reserve
         asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting, now)
@@ -98,6 +101,8 @@ class Solicitation:
         self.deadlines.schedule(case)
         for part in case.parts.values():
             self.experience.asked(part.site, now)
+            due_ms = now.monotonic_ms + self.bid_ms_max
+            self._unheard[case.rid, case.record.att, part.site] = due_ms
             self._send(case, job, part.site, fitting[part.site])
 
     def resend(self, case: Transaction, part: Branch) -> None:
@@ -126,6 +131,7 @@ class Solicitation:
     # Bids
 
     def heard(self, site: str, bid: m.Bid, now: Moment) -> None:
+        self._unheard.pop((bid.rid, bid.att, site), None)
         case = self.table.cases.get(bid.rid)
         if case is None or case.record.att != bid.att:
             return
@@ -168,13 +174,20 @@ class Solicitation:
             # Of the whole site: what a machine says of one job says nothing of the next.
             self.experience.refused(site, delay_ms, None, self.jitter(), now)
 
+    def _note_silence(self, now: Moment) -> None:
+        """Note who has not answered in the time for it, though it may have been decided before."""
+        while self._unheard:
+            asked, due_ms = next(iter(self._unheard.items()))
+            if due_ms > now.monotonic_ms:
+                return
+            del self._unheard[asked]
+            self.experience.silent(asked[2], self.jitter(), now)
+
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
         silent = [site for site in asked if site not in bids]
-        if now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max:
-            for site in silent:
-                self.experience.silent(site, self.jitter(), now)
+        self._note_silence(now)
         refusals = (
             *(site_down(site, "the site did not bid in time") for site in silent),
             *(each for bid in bids.values() for each in bid.refusals),

@@ -286,3 +286,16 @@ def test_a_replica_that_takes_over_asks_anew_at_a_higher_attempt() -> None:
     assert len(solicits) == 3
     assert {message.att for _, message in solicits if isinstance(message, m.Solicit)} == {2}
     assert isinstance(rig.row(rid), r.Record)
+
+
+def test_a_site_that_never_answers_is_left_alone_also_where_others_were_enough() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("b", bid(rid, offer("b", 100)))
+    rig.pass_time(BID_MS_MAX)
+    experience = rig.coordinator.bids.experience
+    assert [experience.rests(site, rig.now) for site in SITES] == [False, False, True]
+    late = bid(rid, offer("c", 0))
+    rig.hear("c", late)
+    assert not experience.rests("c", rig.now)
