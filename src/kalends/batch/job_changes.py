@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
 from kalends.contract.job_calls import ChangeJob
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
 
 AT_ONCE: Final = 250
 """Jobs of an array that are changed in one step: others are heard in between."""
@@ -31,6 +31,12 @@ class JobChange(NamedTuple):
             job = queue.flow.table.jobs.get(number)
             if job is None or (self.body.array and self.body.what == "hold" and job.under_way):
                 continue
+            if job.offered:
+                raise Conflict(
+                    f"job {number} is only offered to whoever may want it",
+                    where="job",
+                    remedy="wait some seconds: it is submitted then, or gone",
+                )
             if self.body.what == "kill":
                 queue.cancel(number, f"by {self.user}", now)
             elif self.body.what == "hold":

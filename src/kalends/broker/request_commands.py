@@ -24,6 +24,7 @@ from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import (
     Conflict,
@@ -104,11 +105,17 @@ class RequestCommands:
                 where="job.machine",
                 remedy="leave it out, or submit the job to that machine's site",
             )
+        if len(_ENCODER.encode(job)) > limits.PLACED_JOB_BYTES_MAX:
+            raise InvalidInput(
+                f"script, arguments and environment of more than {limits.PLACED_JOB_BYTES_MAX} bytes",
+                where="job",
+                remedy="keep them in a file on the machines, or name a machine",
+            )
         digest = _digest("place", msgspec.to_builtins(job), body.on, body.end_by)
 
         async def asked() -> tuple[Spec, None]:
             now_s = self._service.moment().wall_s
-            if body.end_by and body.end_by < now_s + job.limit_s:
+            if body.end_by and body.end_by < max(now_s, job.not_before) + job.limit_s:
                 raise InvalidInput(
                     f"it may run for {format_duration(job.limit_s)}, and that is not left until then",
                     where="end_by",

@@ -25,7 +25,7 @@ from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
-from kalends.core.requests import Attribute, Request
+from kalends.core.requests import Alternative, Attribute, Request, Term
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
@@ -139,7 +139,14 @@ class RequestCalls(AgentCalls):
                 parse_alternatives,
             )  # Commands about jobs start without it.
 
-            attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes
+            read = parse_alternatives(f"{{{on}}}")
+            attributes = read[0].terms[0].attributes
+            if read != (Alternative(terms=(Term(attributes=attributes),)),):
+                raise InvalidInput(
+                    f"{on!r} is more than attributes",
+                    where="on",
+                    remedy="write them with commas between, as memory>=64, site=sdsc",
+                )
         body = calls.PlaceJob(
             key=key or self.new_key(),
             job=job,

@@ -359,9 +359,9 @@ class Solicit(Message, frozen=True, kw_only=True):
 class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A place in the queue of `machine`, held as `hold_id` for the job that has the number `job` there.
 
-    It is foreseen during ``[start, end)`` on `nodes` nodes. `start_by` is when it has nodes at the latest, if
-    the queue's policy promises that; 0: it does not, and `late_start` (the start that nine in ten such jobs
-    make) is all that is known.
+    It is foreseen during ``[start, end)`` on `nodes` nodes. `start_by` is `start` where the queue's policy
+    promises that it has nodes by then; 0: it does not, and `late_start` (the start that nine in ten such jobs
+    make) is what is known.
     """
 
     machine: ResourceName
@@ -375,7 +375,7 @@ class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class Bid(Message, frozen=True, kw_only=True):
-    """The answer to `Solicit`; without `offers`, `refusals` say why."""
+    """The answer to `Solicit`; `refusals` say of machines why they offer no place, or of the site."""
 
     rid: RequestId
     att: Attempt

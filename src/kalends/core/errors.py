@@ -276,5 +276,7 @@ class RefusalCode:
     """Its batch system makes no reservations: jobs can be submitted, and nothing is promised."""
     NO_PLACE = "no-place"
     """The machine's queue does not take such a job."""
+    TOO_LATE = "too-late"
+    """The job would end there later than it may."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

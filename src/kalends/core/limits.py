@@ -91,13 +91,16 @@ RECALL_MS_MAX: Final = 600_000
 """The longest that a site may let a holder consider a recall; ours give a minute."""
 
 HOLD_MS_MAX: Final = 24 * 3_600_000
+"""A user's hold on the broker lives at most a day; the default is 15 minutes."""
+
 PLACE_HOLD_MS_MAX: Final = 60_000
 """A place in a queue is held while a broker compares bids: others behind it count this time as taken."""
 
 SOLICITED_MACHINES_MAX: Final = 8
 """Machines of one site in whose queues one job is held a place: each costs the site two facts."""
 
-"""A user's hold on the broker lives at most a day; the default is 15 minutes."""
+PLACED_JOB_BYTES_MAX: Final = 64 * 1024
+"""A job that is left to a broker goes to every site that is asked, with its script and environment."""
 
 SCRIPT_BYTES_MAX: Final = 32 * 1024
 """An agent's source: the longest ready-made one is a tenth of it."""

@@ -48,6 +48,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "choose other resources, and tell the owner of that site"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      "try again later"),
+    (RefusalCode.TOO_LATE, NoCommonTime, "no machine can end it by then",
+     "give a later end, or ask for less"),
     (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",
      "choose a time within its opening hours; `kalends find` lists common times"),
     (RefusalCode.BLACKOUT, NoCommonTime, "an owner has closed a resource at that time",

@@ -188,7 +188,9 @@ class SiteMachines:
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
-        self._desk = PlaceDesk(engine, self._service, self._check_place, self.foreseen)
+        self._desk = PlaceDesk(
+            engine, self._service, self._check_place, self._alarmed, self.foreseen
+        )
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._begun = True

@@ -74,11 +74,13 @@ class PlaceDesk:
         engine: SiteEngine,
         service: QueueService,
         check: MayRun,
+        alarmed: Callable[[str], None],
         foreseen: Callable[[Question, str, float], Coroutine[Any, Any, Foreseen]],
     ) -> None:
         self._engine = engine
         self._service = service
         self._check = check
+        self._alarmed = alarmed
         self._foreseen = foreseen
         self._places: dict[int, Place] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,30 +109,41 @@ class PlaceDesk:
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, ask: PlaceAsk) -> None:
-        """Give places, and say when they are expected to come up."""
-        given: list[tuple[int, Place]] = []
+        """Give places, and say when they are expected to come up; a fault in it ends this bid alone."""
+        given: dict[int, Place] = {}
+        offers: list[m.PlaceOffer] = []
         refusals: list[Refusal] = []
-        with contextlib.suppress(Unavailable):  # This life is over: the next one withdraws all.
-            for machine, hold_id in ask.places:
-                try:
-                    number = self._give(ask, machine, hold_id)
-                except Unavailable:
-                    raise
-                except KalendsError as error:
-                    refusals.append(_refusal(machine, error))
-                else:
-                    given.append((hold_id, Place(machine, number, ask.rid)))
-            self._places.update(given)
-            offers = []
-            for hold_id, place in given:
+        try:
+            self._give_places(ask, given, refusals)
+            for hold_id, place in given.items():
                 try:
                     offers.append(await self._offer(hold_id, place))
-                except NotFound as error:  # An operator has ended it meanwhile.
+                except NotFound as error:  # It has been ended meanwhile.
                     refusals.append(_refusal(place.machine, error))
+        except Unavailable:
+            return  # This life is over: the next one withdraws all.
+        except Exception as error:
+            self._alarmed(f"{ask.rid}: no bid could be made: {error!r}")
+            offers = []
+            refusals = [
+                _refusal(machine, NotFound("no bid can be made")) for machine, _ in ask.places
+            ]
+        with contextlib.suppress(Unavailable):
             if not self._engine.apply(
                 lambda site, now: site.offered(ask.number, ask.rid, offers, refusals, now)
             ):
-                self.moved((queue_of(place.machine), hold_id) for hold_id, place in given)
+                self.moved((queue_of(place.machine), hold_id) for hold_id, place in given.items())
+
+    def _give_places(self, ask: PlaceAsk, given: dict[int, Place], refusals: list[Refusal]) -> None:
+        for machine, hold_id in ask.places:
+            try:
+                number = self._give(ask, machine, hold_id)
+            except Unavailable:
+                raise
+            except KalendsError as error:
+                refusals.append(_refusal(machine, error))
+            else:
+                given[hold_id] = self._places[hold_id] = Place(machine, number, ask.rid)
 
     def _give(self, ask: PlaceAsk, machine: str, hold_id: int) -> int:
         job = structs.replace(ask.job, machine=machine)
@@ -154,7 +167,8 @@ class PlaceDesk:
         if not start_by:
             foreseen = await self._foreseen("starts", place.machine, FORESEEN_S)
             predicted = foreseen.starts.get(place.number)
-            start = max(predicted.p50, now) if predicted else now + _backlog_s(queue, place.number)
+            first = max(now, job.request.not_before)
+            start = max(predicted.p50 if predicted else _backlog_end_s(queue, job, first), first)
             late_start = max(predicted.p90 if predicted else start, start)
         nodes = queue.flow.room.width(job.request)
         return m.PlaceOffer(
@@ -211,14 +225,17 @@ def _place_of(machine: str, job: BatchJob) -> tuple[int, Place] | None:
     return (int(hold_id), Place(machine, job.number, rid)) if word == _KEY and rid else None
 
 
-def _backlog_s(queue: BatchQueue, number: int) -> int:
-    """Return how long the machine has to do for the jobs before this one, if all run to their limits."""
-    before = [job for job in queue.flow.table if job.number < number]
-    node_seconds = sum(
-        queue.flow.room.width(job.request) * job.request.limit_on(job.request.nodes)
-        for job in before
-    )
-    return node_seconds // max(queue.flow.room.nodes, 1)
+def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:
+    """Return when a machine is through with the jobs before `job`, if all run to their limits, about.
+
+    The bound of list scheduling (Graham 1966): all work, shared by all nodes, and the longest job. It is no
+    promise, for wide jobs leave nodes idle.
+    """
+    before = [each for each in queue.flow.table if each.number < job.number]
+    limits_s = [each.request.limit_on(each.request.nodes) for each in before]
+    widths = [queue.flow.room.width(each.request) for each in before]
+    work = sum(width * limit_s for width, limit_s in zip(widths, limits_s, strict=True))
+    return now + work // max(queue.flow.room.nodes, 1) + max(limits_s, default=0)
 
 
 def _refusal(machine: str, error: KalendsError) -> Refusal:

@@ -28,6 +28,9 @@ COMPLAIN_EVERY_MS: Final = 60_000
 COMPLAINTS_MAX: Final = 1_000
 """Complaints remembered; beyond it all are forgotten, and told again."""
 
+CLOCKS_DIFFER_S: Final = 60
+"""A site's clock may be behind by so much before its offers make no sense."""
+
 IN_WORDS: Final = "its answer makes no sense"
 
 
@@ -143,18 +146,20 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
 
 
 def complaint_about_places(
-    offers: Sequence[m.PlaceOffer], machines: Sequence[str], job: JobRequest
+    offers: Sequence[m.PlaceOffer], machines: Sequence[str], job: JobRequest, now_s: int
 ) -> str:
     """What is wrong with `offers` for `job` in the queues of `machines`; "" for nothing."""
     if not {each.machine for each in offers} <= set(machines):
         return "offers a place on a machine that it was not asked for"
     for each in offers:
-        if each.nodes not in (job.sizes or (each.nodes if job.shape else job.nodes,)):
-            return "offers another number of nodes than was asked for"
+        if each.nodes < min(job.sizes or (job.nodes,)):
+            return "offers fewer nodes than were asked for"
         if each.end - each.start != job.limit_on(job.nodes):
             return "offers another time than was asked for"
-        if not (each.start_by or each.late_start):
-            return "offers a place without saying when it comes up"
+        if each.start_by not in (0, each.start) or each.late_start < each.start:
+            return "offers a place at several times"
+        if each.start < now_s - CLOCKS_DIFFER_S:
+            return "offers a place in the past"
     return ""
 
 

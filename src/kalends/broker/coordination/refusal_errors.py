@@ -22,6 +22,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
         RefusalCode.NO_PLACE,
+        RefusalCode.TOO_LATE,
     }
 )
 """Refusals that another start of the same request would meet again."""

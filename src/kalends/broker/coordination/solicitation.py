@@ -77,19 +77,17 @@ class Solicitation:
     bid_ms_max: int
     experience: Experience = field(init=False, default_factory=Experience)
     """What sites are like, as bids have shown. In memory only: a new start learns anew."""
-    _unheard: dict[tuple[str, int, str], int] = field(init=False, default_factory=dict)
-    """For each request, attempt and site that has not answered, when it counts as silent (monotonic ms)."""
 
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
             return
-        self._note_silence(now)
         fitting = self._fitting(case)
         reserve = case.bidding.reserve
         asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting, now)
-        case.bidding = BidRound(now.monotonic_ms)
+        machines = {site: fitting[site] for site in asked}
+        case.bidding = BidRound(now.monotonic_ms, machines)
         case.record.placed = None
         case.record.wants = ()
         if not asked:
@@ -101,19 +99,15 @@ class Solicitation:
         self.deadlines.schedule(case)
         for part in case.parts.values():
             self.experience.asked(part.site, now)
-            due_ms = now.monotonic_ms + self.bid_ms_max
-            self._unheard[case.rid, case.record.att, part.site] = due_ms
-            self._send(case, job, part.site, fitting[part.site])
+            self._send(case, job, part.site)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
         job = case.record.spec.job
         if job is not None and part.site not in case.bidding.bids:
-            machines = self._fitting(case).get(part.site, ())
-            if machines:
-                self._send(case, job, part.site, machines)
+            self._send(case, job, part.site)
 
-    def _send(self, case: Transaction, job: JobRequest, site: str, machines: Sequence[str]) -> None:
+    def _send(self, case: Transaction, job: JobRequest, site: str) -> None:
         record = case.record
         solicit = m.Solicit(
             rid=record.rid,
@@ -121,7 +115,7 @@ class Solicitation:
             stamp=record.stamp,
             principal=record.principal,
             job=job,
-            machines=tuple(machines),
+            machines=case.bidding.machines[site],
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
             hold_ms=HOLD_MS + self.bid_ms_max,
@@ -131,7 +125,6 @@ class Solicitation:
     # Bids
 
     def heard(self, site: str, bid: m.Bid, now: Moment) -> None:
-        self._unheard.pop((bid.rid, bid.att, site), None)
         case = self.table.cases.get(bid.rid)
         if case is None or case.record.att != bid.att:
             return
@@ -142,8 +135,8 @@ class Solicitation:
             return
         job = case.record.spec.job
         assert job is not None
-        machines = self._fitting(case).get(site, ())
-        if complaint := complaint_about_places(bid.offers, machines, job):
+        machines = case.bidding.machines[site]
+        if complaint := complaint_about_places(bid.offers, machines, job, now.wall_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         case.bidding.bids[site] = bid
@@ -170,27 +163,22 @@ class Solicitation:
         if bid.offers:
             first_s = min(each.start_by or each.late_start for each in bid.offers)
             self.experience.bid(site, delay_ms, max(first_s - now.wall_s, 0), now)
-        elif any(each.where == site for each in bid.refusals):
-            # Of the whole site: what a machine says of one job says nothing of the next.
+        elif any(each.code == RefusalCode.DRAINED for each in bid.refusals):
+            # Of the whole site: what is said of one job, or one user, says nothing of the next.
             self.experience.refused(site, delay_ms, None, self.jitter(), now)
-
-    def _note_silence(self, now: Moment) -> None:
-        """Note who has not answered in the time for it, though it may have been decided before."""
-        while self._unheard:
-            asked, due_ms = next(iter(self._unheard.items()))
-            if due_ms > now.monotonic_ms:
-                return
-            del self._unheard[asked]
-            self.experience.silent(asked[2], self.jitter(), now)
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
         silent = [site for site in asked if site not in bids]
-        self._note_silence(now)
+        if now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max:
+            # Who was released before does not answer, and is not to blame.
+            for site in silent:
+                self.experience.silent(site, self.jitter(), now)
         refusals = (
             *(site_down(site, "the site did not bid in time") for site in silent),
             *(each for bid in bids.values() for each in bid.refusals),
+            *too_late(bids, case.record.spec.request.not_after),
         )
         ranked = ranked_places(case.rid, bids, case.record.spec.request.not_after)
         if not ranked:
@@ -202,7 +190,7 @@ class Solicitation:
             if site not in (winner, case.bidding.reserve):
                 self._release(case, site)
         best = next(each for each in bids[winner].offers if each.machine == ranked[0].resource)
-        want = Want(queue_of(best.machine), best.start, best.end, best.nodes)
+        want = Want(queue_of(best.machine), best.start, best.end, 1)
         case.parts = {winner: Branch(winner, (want,), (best.hold_id,))}
         case.record.wants = (want,)
         case.record.placed = PlacedJob(
@@ -299,7 +287,24 @@ class Solicitation:
 
 def ranked_places(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[OfferedPlace]:
     """Return all places that are offered and end by `end_by` (0: whenever), the best first."""
-    offered = [
+    return best_first((each for each in _offered(bids) if not end_by or _end(each) <= end_by), rid)
+
+
+def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
+    """Return a refusal for each place where the job would end after `end_by` (0: none is too late)."""
+    return [
+        Refusal(
+            where=each.resource,
+            code=RefusalCode.TOO_LATE,
+            detail=f"it would end by {format_time(int(_end(each)), 'UTC')}",
+        )
+        for each in _offered(bids)
+        if end_by and _end(each) > end_by
+    ]
+
+
+def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:
+    return [
         OfferedPlace(
             site, each.machine, each.nodes, each.start_by, each.start, each.late_start,
             each.end - each.start, bool(each.start_by),
@@ -307,7 +312,6 @@ def ranked_places(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[Offe
         for site, bid in bids.items()
         for each in bid.offers
     ]  # fmt: skip
-    return best_first((each for each in offered if not end_by or _end(each) <= end_by), rid)
 
 
 def _end(place: OfferedPlace) -> float:

@@ -150,6 +150,7 @@ def _silent(case: Transaction) -> tuple[Refusal, ...]:
         for part in case.parts.values()
         if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
         and not (case.agent.tour is not None and part.site in case.agent.tour.reports)
+        and not (case.phase == "bidding" and part.site in case.bidding.bids)
     )
 
 

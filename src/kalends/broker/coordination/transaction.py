@@ -97,6 +97,8 @@ class BidRound:
 
     asked_ms: int = 0
     """When (monotonic)."""
+    machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those in whose queues a place was asked for, by site."""
     bids: dict[str, Bid] = field(default_factory=dict)
     reserve: str = ""
     """The site of the second best offer: it keeps its place until the winner has voted."""

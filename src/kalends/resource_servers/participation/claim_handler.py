@@ -9,6 +9,7 @@ from typing import Literal
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.agent_recalls import AgentRecalls
@@ -190,6 +191,11 @@ class ClaimHandler:
 
     # Holds
 
+    @staticmethod
+    def _is_of_queues(stake: Stake) -> bool:
+        """Whether it has places in queues: they end soon, and nobody renews them."""
+        return any(machine_of(claim.resource) for claim in stake.claims)
+
     def release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
         if not hold_ids:
@@ -216,7 +222,7 @@ class ClaimHandler:
         self.visits.renewed(renew.rid, source)
         recall_until_ms = self.wound_wait.renewed(renew.rid, source, considered=renew.considered)
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
-        if stake is not None and stake.has("held"):
+        if stake is not None and stake.has("held") and not self._is_of_queues(stake):
             self.claims.prolong(stake, self.admission.hold_until_ms(renew.hold_ms, now))
         renewed = m.Renewed(
             rid=renew.rid,

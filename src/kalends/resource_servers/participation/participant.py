@@ -319,6 +319,7 @@ class Participant:
             self.relayed(number, None, now)
         self.wound_wait.advance(now)
         self.lists.advance(now)
+        self.places.advance(now)
         self.reminders.advance(now)
         self.recovery.advance(now)
         self.in_doubt.advance(now)
@@ -333,6 +334,7 @@ class Participant:
             self.runs.next_deadline_ms(),
             self.wound_wait.next_deadline_ms(),
             self.lists.next_deadline_ms(),
+            self.places.next_deadline_ms(),
             self.reminders.next_deadline_ms(),
             self.recovery.next_deadline_ms(),
             self.in_doubt.next_deadline_ms(),

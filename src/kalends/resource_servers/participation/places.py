@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from kalends.contract import messages as m
-from kalends.core.errors import Refusal
+from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment
+from kalends.core.limits import PLACE_HOLD_MS_MAX
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -28,13 +31,20 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 
+HELD_MS_MAX: Final = 2 * PLACE_HOLD_MS_MAX
+"""So long a request has its places held, over all of its attempts."""
+
 
 class PlaceQuestion(NamedTuple):
-    """A question that the queues have not answered yet; `number` is that of the ask."""
+    """A question that the queues have not answered yet; `number` is that of the ask.
+
+    Who has no answer by `until_ms` (monotonic) is told that there is no place.
+    """
 
     source: str
     solicit: m.Solicit
     number: int
+    until_ms: int
 
 
 @dataclass(eq=False)
@@ -53,6 +63,8 @@ class Places:
     _soliciting: dict[str, PlaceQuestion] = field(init=False, default_factory=dict)
     _bids: dict[str, m.Bid] = field(init=False, default_factory=dict)
     """The bids whose places are held, by request."""
+    _since_ms: dict[str, int] = field(init=False, default_factory=dict)
+    """When each of them had its first place (monotonic)."""
 
     def solicit(self, source: str, solicit: m.Solicit, now: Moment) -> None:
         rid = solicit.rid
@@ -70,18 +82,28 @@ class Places:
         self.consequences.attempt_over(rid, solicit.att)
         if stake is not None and stake.att < solicit.att:
             self.claims.supersede(stake, solicit.att)
-        if refusal := self._why_not(solicit):
+        if refusal := self._why_not(solicit, now):
             if stake is not None:
                 self.claims.clear(stake)
             self.outbox.send(source, self.here.no_bid(solicit, (refusal,)))
             return
         self._ask(source, solicit, stake, now)
 
-    def _why_not(self, solicit: m.Solicit) -> Refusal | None:
+    def _why_not(self, solicit: m.Solicit, now: Moment) -> Refusal | None:
         if closed := self.admission.closed():
             return closed
-        if self.admission.room_of(solicit.principal.user) < len(solicit.machines):
-            return self.admission.too_many_holds()
+        user = solicit.principal.user
+        asked = sum(
+            len(each.solicit.machines)
+            for each in self._soliciting.values()
+            if each.solicit.principal.user == user
+        )
+        if self.admission.room_of(user) < asked + len(solicit.machines):
+            # Others of this user's end within seconds.
+            return structs.replace(self.admission.too_many_holds(), code=RefusalCode.HELD)
+        if now.monotonic_ms - self._since_ms.get(solicit.rid, now.monotonic_ms) > HELD_MS_MAX:
+            detail = "its place was held for too long, and is given to others"
+            return self.here.refusal(RefusalCode.HELD, detail)
         return None
 
     def _ask(self, source: str, solicit: m.Solicit, stake: Stake | None, now: Moment) -> None:
@@ -98,7 +120,8 @@ class Places:
             if not held or queue_of(name) in held
         )
         number = self.numbers.new()
-        self._soliciting[solicit.rid] = PlaceQuestion(source, solicit, number)
+        until_ms = now.monotonic_ms + solicit.hold_ms
+        self._soliciting[solicit.rid] = PlaceQuestion(source, solicit, number, until_ms)
         self.outbox.ask_queues(
             PlaceAsk(
                 number,
@@ -131,6 +154,7 @@ class Places:
             refusals=tuple(refusals),
         )  # fmt: skip
         self._bids[rid] = bid
+        self._since_ms.setdefault(rid, now.monotonic_ms)
         self.outbox.send(asked.source, bid)
         return True
 
@@ -151,7 +175,8 @@ class Places:
             parts=(),
             coords=solicit.coords,
             claims=[
-                Claim(each.hold_id, queue_of(each.machine), each.start, each.end, each.nodes)
+                # Of as many units as all claims here: how many nodes it has says the queue.
+                Claim(each.hold_id, queue_of(each.machine), each.start, each.end, 1)
                 for each in offers
             ],
             refused=before.refused if before is not None else 0,
@@ -179,3 +204,17 @@ class Places:
     def forget(self, rid: str) -> None:
         """Nothing is held for a request any more, or it is promised."""
         self._bids.pop(rid, None)
+        self._since_ms.pop(rid, None)
+
+    def advance(self, now: Moment) -> None:
+        """Tell who has waited long enough that the queues give no place."""
+        while self._soliciting:
+            rid, asked = next(iter(self._soliciting.items()))
+            if asked.until_ms > now.monotonic_ms:
+                return
+            del self._soliciting[rid]
+            refusal = self.here.refusal(RefusalCode.NO_PLACE, "its queues give no answer")
+            self.outbox.send(asked.source, self.here.no_bid(asked.solicit, (refusal,)))
+
+    def next_deadline_ms(self) -> int | None:
+        return next((asked.until_ms for asked in self._soliciting.values()), None)

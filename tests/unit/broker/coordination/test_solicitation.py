@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 import pytest
+from msgspec import structs
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
@@ -213,12 +214,22 @@ def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen() 
     "nonsense",
     [
         offer("b", 0),
-        m.PlaceOffer(machine="a/x", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600, start_by=T0),
-        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=1, start=T0, end=T0 + 600, start_by=T0),
-        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 60, start_by=T0),
-        m.PlaceOffer(machine="a/m", hold_id=7, job=3, nodes=2, start=T0, end=T0 + 600),
+        structs.replace(offer("a", 0), machine="a/x"),
+        structs.replace(offer("a", 0), nodes=1),
+        structs.replace(offer("a", 0), end=T0 + 60),
+        structs.replace(offer("a", 0), start_by=0, late_start=0),
+        structs.replace(offer("a", 9), start_by=1),
+        structs.replace(offer("a", -T0 + 1)),
     ],
-    ids=["another site's", "a machine that was not asked", "fewer nodes", "less time", "no start"],
+    ids=[
+        "another site's",
+        "a machine that was not asked",
+        "fewer nodes",
+        "less time",
+        "no start",
+        "two starts",
+        "a start that has passed",
+    ],
 )
 def test_an_offer_that_makes_no_sense_counts_as_a_refusal(nonsense: m.PlaceOffer) -> None:
     rig = Rig()
@@ -288,14 +299,43 @@ def test_a_replica_that_takes_over_asks_anew_at_a_higher_attempt() -> None:
     assert isinstance(rig.row(rid), r.Record)
 
 
-def test_a_site_that_never_answers_is_left_alone_also_where_others_were_enough() -> None:
+def test_who_is_silent_to_the_end_is_left_alone_and_who_was_released_before_is_not() -> None:
     rig = Rig()
-    rid = rig.submit()
-    rig.hear("a", bid(rid, offer("a", 300)))
-    rig.hear("b", bid(rid, offer("b", 100)))
+    rig.submit()
     rig.pass_time(BID_MS_MAX)
     experience = rig.coordinator.bids.experience
-    assert [experience.rests(site, rig.now) for site in SITES] == [False, False, True]
-    late = bid(rid, offer("c", 0))
-    rig.hear("c", late)
-    assert not experience.rests("c", rig.now)
+    assert [experience.rests(site, rig.now) for site in SITES] == [True, True, True]
+    rig = Rig()
+    rid = rig.submit()
+    rig.coordinator.calls.release(rig.row(rid), 2, rig.now)
+    rig.settle()
+    rig.pass_time(10 * BID_MS_MAX)
+    experience = rig.coordinator.bids.experience
+    assert [experience.rests(site, rig.now) for site in SITES] == [False, False, False]
+
+
+def test_a_limit_of_one_user_keeps_no_others_from_a_site() -> None:
+    rig = Rig({"a": 8})
+    rid = rig.submit()
+    for code, rests in ((RefusalCode.HELD, False), (RefusalCode.DRAINED, True)):
+        refusal = Refusal(where="a", code=code, detail="not now")
+        rig.hear("a", bid(rid, refusals=(refusal,), att=rig.row(rid).att))
+        assert rig.coordinator.bids.experience.rests("a", rig.now) == rests
+
+
+def test_a_machine_that_grants_more_nodes_than_were_asked_for_may_win() -> None:
+    rig = Rig({"a": 8})
+    rid = rig.submit()
+    sent = rig.hear("a", bid(rid, structs.replace(offer("a", 0), nodes=4)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
+
+
+def test_where_nobody_can_end_it_in_time_each_says_when_it_would_end() -> None:
+    rig = Rig({"a": 8, "b": 8})
+    rid = rig.submit(end_by=T0 + 700)
+    for site in ("a", "b"):
+        rig.hear(site, bid(rid, offer(site, 300)))
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert [each.code for each in problem.refusals] == [RefusalCode.TOO_LATE] * 2
+    assert rig.row(rid).att == 1

@@ -11,6 +11,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.participation.effects import PlaceAsk
+from kalends.resource_servers.participation.places import HELD_MS_MAX
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, nodes=2, command=("true",))
@@ -196,3 +197,42 @@ def test_only_the_owner_of_a_question_may_go_on_with_it() -> None:
     asked(site, 1)
     stranger = m.Release(rid=rid(1), att=1, secret="another secret than that one")
     assert site.receive(stranger, "a").alarms
+
+
+def test_a_question_that_the_queues_never_answer_is_answered_for_them_and_forgotten() -> None:
+    site = Site()
+    ask = asked(site, 1)
+    (send,) = site.advance(HOLD_MS).sends
+    assert isinstance(send.message, m.Bid)
+    assert [each.code for each in send.message.refusals] == [RefusalCode.NO_PLACE]
+    assert answered(site, ask, offers_of(ask)) == (False, [])
+
+
+def test_questions_count_against_the_holds_of_a_user() -> None:
+    site = Site()
+    room = site.limits.held_per_principal_max
+    for number in range(1, room + 1):
+        asked(site, number)
+    answer = site.answer(solicit(room + 1))
+    assert isinstance(answer, m.Bid)
+    assert [each.code for each in answer.refusals] == [RefusalCode.HELD]
+
+
+def test_nobody_keeps_a_place_for_long_by_asking_again_or_by_renewing_it() -> None:
+    site = Site()
+    hold_ids = tuple(each.hold_id for each in bid(site, 1).offers)
+    renew = m.Renew(
+        rid=rid(1), att=1, secret=secret_of(rid(1)), hold_ids=hold_ids, hold_ms=3_600_000
+    )
+    site.receive(renew)
+    site.advance(HOLD_MS)
+    assert site.states(1) == []
+    bid(site, 2)
+    for att in range(2, 60):
+        site.advance(HOLD_MS - 1)
+        effects = site.receive(solicit(2, att))
+        if not effects.asks:
+            break
+        answered(site, effects.asks[0], offers_of(effects.asks[0]))
+    assert att * HOLD_MS <= HELD_MS_MAX + 2 * HOLD_MS
+    assert site.states(2) == []
