@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from kalends.contract.calls import PlacedJob, RequestView
-from kalends.core.errors import Unavailable
-from kalends.core.identifiers import short_id
+from kalends.contract.calls import PlacedJob
+from kalends.core.errors import KalendsError, Unavailable
+from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
 
-def placed_job(view: RequestView) -> PlacedJob:
-    """Return where a job is; raises `Unavailable` while that is still being decided."""
-    if view.placed is None:
-        raise Unavailable(
-            f"it is not decided yet where it runs ({short_id(view.id)})",
-            remedy=f"kalends show {short_id(view.id)} tells it later",
-        )
-    return view.placed
+
+def place_to_follow(client: SyncClient, job: JobRequest, on: str, end_by: str) -> PlacedJob:
+    """Leave a job to the broker; if nobody is here any more when it is placed, it is cancelled again."""
+    key = client.new_key()
+    try:
+        view = client.place_job(job, on=on, end_by=end_by or None, key=key)
+        if view.placed is None:
+            raise Unavailable("it is not decided yet where it runs", remedy="try again later")
+        return view.placed
+    except (KeyboardInterrupt, Unavailable):
+        with suppress(KalendsError):
+            client.cancel(client.resolve(key).id)
+        raise
 
 
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:

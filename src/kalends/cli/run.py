@@ -11,7 +11,7 @@ import click
 
 from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _jobs, _output
 from kalends.cli._groups import EXIT_INTERRUPTED
-from kalends.cli._placed import placed_job, placed_words
+from kalends.cli._placed import place_to_follow, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
 from kalends.client.job_texts import job_from
@@ -77,7 +77,7 @@ def command(
         )  # fmt: skip
         placed = None
         if not machine:
-            placed = placed_job(client.place_job(job, on=on, end_by=end_by or None))
+            placed = place_to_follow(client, job, on, end_by)
     if placed is None:
         return asyncio.run(_run(at_site, job))
     told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"
