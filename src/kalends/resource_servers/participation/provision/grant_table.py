@@ -120,7 +120,8 @@ class GrantTable:
         if backend is None or not length_s:
             return []
         taken = [*self.outers(resource), *self.foreign.extents.get(resource, ())]
-        return fragments(backend.room, taken, since, until, length_s)
+        gap_s = backend.traits.gap_s
+        return fragments(backend.room, taken, since, until, length_s, gap_s=gap_s)
 
     # Serving claims
 

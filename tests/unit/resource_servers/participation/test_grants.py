@@ -1,0 +1,170 @@
+"""What a site asks the batch system behind it for, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+from tests.protocol_support import (
+    ANN,
+    DAY,
+    REGISTER,
+    SITE_SECRET,
+    T0,
+    commit,
+    resource,
+    rid,
+    secret_of,
+    told,
+    vote,
+    want,
+)
+
+from kalends.backends.records import (
+    DeleteReservation,
+    ListSystem,
+    SystemAnswer,
+    SystemReservation,
+    SystemState,
+    Traits,
+    Write,
+)
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claim_sets import StakeStored, decode_stake
+from kalends.resource_servers.participation.effects import ParticipantEffects
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.provision.grants import GrantStored, decode_grant
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+
+HOUR_S: Final = 3_600
+USERS: Final = {"ann": "unix-ann"}
+GIVE_UP_MS: Final = 3_000
+
+NODES: Final = ResourceBackend(
+    "batch", ("n1", "n2"), USERS, repair_s=5 * DAY, answer_ms_max=60_000, give_up_ms=GIVE_UP_MS
+)
+APART: Final = ResourceBackend("batch", ("n1", "n2"), USERS, Traits(gap_s=60))
+CORES: Final = ResourceBackend("batch", ("n1", "n2"), USERS, unit="cores", units_each=2)
+
+
+class Backed:
+    """A site, and its batch system: that tells what it has at once, and writes when a test says so."""
+
+    def __init__(self, backend: ResourceBackend, *others: SystemReservation) -> None:
+        self.backend = backend
+        self.has = {each.name: each for each in others}
+        self.asked: list[tuple[int, Write]] = []
+        """What it has been asked for, and not answered yet."""
+        self.stakes: dict[str, bytes] = {}
+        self.grants: dict[int, bytes] = {}
+        self.lives: dict[str, int] = {}
+        self.ms = 1_000
+        self.start()
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.ms, T0 * 1_000 + self.ms)
+
+    def start(self) -> None:
+        """A life of the site begins with what is stored; nobody hears what the last one has asked."""
+        self.asked.clear()
+        epoch, life = len(self.lives) + 1, f"{len(self.lives) + 1:032x}"
+        self.participant = Participant(
+            "here", {"here/pool": resource("here/pool", sum(self.backend.room.values()))}, epoch=epoch,
+            jitter=lambda: 0.0, stakes=[decode_stake(body) for body in self.stakes.values()],
+            backends={"here/pool": self.backend},
+            grants=[decode_grant(body) for body in self.grants.values()],
+            past=Past(life, 0, dict(self.lives), SITE_SECRET), now=self.now,
+        )  # fmt: skip
+        self.lives[life] = 0
+        welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", "here"))
+        self.participant.receive("broker", welcome, self.now)
+        self.pass_time(0)
+
+    def receive(self, message: m.Visit | m.Decide | m.Query) -> ParticipantEffects:
+        if not isinstance(message, m.Query):
+            message = replace(message, secret=secret_of(message.rid))
+        self.participant.receive("broker", message, self.now)
+        return self._settle()
+
+    def pass_time(self, ms: int) -> ParticipantEffects:
+        self.ms += ms
+        self.participant.advance(self.now)
+        return self._settle()
+
+    def write(self, told: SystemReservation | None = None) -> ParticipantEffects:
+        """The system does what it was asked for first, and tells that, or `told`."""
+        number, errand = self.asked.pop(0)
+        if isinstance(errand, DeleteReservation):
+            self.has.pop(errand.name, None)
+            answer = SystemAnswer("done")
+        else:
+            kept = self.has[errand.reservation.name] = told or errand.reservation
+            answer = SystemAnswer("done", found=kept)
+        self.participant.provisioned(number, answer, self.now)
+        return self._settle()
+
+    def lock(self, number: int, *wants: m.Want) -> None:
+        """Have the system grant, and the broker commit, what is wanted."""
+        self.receive(vote(number, *wants))
+        assert self.votes(self.write()) == ["yes"]
+        stake = self.participant.book.stakes[rid(number)]
+        self.receive(commit(number, *(claim.hold_id for claim in stake.claims)))
+
+    def votes(self, effects: ParticipantEffects) -> list[str]:
+        return [each.vote for each in told(effects, m.Visited)]
+
+    def _settle(self) -> ParticipantEffects:
+        every = ParticipantEffects()
+        while effects := self.participant.take_effects():
+            every.sends += effects.sends
+            every.reports += effects.reports
+            for fact in effects.facts:
+                if isinstance(fact, StakeStored):
+                    self.stakes[fact.rid] = fact.body
+                elif isinstance(fact, GrantStored):
+                    self.grants[fact.number] = fact.body
+            for number, _, errand in effects.provisions:
+                if isinstance(errand, ListSystem):
+                    answer = SystemAnswer("done", state=self._state())
+                    self.participant.provisioned(number, answer, self.now)
+                elif isinstance(errand, Write):
+                    self.asked.append((number, errand))
+        self.participant.check()
+        return every
+
+    def _state(self) -> SystemState:
+        cores = tuple(self.backend.room.items()) if self.backend.unit == "cores" else ()
+        return SystemState(
+            self.now.wall_s, T0 - HOUR_S, self.backend.nodes, tuple(self.has.values()), cores=cores
+        )
+
+
+def in_hours(start: int, end: int, units: int) -> m.Want:
+    return want("pool", start * HOUR_S, end * HOUR_S, units)
+
+
+def of_others(start: int, end: int, *nodes: str, cores: tuple[int, ...] = ()) -> SystemReservation:
+    wanted = in_hours(start, end, 1)
+    return SystemReservation("theirs", wanted.start, wanted.end, nodes, ("bob",), cores=cores)
+
+
+def test_what_is_shown_as_free_can_be_promised_where_a_gap_lies_between_reservations() -> None:
+    site = Backed(APART)
+    site.lock(1, in_hours(0, 1, 1))
+    wanted = in_hours(0, 4, 2)
+    query = m.Query(
+        query_id=1, principal=ANN, wants=(wanted,), stamp=2, counting="all", length_s=HOUR_S
+    )
+    (view,) = told(site.receive(query), m.View)
+    (free,) = view.views
+    ((start, end, units),) = free.steps
+    begins = in_hours(1, 1, 2).start + APART.traits.gap_s
+    assert (start, end, units) == (begins, wanted.end, 2)
+    assert site.votes(site.receive(vote(2, replace(wanted, start=begins - 1, end=begins + 3_599))))
+    assert not site.asked
+    site.receive(vote(3, replace(wanted, start=begins, end=begins + 3_600)))
+    assert site.votes(site.write()) == ["yes"]
