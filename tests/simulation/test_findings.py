@@ -24,6 +24,9 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 142176349842352, id="starts-that-no-node-has-for-the-gap-before-them"
     ),
+    pytest.param(
+        "batch-promises-lost", 47921894195135, id="an-answer-about-what-was-not-wanted-any-more"
+    ),
 ]
 """Each has its script in `tests/unit/resource_servers/participation/test_grants.py`."""
 

@@ -11,6 +11,7 @@ from tests.protocol_support import (
     REGISTER,
     SITE_SECRET,
     T0,
+    abort,
     commit,
     resource,
     rid,
@@ -21,6 +22,7 @@ from tests.protocol_support import (
 )
 
 from kalends.backends.records import (
+    ChangeReservation,
     DeleteReservation,
     ListSystem,
     SystemAnswer,
@@ -150,6 +152,20 @@ def in_hours(start: int, end: int, units: int) -> m.Want:
 def of_others(start: int, end: int, *nodes: str, cores: tuple[int, ...] = ()) -> SystemReservation:
     wanted = in_hours(start, end, 1)
     return SystemReservation("theirs", wanted.start, wanted.end, nodes, ("bob",), cores=cores)
+
+
+def test_an_answer_about_what_is_not_wanted_any_more_endangers_no_promise() -> None:
+    site = Backed(NODES)
+    site.lock(1, in_hours(0, 1, 1))
+    site.receive(vote(2, in_hours(0, 2, 1), replaces=1))
+    site.receive(abort(2))
+    effects = site.write()
+    ((_, errand),) = site.asked
+    assert isinstance(errand, ChangeReservation)
+    assert errand.reservation.end == in_hours(0, 1, 1).end
+    late = site.pass_time(30_000)
+    assert told(late, m.Reclaim) == []
+    assert [text for _, text in (*effects.reports, *late.reports) if text] == []
 
 
 def test_what_is_shown_as_free_can_be_promised_where_a_gap_lies_between_reservations() -> None:
