@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
 from msgspec.structs import replace
 from tests.protocol_support import (
     ANN,
@@ -154,6 +155,10 @@ def of_others(start: int, end: int, *nodes: str, cores: tuple[int, ...] = ()) ->
     return SystemReservation("theirs", wanted.start, wanted.end, nodes, ("bob",), cores=cores)
 
 
+def with_sum(one: SystemReservation) -> SystemReservation:
+    return replace(one, cores=(sum(one.cores),))
+
+
 def test_an_answer_about_what_is_not_wanted_any_more_endangers_no_promise() -> None:
     site = Backed(NODES)
     site.lock(1, in_hours(0, 1, 1))
@@ -166,6 +171,36 @@ def test_an_answer_about_what_is_not_wanted_any_more_endangers_no_promise() -> N
     late = site.pass_time(30_000)
     assert told(late, m.Reclaim) == []
     assert [text for _, text in (*effects.reports, *late.reports) if text] == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_cores_that_move_between_nodes_are_asked_for_where_only_their_sum_is_told(
+    *, restarted: bool
+) -> None:
+    site = Backed(CORES)
+    site.receive(vote(1, in_hours(0, 1, 3)))
+    ((_, errand),) = site.asked
+    assert isinstance(errand, Write)
+    assert not isinstance(errand, DeleteReservation)
+    first = errand.reservation
+    assert first.cores == (2, 1)
+    stake = site.participant.book.stakes[rid(1)]
+    assert site.votes(site.write(with_sum(first))) == ["yes"]
+    site.receive(commit(1, *(claim.hold_id for claim in stake.claims)))
+    assert not site.asked
+
+    site.has["theirs"] = of_others(0, 1, "n1", cores=(1,))
+    site.pass_time(10_000)
+    if restarted:
+        site.start()
+    ((_, errand),) = site.asked
+    assert isinstance(errand, ChangeReservation)
+    assert errand.reservation.cores == (1, 2)
+    assert site.participant.provisions.kept(site.now) == (0, 1)
+    site.write(with_sum(errand.reservation))
+    site.pass_time(10_000)
+    assert not site.asked
+    assert site.participant.provisions.kept(site.now) == (1, 0)
 
 
 def test_what_is_shown_as_free_can_be_promised_where_a_gap_lies_between_reservations() -> None:

@@ -125,8 +125,11 @@ class Mirror:
         return self.systems.clock_s(self.grants.backends[grant.resource].system, now)
 
     def _shows(self, grant: NodeGrant, target: Extent, now: Moment) -> bool:
-        wish, clock_s = self._wish(grant, target), self._clock_s(grant, now)
-        return self._sights[grant.number].shows(wish, clock_s)
+        wish, sight = self._wish(grant, target), self._sights[grant.number]
+        if not sight.shows(wish, self._clock_s(grant, now)):
+            return False
+        # A sum of cores is the same on whichever of the nodes they are: then only a write tells.
+        return grant.outer == target or sight.tells_parts() or sight.written == wish
 
     def _wish(self, grant: NodeGrant, target: Extent) -> SystemReservation:
         return wish_of(self.grants.backends[grant.resource], grant.name, grant.user, target)
@@ -166,6 +169,8 @@ class Mirror:
 
         def then(answer: SystemAnswer, now: Moment) -> None:
             sight.errand, sight.errand_ended = 0, self.errands.ended
+            if answer.outcome != "refused":
+                sight.written = wish if answer.outcome == "done" else None
             if answer.outcome == "unknown" or self._is_wanted(grant, wish, now):
                 self._end(grant, sight, answer, now)
             else:  # It says nothing of what is wanted by now.
