@@ -365,7 +365,7 @@ class BatchSystem:
         one = max(had, key=lambda each: self.room.units(each).total())
         others = [each for each in self.has.values() if each.name not in {h.name for h in had}]
         free = {
-            name: max(0, self._free(name, one, others))
+            name: max(0, self._free(name, one, others, self.traits.gap_s))
             for name in set(self.room.names) - self.unwell
         }
         needed = self.room.units(one).total()

@@ -24,6 +24,8 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 142176349842352, id="starts-that-no-node-has-for-the-gap-before-them"
     ),
+    pytest.param("batch-promises-lost", 164399031344218, id="a-gap-between-cores-of-two-others"),
+    pytest.param("batch-promises-lost", 66120026969930, id="the-same-gap-on-the-only-node"),
     pytest.param("batch-promises-lost", 110663414957743, id="cores-moved-and-only-their-sum-told"),
     pytest.param(
         "batch-promises-lost", 47921894195135, id="an-answer-about-what-was-not-wanted-any-more"

@@ -49,6 +49,9 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 44814695276114, id="systems-that-answer-too-late-after-all-healed"
     ),
+    pytest.param(
+        "batch-promises-lost", 119735262319373, id="a-node-that-is-free-but-for-the-gap-after-it"
+    ),
 ]
 
 

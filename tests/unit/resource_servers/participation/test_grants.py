@@ -49,8 +49,13 @@ GIVE_UP_MS: Final = 3_000
 NODES: Final = ResourceBackend(
     "batch", ("n1", "n2"), USERS, repair_s=5 * DAY, answer_ms_max=60_000, give_up_ms=GIVE_UP_MS
 )
-APART: Final = ResourceBackend("batch", ("n1", "n2"), USERS, Traits(gap_s=60))
+APART: Final = ResourceBackend(
+    "batch", ("n1", "n2"), USERS, Traits(gap_s=60), give_up_ms=GIVE_UP_MS
+)
 CORES: Final = ResourceBackend("batch", ("n1", "n2"), USERS, unit="cores", units_each=2)
+CORES_APART: Final = ResourceBackend(
+    "batch", ("n1", "n2"), USERS, Traits(gap_s=60), unit="cores", units_each=2
+)
 
 
 class Backed:
@@ -116,6 +121,23 @@ class Backed:
         assert self.votes(self.write()) == ["yes"]
         stake = self.participant.book.stakes[rid(number)]
         self.receive(commit(number, *(claim.hold_id for claim in stake.claims)))
+
+    def shown(self, wanted: m.Want, *, replaces: int = 0) -> list[tuple[int, int, int]]:
+        """Return what is shown as free to whoever wants it for an hour."""
+        query = m.Query(
+            query_id=1, principal=ANN, wants=(wanted,), stamp=2, counting="all", length_s=HOUR_S,
+            replaces=rid(replaces) if replaces else "",
+        )  # fmt: skip
+        (view,) = told(self.receive(query), m.View)
+        return list(view.views[0].steps)
+
+    def find_out(self, begins: int, units: int) -> None:
+        """An hour is promised from then on, and not from a second before."""
+        early = m.Want("here/pool", begins - 1, begins - 1 + HOUR_S, units)
+        assert self.votes(self.receive(vote(8, early))) == ["no"]
+        assert not self.asked
+        self.receive(vote(9, replace(early, start=begins, end=begins + HOUR_S)))
+        assert self.votes(self.write()) == ["yes"]
 
     def votes(self, effects: ParticipantEffects) -> list[str]:
         return [each.vote for each in told(effects, m.Visited)]
@@ -206,16 +228,27 @@ def test_cores_that_move_between_nodes_are_asked_for_where_only_their_sum_is_tol
 def test_what_is_shown_as_free_can_be_promised_where_a_gap_lies_between_reservations() -> None:
     site = Backed(APART)
     site.lock(1, in_hours(0, 1, 1))
-    wanted = in_hours(0, 4, 2)
-    query = m.Query(
-        query_id=1, principal=ANN, wants=(wanted,), stamp=2, counting="all", length_s=HOUR_S
-    )
-    (view,) = told(site.receive(query), m.View)
-    (free,) = view.views
-    ((start, end, units),) = free.steps
     begins = in_hours(1, 1, 2).start + APART.traits.gap_s
-    assert (start, end, units) == (begins, wanted.end, 2)
-    assert site.votes(site.receive(vote(2, replace(wanted, start=begins - 1, end=begins + 3_599))))
-    assert not site.asked
-    site.receive(vote(3, replace(wanted, start=begins, end=begins + 3_600)))
-    assert site.votes(site.write()) == ["yes"]
+    assert site.shown(in_hours(0, 4, 2)) == [(begins, in_hours(0, 4, 2).end, 2)]
+    site.find_out(begins, units=2)
+
+
+def test_a_gap_lies_also_between_what_two_others_have_of_the_cores_of_a_node() -> None:
+    one, other = (
+        replace(of_others(start, start + 1, "n1", "n2", cores=(1, 1)), name=f"theirs-{start}")
+        for start in (0, 1)
+    )
+    site = Backed(CORES_APART, one, other)
+    begins = other.start + CORES_APART.traits.gap_s
+    assert site.shown(in_hours(1, 4, 1))[0][0] == begins
+    site.find_out(begins, units=1)
+
+
+def test_what_replaces_a_promise_that_was_given_up_is_not_shown_the_gaps_beside_it() -> None:
+    site = Backed(APART, replace(of_others(1, 2, "n2"), name="before"))
+    site.lock(1, in_hours(0, 1, 1))
+    site.has["theirs"] = of_others(0, 1, "n1")
+    late = [site.pass_time(10_000) for _ in range(3)]
+    assert [each.lost for effects in late for each in told(effects, m.Reclaim)]
+    begins = in_hours(1, 1, 1).start + APART.traits.gap_s
+    assert site.shown(in_hours(0, 4, 1), replaces=1)[0][0] == begins
