@@ -83,6 +83,10 @@ class BatchSystem:
     """How likely what it is told to delete is still there when it says that it has."""
     frozen_until_ms: int = 0
     boot_ms: int = 0
+    answer_ms: int = field(init=False)
+    """For so long the owner expects its answers to take, at most."""
+    delay_ms: int = field(init=False)
+    """For so long an errand takes to reach it, and its answer to come back, at most."""
     repair_s: int = REPAIR_S
     """For so long a node that is down counts as taken."""
     tells_sums: bool = False
@@ -104,14 +108,14 @@ class BatchSystem:
         self.loss = random.choice((0.0, 0.1, 0.3))
         self.cut = random.choice((0.0, 0.2))
         self.tells_sums = random.random() < 0.5
-        self.delay_ms = random.choice(ANSWER_MS)
+        self.answer_ms = self.delay_ms = random.choice(ANSWER_MS)
         self.give_up_ms = random.choice(GIVE_UP_MS)
 
     def backend(self) -> ResourceBackend:
         """Return what the owner says of it."""
         return ResourceBackend(
             f"batch-{self.site}", self.room.names, self.users, self.traits, self.room.unit, self.room.each,
-            answer_ms_max=self.delay_ms + 1_000, repair_s=self.repair_s, give_up_ms=self.give_up_ms,
+            answer_ms_max=self.answer_ms + 1_000, repair_s=self.repair_s, give_up_ms=self.give_up_ms,
         )  # fmt: skip
 
     # What a site asks for
@@ -187,6 +191,8 @@ class BatchSystem:
         if self._with_less(wanted) != wanted and self.kernel.chance(self.cut):
             self.kernel.fault("reservation cut", self.site)
             wanted = self._with_less(wanted)
+            if known is not None:  # A vote that is repeated now was for that.
+                self.touched.append(known)
         self.has[wanted.name] = wanted
         self.granted.append(wanted)
         self.moved_ms = self.kernel.now_ms
@@ -279,7 +285,8 @@ class BatchSystem:
         self.strike_until(until_ms)
 
     def heal(self) -> None:
-        """All nodes are well, and what others have is over."""
+        """All nodes are well, what others have is over, and no answer comes later than it may."""
+        self.delay_ms = (self.answer_ms + 1) // 2  # There and back.
         self.loss, self.cut, self.lingering, self.slips = 0.0, 0.0, 0.0, 0.0
         self.frozen_until_ms = 0
         self.moved_ms = self.kernel.now_ms
@@ -358,7 +365,7 @@ class BatchSystem:
         one = max(had, key=lambda each: self.room.units(each).total())
         others = [each for each in self.has.values() if each.name not in {h.name for h in had}]
         free = {
-            name: max(0, self._free(name, one, others))
+            name: max(0, self._free(name, one, others, self.traits.gap_s))
             for name in set(self.room.names) - self.unwell
         }
         needed = self.room.units(one).total()

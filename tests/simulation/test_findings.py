@@ -1,8 +1,10 @@
-"""What the simulation has found in the shipped code, each as the shortest script that shows it."""
+"""What the simulation has found in the shipped code: the shortest scripts that show it, and seeds."""
 
 from __future__ import annotations
 
 import itertools
+
+import pytest
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
@@ -15,6 +17,21 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
+from tests.simulation.climates import CLIMATES
+from tests.simulation.schedule import complaint
+
+SEEDS = [
+    pytest.param(
+        "batch-promises-lost", 142176349842352, id="starts-that-no-node-has-for-the-gap-before-them"
+    ),
+    pytest.param("batch-promises-lost", 164399031344218, id="a-gap-between-cores-of-two-others"),
+    pytest.param("batch-promises-lost", 66120026969930, id="the-same-gap-on-the-only-node"),
+    pytest.param("batch-promises-lost", 110663414957743, id="cores-moved-and-only-their-sum-told"),
+    pytest.param(
+        "batch-promises-lost", 47921894195135, id="an-answer-about-what-was-not-wanted-any-more"
+    ),
+]
+"""Each has its script in `tests/unit/resource_servers/participation/test_grants.py`."""
 
 NOW = Moment(1_000, 1_800_000_000_000)
 START = 1_800_003_600
@@ -66,3 +83,9 @@ def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
 
     assert coordinator.calls.join(rid, 3)
     assert [answer.ticket for answer in coordinator.take_effects().answers] == [3]
+
+
+@pytest.mark.parametrize(("climate", "seed"), SEEDS)
+def test_what_a_schedule_has_found_stays_mended(climate: str, seed: int) -> None:
+    report = CLIMATES[climate].run(seed)
+    assert not report.violation, complaint(report, climate)

@@ -41,6 +41,17 @@ SEEDS = [
     ),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
     pytest.param("slots-end", 2572508523563, id="a-promise-unheard-for-longer-than-its-hold"),
+    pytest.param(
+        "batch-promises-lost",
+        193639907977364,
+        id="a-yes-repeated-after-its-system-has-cut-a-change",
+    ),
+    pytest.param(
+        "batch-promises-lost", 44814695276114, id="systems-that-answer-too-late-after-all-healed"
+    ),
+    pytest.param(
+        "batch-promises-lost", 119735262319373, id="a-node-that-is-free-but-for-the-gap-after-it"
+    ),
 ]
 
 

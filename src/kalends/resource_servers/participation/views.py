@@ -84,7 +84,7 @@ class Views:
     ) -> list[Change]:
         """Return what is free, and cannot be had by whoever asks."""
         found = [(start, end, -units) for name, start, end, units in lost if name == want.resource]
-        if not query.replaces:  # Where it stands it may grow.
+        if found or not query.replaces:  # Else it may grow where it stands.
             pieces = self.provisions.grants.fragments(
                 want.resource, max(want.start, wall_s), want.end, query.length_s
             )

@@ -24,6 +24,8 @@ extents = st.lists(
     max_size=6,
 )  # fmt: skip
 
+gaps = st.integers(0, 3)
+
 
 def used(taken: Iterable[Extent], node: str, at: int) -> int:
     return sum(each.nodes.count(node) for each in taken if each.start <= at < each.end)
@@ -34,27 +36,28 @@ def free(room: dict[str, int], taken: list[Extent], node: str, start: int, end: 
     return max(0, room[node] - max(used(taken, node, at) for at in range(start, end)))
 
 
-@given(rooms, extents, st.integers(0, 10), st.integers(1, 12))
+@given(rooms, extents, st.integers(0, 10), st.integers(1, 12), gaps)
 def test_at_each_second_as_many_units_are_fragments_as_are_free_for_too_short(
-    room: dict[str, int], taken: list[Extent], since: int, length_s: int
+    room: dict[str, int], taken: list[Extent], since: int, length_s: int, gap_s: int
 ) -> None:
-    found = fragments(room, taken, since, LAST, length_s)
+    found = fragments(room, taken, since, LAST, length_s, gap_s=gap_s)
+    apart = [each._replace(end=each.end + gap_s) for each in taken]
     for at in range(since, LAST):
         short = 0
         for node in NODES:
             starts = range(max(since, at - length_s + 1), at + 1)
-            longest = max(free(room, taken, node, each, each + length_s) for each in starts)
+            longest = max(free(room, apart, node, each, each + length_s + gap_s) for each in starts)
             short += free(room, taken, node, at, at + 1) - longest
         assert sum(units for start, end, units in found if start <= at < end) == short
 
 
-@given(rooms, extents, st.integers(0, LAST), st.integers(1, 12), st.integers(1, 6))
+@given(rooms, extents, st.integers(0, LAST), st.integers(1, 12), st.integers(1, 6), gaps)
 def test_where_units_can_be_chosen_not_all_that_is_free_is_a_fragment(
-    room: dict[str, int], taken: list[Extent], start: int, length_s: int, units: int
+    room: dict[str, int], taken: list[Extent], start: int, length_s: int, units: int, gap_s: int
 ) -> None:
-    if choose(room, taken, start, start + length_s, units) is None:
+    if choose(room, taken, start, start + length_s, units, gap_s=gap_s) is None:
         return
-    found = fragments(room, taken, start, LAST + 1, length_s)
+    found = fragments(room, taken, start, LAST + 1, length_s, gap_s=gap_s)
     for at in range(start, start + length_s):
         there = sum(free(room, taken, node, at, at + 1) for node in NODES)
         lost = sum(each for begin, end, each in found if begin <= at < end)

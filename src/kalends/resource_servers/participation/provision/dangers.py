@@ -31,6 +31,8 @@ LOOK_AGAIN_MS: Final = 2_000
 WHY_MAX: Final = 120
 """Characters of a system's own words that are told."""
 
+NOT_MADE: Final = "it makes something else of it than it is asked for"
+
 
 @dataclass(eq=False, slots=True)
 class _Danger:
@@ -71,7 +73,8 @@ class Dangers:
         if self._evade(grant, now, surely_absent=surely_absent):
             return True
         seen = self._why_not(grant)
-        self._note(grant, seen or f"it says: {why}"[:WHY_MAX], now, seen=bool(seen))
+        said = f"it says: {why}"[:WHY_MAX] if why else NOT_MADE
+        self._note(grant, seen or said, now, seen=bool(seen))
         return False
 
     def silent(self, grant: NodeGrant, why: str) -> None:

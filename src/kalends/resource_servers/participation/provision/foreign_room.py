@@ -58,8 +58,9 @@ class ForeignRoom:
     book: ClaimTable
     room: KeptRoom
     extents: dict[str, list[Extent]] = field(default_factory=dict)
-    """Beyond what is ours: what lies on that is in `found` alone."""
+    """Beyond what is ours, and joined where they touch: see `found`."""
     found: dict[str, list[Extent]] = field(default_factory=dict)
+    """Each as it is, for a gap may have to lie between two; what lies on ours is among them."""
     _by_node: dict[str, dict[str, list[_Piece]]] = field(default_factory=dict)
     """For each resource and node: what of it cannot be had, and why."""
     _rooms: dict[str, Mapping[str, int]] = field(default_factory=dict)

@@ -119,8 +119,9 @@ class GrantTable:
         backend = self.backends.get(resource)
         if backend is None or not length_s:
             return []
-        taken = [*self.outers(resource), *self.foreign.extents.get(resource, ())]
-        return fragments(backend.room, taken, since, until, length_s)
+        taken = [*self.outers(resource), *self.foreign.found.get(resource, ())]
+        gap_s = backend.traits.gap_s
+        return fragments(backend.room, taken, since, until, length_s, gap_s=gap_s)
 
     # Serving claims
 
@@ -128,9 +129,13 @@ class GrantTable:
         self, resource: str, start: int, end: int, units: int, *, but: NodeGrant | None = None,
         kept: Collection[str] = (),
     ) -> tuple[str, ...] | None:  # fmt: skip
-        """Return nodes that neither a grant nor anybody else has then; in `kept` first, unwell ones last."""
+        """Return nodes that neither a grant nor anybody else has then; in `kept` first, unwell ones last.
+
+        What others have over `but` does not count: it is there in any case.
+        """
         backend = self.backends[resource]
-        taken = [*self.outers(resource, but=but), *self.foreign.extents.get(resource, ())]
+        others = self.foreign.found if but is None else self.foreign.extents
+        taken = [*self.outers(resource, but=but), *others.get(resource, ())]
         room = {**Counter(kept), **backend.room}
         unwell = self.foreign.unwell.get(resource, ())
         return choose(

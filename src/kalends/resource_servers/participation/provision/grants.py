@@ -42,6 +42,8 @@ class Sight:
     seen: bool = False
     """Whether `found` is what was there when it was last looked at."""
     found: SystemReservation | None = None
+    written: SystemReservation | None = None
+    """What the system said last that it has made of it; None if that is not known any more."""
     errand: int = 0
     """The number of the errand under way, or 0."""
     errand_ended: int = 0
@@ -62,6 +64,10 @@ class Sight:
         begun = max(found.start, wish.start) <= clock_s + 1
         same_start = found.start == wish.start or begun
         return same_start and found.end == wish.end and found.has_room_of(wish)
+
+    def tells_parts(self) -> bool:
+        """Whether it is told how many cores of each node there are, and not their sum alone."""
+        return self.found is not None and len(self.found.cores) in (0, len(self.found.nodes))
 
 
 class GrantStored(msgspec.Struct, frozen=True):

@@ -16,10 +16,10 @@ from kalends.backends.records import (
     ChangeReservation,
     CreateReservation,
     DeleteReservation,
-    Errand,
     SystemAnswer,
     SystemReservation,
     SystemState,
+    Write,
 )
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
@@ -125,8 +125,11 @@ class Mirror:
         return self.systems.clock_s(self.grants.backends[grant.resource].system, now)
 
     def _shows(self, grant: NodeGrant, target: Extent, now: Moment) -> bool:
-        wish, clock_s = self._wish(grant, target), self._clock_s(grant, now)
-        return self._sights[grant.number].shows(wish, clock_s)
+        wish, sight = self._wish(grant, target), self._sights[grant.number]
+        if not sight.shows(wish, self._clock_s(grant, now)):
+            return False
+        # A sum of cores is the same on whichever of the nodes they are: then only a write tells.
+        return grant.outer == target or sight.tells_parts() or sight.written == wish
 
     def _wish(self, grant: NodeGrant, target: Extent) -> SystemReservation:
         return wish_of(self.grants.backends[grant.resource], grant.name, grant.user, target)
@@ -155,12 +158,24 @@ class Mirror:
             self.grants.drop(grant)
             del self._sights[grant.number]
 
-    def _send(self, grant: NodeGrant, errand: Errand, now: Moment) -> None:
+    def _is_wanted(self, grant: NodeGrant, wish: SystemReservation | None, now: Moment) -> bool:
+        target = self._target(grant, now)
+        return wish == (None if target is None else self._wish(grant, target))
+
+    def _send(self, grant: NodeGrant, errand: Write, now: Moment) -> None:
         backend, sight = self.grants.backends[grant.resource], self._sights[grant.number]
+
+        wish = None if isinstance(errand, DeleteReservation) else errand.reservation
 
         def then(answer: SystemAnswer, now: Moment) -> None:
             sight.errand, sight.errand_ended = 0, self.errands.ended
-            self._end(grant, sight, answer, now)
+            if answer.outcome != "refused":
+                sight.written = wish if answer.outcome == "done" else None
+            if answer.outcome == "unknown" or self._is_wanted(grant, wish, now):
+                self._end(grant, sight, answer, now)
+            else:  # It says nothing of what is wanted by now.
+                sight.seen, sight.found = True, answer.found
+                self.compare(grant)
 
         until_ms = now.monotonic_ms + backend.answer_ms_max
         sight.errand = self.errands.send(backend.system, errand, until_ms, then)

@@ -87,38 +87,61 @@ def peak(spans: Spans, gap_s: int = 0, most: int = UNITS_MAX) -> int:
 
 
 def fragments(
-    room: Mapping[str, int], taken: Iterable[Extent], since: int, until: int, length_s: int
-) -> list[tuple[int, int, int]]:
+    room: Mapping[str, int], taken: Iterable[Extent], since: int, until: int, length_s: int,
+    *, gap_s: int = 0,
+) -> list[tuple[int, int, int]]:  # fmt: skip
     """Return start, end and number of units that are free for less than `length_s` in one piece.
 
-    Nobody who wants one for so long can have them, though each is free at each of these times. What has no
-    end is no fragment; nothing begins before `since`.
+    Nobody who wants one for so long can have them, though each is free at each of these times: a gap has to
+    lie before the piece and after it. What has no end is no fragment; nothing begins before `since`.
     """
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for extent in taken:
-        if extent.meets(since, until + length_s):
+        if extent.meets(since - gap_s, until + length_s + gap_s):
             for node in extent.nodes:
                 spans[node].append(extent[:2])
     found: Counter[tuple[int, int]] = Counter()
     for node in spans.keys() & room.keys():
-        for units, busy in _by_unit(steps(spans[node], room[node]), room[node]):
-            free_since = since
-            for start, end, _ in busy:
-                if 0 < start - free_since < length_s:
-                    found[free_since, start] += units
-                free_since = max(free_since, end)
+        most = room[node]
+        apart = [(start, end + gap_s) for start, end in spans[node]]
+        busy = steps(spans[node], most)
+        for units, closed, used in _by_unit(steps(apart, most) if gap_s else busy, busy, most):
+            for start, end in _useless(closed, used, since, length_s, gap_s):
+                found[start, end] += units
     return [(*span, units) for span, units in sorted(found.items())]
 
 
-def _by_unit(taken: Sequence[Step], most: int) -> Iterator[tuple[int, Sequence[Step]]]:
-    """Yield how many units of a node are taken at the same times, and these: the last unit is taken least."""
+def _useless(
+    closed: Sequence[Step], used: Sequence[Step], since: int, length_s: int, gap_s: int
+) -> Iterator[tuple[int, int]]:
+    """Yield when a unit is free in vain; it is `used`, and a gap longer it is `closed`."""
+    free_since = since
+    for start, end, _ in closed:
+        ends = start - gap_s
+        begin = ends if ends - free_since >= length_s else free_since
+        if begin < start:
+            yield begin, start
+        free_since = max(free_since, end)
+    for start, end, _, taken in _both(closed, used) if gap_s else ():
+        if not taken and since < end:
+            yield max(start, since), end
+
+
+def _by_unit(
+    closed: Sequence[Step], used: Sequence[Step], most: int
+) -> Iterator[tuple[int, Sequence[Step], Sequence[Step]]]:
+    """Yield how many units of a node have the same times, and both of these: the last unit has least."""
     if most == 1:
-        yield 1, taken
+        yield 1, closed, used
         return
-    levels = sorted({0, most, *(level for _, _, level in taken)})
+    levels = sorted({0, most, *(level for _, _, level in (*closed, *used))})
     for lower, upper in pairwise(levels):
-        busy = ((start, end, 1) for start, end, level in taken if level >= upper)
-        yield upper - lower, _joined(busy)
+        yield upper - lower, _from(closed, upper), _from(used, upper)
+
+
+def _from(taken: Sequence[Step], least: int) -> Sequence[Step]:
+    """Return when `least` units or more are taken."""
+    return _joined((start, end, 1) for start, end, level in taken if level >= least)
 
 
 def beside(
