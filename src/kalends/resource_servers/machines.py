@@ -188,9 +188,7 @@ class SiteMachines:
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
-        self._desk = PlaceDesk(
-            engine, self._service, self._check_place, self._alarmed, self.foreseen
-        )
+        self._desk = PlaceDesk(engine, self._service, self, self._alarmed)
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._begun = True
@@ -234,7 +232,7 @@ class SiteMachines:
             if self._desk is not None:
                 self._desk.moved(of_queues)
 
-    def _check_place(self, principal: Principal, job: JobRequest) -> None:
+    def check_place(self, principal: Principal, job: JobRequest) -> None:
         self._check_access(principal, job.machine)
         if not self._rules[job.machine].bids:
             raise NotAllowed("its owner makes no bids for jobs", where="machine")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -60,28 +60,30 @@ class Place(NamedTuple):
     rid: str
 
 
-class MayRun(Protocol):
-    """What is asked about a job before a queue is: raises `KalendsError` where it may not be there."""
+class MachinesOfSite(Protocol):
+    """What a desk asks of the site."""
 
-    def __call__(self, principal: Principal, job: JobRequest) -> None: ...
+    def check_place(self, principal: Principal, job: JobRequest) -> None:
+        """Raise `KalendsError` where `job` may not be on its machine, whatever the queue says."""
+
+    async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
+        """Return when the jobs that wait are expected to start; what is known after `wait_s`."""
 
 
 class PlaceDesk:
-    """One life of a site. `foreseen` tells when the waiting jobs of a machine are expected to start."""
+    """One life of a site."""
 
     def __init__(
         self,
         engine: SiteEngine,
         service: QueueService,
-        check: MayRun,
+        machines: MachinesOfSite,
         alarmed: Callable[[str], None],
-        foreseen: Callable[[Question, str, float], Coroutine[Any, Any, Foreseen]],
     ) -> None:
         self._engine = engine
         self._service = service
-        self._check = check
+        self._machines = machines
         self._alarmed = alarmed
-        self._foreseen = foreseen
         self._places: dict[int, Place] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -149,7 +151,7 @@ class PlaceDesk:
         job = structs.replace(ask.job, machine=machine)
         if machine not in self._service.queues:
             raise NotFound(f"{machine} takes no jobs at present")
-        self._check(ask.principal, job)
+        self._machines.check_place(ask.principal, job)
         key = f"{_KEY} {hold_id} {ask.rid}"
         return self._service.step(
             machine,
@@ -165,7 +167,7 @@ class PlaceDesk:
         start_by = PlaceOffers(queue).start_by(place.number)
         start = late_start = max(start_by, now)
         if not start_by:
-            foreseen = await self._foreseen("starts", place.machine, FORESEEN_S)
+            foreseen = await self._machines.foreseen("starts", place.machine, FORESEEN_S)
             predicted = foreseen.starts.get(place.number)
             first = max(now, job.request.not_before)
             start = max(predicted.p50 if predicted else _backlog_end_s(queue, job, first), first)
