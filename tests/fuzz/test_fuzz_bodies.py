@@ -61,6 +61,19 @@ SEEDS: dict[str, Any] = {
         "reason": "a new pump",
     },
     "reclaim_end": {},
+    "job_place": {
+        "key": "place-key",
+        "job": {
+            "machine": "",
+            "nodes": 2,
+            "limit_s": 600,
+            "command": ["/bin/true", "one"],
+            "environment": {"ONE": "1"},
+        },
+        "on": [{"name": "memory", "operator": ">=", "value": 64}],
+        "end_by": 0,
+        "wait_ms": 0,
+    },
     "job_submit": {
         "key": "job-key",
         "job": {
