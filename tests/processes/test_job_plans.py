@@ -142,7 +142,8 @@ async def test_one_call_follows_all_jobs_of_a_user_also_over_a_restart_of_the_si
             assert view.job == first
         others = await stranger.moved_jobs(MACHINE)
         second = (await client.submit(laboratory.job("exit 3", nodes=4))).job.job
-        view = await anext(watching)
+        while (view := await anext(watching)).job == first:
+            pass  # It may have moved twice before anybody looked.
         assert (view.job, view.phase) == (second, "queued")
         await laboratory.site.kill()
         await laboratory.site.start()

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from kalends.contract.calls import PlacedJob
-from kalends.core.errors import KalendsError, Unavailable
+from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
+
+
+def check_broker(client: SyncClient, command: str) -> None:
+    """Raise `InvalidInput` where a site would be asked to find a machine: that is what brokers do."""
+    if client.health().role == "site":
+        raise InvalidInput(
+            "no machine is named",
+            where="MACHINE",
+            remedy=f"write kalends {command} sdsc/sp2 ..., or set KALENDS_MACHINE; without a machine, ask a "
+            "broker and not a site",
+        )
 
 
 def place_to_follow(client: SyncClient, job: JobRequest, on: str, end_by: str) -> PlacedJob:

@@ -11,7 +11,7 @@ import click
 
 from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _jobs, _output
 from kalends.cli._groups import EXIT_INTERRUPTED
-from kalends.cli._placed import place_to_follow, placed_words
+from kalends.cli._placed import check_broker, place_to_follow, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.cli._told import Ear, Told, ear
 from kalends.client.job_texts import job_from
@@ -70,6 +70,8 @@ def command(
         options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])
     at_site = _jobs.settings_at(settings, machine) if machine else settings
     with at_site.connect() as client:
+        if not machine:
+            check_broker(client, "run")
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kalends.cli import _job_options, _job_script, _jobs, _output
-from kalends.cli._placed import placed_words
+from kalends.cli._placed import check_broker, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.client.job_texts import job_from
 from kalends.contract.calls import RequestView
@@ -63,6 +63,8 @@ def command(
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
     with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
+        if not machine:
+            check_broker(client, "submit")
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,

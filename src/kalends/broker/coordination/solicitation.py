@@ -126,8 +126,8 @@ class Solicitation:
 
     def heard(self, site: str, bid: m.Bid, now: Moment) -> None:
         case = self.table.cases.get(bid.rid)
-        if case is None or case.record.att != bid.att:
-            return
+        if case is None or case.record.att != bid.att or site not in case.bidding.machines:
+            return  # Who was not asked is told nothing.
         if case.phase != "bidding" or site not in case.parts:
             self._learn(case, site, bid, now)
             if site not in case.parts and site != case.bidding.reserve:

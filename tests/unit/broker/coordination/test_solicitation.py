@@ -339,3 +339,12 @@ def test_where_nobody_can_end_it_in_time_each_says_when_it_would_end() -> None:
     assert problem is not None
     assert [each.code for each in problem.refusals] == [RefusalCode.TOO_LATE] * 2
     assert rig.row(rid).att == 1
+
+
+def test_a_site_that_was_not_asked_is_told_nothing_whatever_it_bids() -> None:
+    rig = Rig({"a": 8, "b": 8})
+    rid = rig.submit()
+    assert rig.hear("c", bid(rid, offer("c", 0))) == []
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("b", bid(rid, offer("b", 100)))
+    assert rig.hear("c", bid(rid, offer("c", 0))) == []
