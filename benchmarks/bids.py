@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -28,6 +29,7 @@ NODES: Final = 8
 USER: Final = "ann"
 LOOKS_MAX: Final = 300
 LOOK_EVERY_S: Final = 0.1
+AS_NOBODY: Final = f'users = {{ {USER} = "nobody" }}' if os.geteuid() == 0 else ""
 QUIET: Final = '[log]\nlevel = "warning"\n'
 
 
@@ -48,7 +50,7 @@ grain = "1s"
 [[site.machines]]
 resource = "box"
 policy = "conservative"
-users = {{ {USER} = "nobody" }}
+{AS_NOBODY}
 """)
         servers.append(start_server(path))
     path = directory / "broker.toml"
