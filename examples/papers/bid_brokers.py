@@ -84,7 +84,7 @@ class FederatedBroker:
     def whom(
         self, job: FederatedJob, attempt: int, asked_before: frozenset[str], now: Moment
     ) -> list[Bidder]:
-        """Whom to ask at this attempt."""
+        """Return the sites to ask at this attempt."""
         homes, others = (
             [bidder for bidder in bidders if bidder.site not in asked_before]
             for bidders in self.bidders(job)

@@ -34,7 +34,7 @@ HOLD_MS: Final = 10_000.0
 AGAIN_MS: Final = 5_000.0
 """When nobody has bid whom a broker knows it tries again."""
 ROUNDING_MS: Final = 0.001
-"""Who looks again then sees that so much time has passed, however it was rounded."""
+"""Added to a deadline, so that it has surely passed when it is looked at, however it was rounded."""
 AWAY_MS: Final = 600_000.0
 """So long a site that is cut off is away, in the mean."""
 
@@ -80,7 +80,7 @@ class BidWorld:
         return self.tally
 
     def _at(self, rank: int, at_ms: float, happen: Callable[[], None]) -> None:
-        """Of all that happens at one time what ends is first."""
+        """Put what ends before all else that happens at the same time."""
         heapq.heappush(self._events, (max(at_ms, self.now_ms), rank, next(self._numbers), happen))
 
     def _after(self, ms: float, happen: Callable[[], None]) -> None:

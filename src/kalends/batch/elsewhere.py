@@ -69,7 +69,7 @@ class Elsewhere:
     grace_s: int = 10
     now_s: Callable[[], float] = time.time
     first_life: str = NO_LIFE
-    """That of the site's store: it is in the names of what is ours."""
+    """The first life of the site's store, which stands in the names of all that is ours."""
     _seats: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The nodes of each attempt that may have any."""
     _alive: Alive = dict

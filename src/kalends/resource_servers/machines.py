@@ -34,7 +34,7 @@ from kalends.resource_servers.job_ledger import JobLedger, have_place
 from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
-from kalends.resource_servers.place_desk import PlaceDesk, only_machines
+from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
@@ -226,7 +226,7 @@ class SiteMachines:
         return engine.broken(error)
 
     def _claims_moved(self, service: QueueService, placed: Iterable[Placed]) -> None:
-        of_machines, of_queues = only_machines(placed)
+        of_machines, of_queues = machines_and_queues(placed)
         with contextlib.suppress(Unavailable):  # The next life compares all claims.
             service.claims_moved(of_machines)
             if self._desk is not None:

@@ -71,7 +71,7 @@ class MachinesOfSite(Protocol):
 
 
 class PlaceDesk:
-    """One life of a site."""
+    """Has queues give places, and follow the claims on them; for one life of a site."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ def _refusal(machine: str, error: KalendsError) -> Refusal:
     return Refusal(where=machine, code=code, detail=error.detail)
 
 
-def only_machines(placed: Iterable[Placed]) -> tuple[list[Placed], list[Placed]]:
+def machines_and_queues(placed: Iterable[Placed]) -> tuple[list[Placed], list[Placed]]:
     """Divide bookings into those of machines, and those of places in their queues."""
     both: tuple[list[Placed], list[Placed]] = ([], [])
     for each in placed:

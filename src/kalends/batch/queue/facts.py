@@ -77,7 +77,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: JobLimits = JobLimits()
     project: JobLimits = JobLimits()
     members: dict[str, tuple[str, ...]] = {}
-    """Who belongs to each project, as rules name them. Without any, everybody may name any project."""
+    """The members of each project, as rules name them. Where there are none, anybody may name any project."""
     period_s: int = 30 * 86_400
     """Node-seconds are counted anew after so long."""
     fair_share: FairShares = FairShares()

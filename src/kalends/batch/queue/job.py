@@ -26,7 +26,7 @@ class BatchJob:
     offered: bool = False
     """Nobody has taken it yet."""
     index: int | None = None
-    """Of an array, whose first job is `array`."""
+    """Its place in an array, whose first job is `array`."""
     array: int = 0
     phase: JobPhase = "held"
     reasons: set[Reason] = field(default_factory=set)

@@ -37,7 +37,7 @@ class Submission(NamedTuple):
 class JobTable:
     next_number: int = 1
     jobs: dict[int, BatchJob] = field(default_factory=dict)
-    """Those that are not over, by number, in order of submission."""
+    """The jobs that are not over, by number, in order of submission."""
     past: OrderedDict[int, PastJob] = field(default_factory=OrderedDict)
     submissions: OrderedDict[tuple[str, str], Submission] = field(default_factory=OrderedDict)
     """By user and key."""

@@ -34,6 +34,8 @@ from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000
 """For so long votes are waited for, and longer where a site says that its own may take longer."""
+PLACE_VOTE_MS_MAX: Final = 4_000
+"""The same of a place in a queue, which is held and can be promised at once."""
 ON_THE_WAY_MS: Final = 2_000
 """A vote that took as long as it may has still to come back."""
 HOLD_MS: Final = 30_000
@@ -207,6 +209,8 @@ class PreparePhase:
 
     def vote_ms_max(self, case: Transaction) -> int:
         """Return for how long the votes of its sites are waited for."""
+        if case.record.spec.job is not None:
+            return PLACE_VOTE_MS_MAX
         sites = (self.directory.sites.get(site) for site in case.parts)
         told_ms = max((site.vote_ms for site in sites if site is not None), default=0)
         return max(VOTE_MS_MAX, told_ms + ON_THE_WAY_MS)

@@ -50,13 +50,10 @@ from kalends.core.times import format_time
 BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""
 
-VOTE_MS_MAX: Final = 4_000
-"""A place that is held is promised at once: so long the winner's vote is waited for."""
-
 TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""
 
-HOLD_MS: Final = 9_000
+DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
 
 
@@ -85,7 +82,9 @@ class Solicitation:
             return
         fitting = self._fitting(case)
         reserve = case.bidding.reserve
-        asked = (reserve,) if reserve in fitting else self._whom_to_ask(case, fitting, now)
+        if reserve not in fitting:
+            self.release_reserve(case)
+        asked = [reserve] if reserve in fitting else self._whom_to_ask(case, fitting, now)
         machines = {site: fitting[site] for site in asked}
         case.bidding = BidRound(now.monotonic_ms, machines)
         case.record.placed = None
@@ -118,7 +117,7 @@ class Solicitation:
             machines=case.bidding.machines[site],
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
-            hold_ms=HOLD_MS + self.bid_ms_max,
+            hold_ms=DECISION_MS + self.bid_ms_max,
         )
         self.outbox.send(site, solicit)
 
@@ -201,8 +200,6 @@ class Solicitation:
         )
         self.log.add(case, "bids", _told(ranked, len(asked)), now, refusals)
         self.prepare.prepare(case, now)
-        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
-        self.deadlines.schedule(case)
 
     def _nothing_offered(
         self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment

@@ -13,7 +13,8 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.solicitation import BID_MS_MAX, VOTE_MS_MAX
+from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
+from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
@@ -173,7 +174,7 @@ def test_where_the_winner_refuses_the_second_best_is_asked_alone_and_keeps_its_p
 
 def test_a_winner_that_is_silent_is_not_waited_for_long() -> None:
     rig, _ = bidding()
-    sent = rig.pass_time(VOTE_MS_MAX)
+    sent = rig.pass_time(PLACE_VOTE_MS_MAX)
     assert [site for site, _ in of_kind(sent, m.Solicit)] == ["c"]
 
 
@@ -348,3 +349,12 @@ def test_a_site_that_was_not_asked_is_told_nothing_whatever_it_bids() -> None:
     rig.hear("a", bid(rid, offer("a", 300)))
     rig.hear("b", bid(rid, offer("b", 100)))
     assert rig.hear("c", bid(rid, offer("c", 0))) == []
+
+
+def test_a_second_best_that_does_not_fit_any_more_is_released() -> None:
+    rig, rid = bidding()
+    smaller = ResourceInfo(name="c/m", capacity=1, queue=True)
+    rig.hear("c", m.Hello(site="c", epoch=1, resources=(smaller,)))
+    sent = rig.hear("b", voted(rid, "no"))
+    assert [site for site, _ in of_kind(sent, m.Release)] == ["c"]
+    assert "c" not in [site for site, _ in of_kind(sent, m.Solicit)]
