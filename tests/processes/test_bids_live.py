@@ -7,7 +7,7 @@ import contextlib
 import random
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,9 @@ class Federation:
         """What the programs of all sites have noted."""
         return sum((each.marked() for each in self.sites.values()), Counter())
 
+    def logs(self) -> str:
+        return "\n".join(f"{each.name}:\n{each.log()}" for each in self.servers)
+
     async def connected(self, client: kalends.Client) -> None:
         async def both() -> bool:
             with contextlib.suppress(kalends.Unavailable):
@@ -68,16 +71,22 @@ async def federation() -> AsyncIterator[Federation]:
             yield found
 
 
-async def placed(client: kalends.Client, job: JobRequest, key: str) -> RequestView:
+async def placed(
+    client: kalends.Client, job: JobRequest, key: str, explain: Callable[[], str] = lambda: ""
+) -> RequestView:
     """Ask, by the same key, until it is told where the job is."""
+    last: list[object] = []
 
     async def told() -> RequestView | None:
-        with contextlib.suppress(kalends.OutcomeUnknown, kalends.Unavailable):
+        try:
             view = await client.place_job(job, key=key, wait_s=20)
-            return view if view.state != "open" else None
-        return None
+        except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
+            last[:] = [error]
+            return None
+        last[:] = [view]
+        return view if view.state != "open" else None
 
-    return await until(told, f"{key} is placed")
+    return await until(told, f"{key} is placed", explain=lambda: f"{last}\n{explain()}")
 
 
 async def test_each_job_runs_once_where_its_user_was_told_whoever_is_killed(
@@ -99,13 +108,16 @@ async def test_each_job_runs_once_where_its_user_was_told_whoever_is_killed(
 
     async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
         await federation.connected(client)
-        striking = asyncio.create_task(strike())
         views = {}
-        for number in range(JOBS):
-            text = f"{marks}; echo job-{number} >> marks"
-            job = JobRequest(machine="", limit_s=60, directory="/", command=("/bin/sh", "-c", text))
-            views[f"job-{number}"] = await placed(client, job, f"the-job-{number:03}")
-        await striking
+        async with asyncio.TaskGroup() as both:
+            both.create_task(strike())
+            for number in range(JOBS):
+                text = f"{marks}; echo job-{number} >> marks"
+                job = JobRequest(
+                    machine="", limit_s=60, directory="/", command=("/bin/sh", "-c", text)
+                )
+                key = f"the-job-{number:03}"
+                views[f"job-{number}"] = await placed(client, job, key, explain=federation.logs)
 
         async def all_have_run() -> bool:
             return federation.marks().keys() == views.keys()
