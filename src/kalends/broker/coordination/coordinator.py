@@ -200,6 +200,10 @@ class Coordinator:
         for case in list(self.cases.values()):
             if case.phase in ("looking", "waiting"):
                 self.search.site_back(case, site, now)
+            if case.phase == "bidding" and not case.parts:
+                self.table.at_work_on = case.rid
+                self.bids.site_back(case, now)
+                continue
             part = case.parts.get(site)
             if part is None:
                 continue

@@ -5,7 +5,8 @@ phase      what is going on                         left by
 ========== ======================================== ============================================
 looking    sites were asked what is free            all views, or the time to look is over
 touring    sites hold what an agent chooses there   all reports, or the time to vote is over
-bidding    sites hold places in queues for a job    enough bids, or the time to bid is over
+bidding    sites hold places in queues for a job;   enough bids, or the time to bid is over
+           where all are away, they are waited for
 voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
 holding    slots were asked for, to be held; where  all held, a no, or the time is over
            others hold them it waits in line
@@ -56,7 +57,13 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     },
     "looking": {"vote": "voting", "hold": "holding", "list": "waiting", **_CLOSED, "end": "over"},
     "touring": {**_HELD, "retry": "raising", **_CLOSED, "end": "over"},
-    "bidding": {"lock": "preparing", "retry": "raising", **_CLOSED, "end": "over"},
+    "bidding": {
+        "solicit": "bidding",
+        "lock": "preparing",
+        "retry": "raising",
+        **_CLOSED,
+        "end": "over",
+    },
     "voting": {"decide": "committing", "retry": "raising", "failed": "closing", "end": "over"},
     "holding": {**_HELD, "retry": "raising", **_CLOSED, "end": "over"},
     "held": {

@@ -80,6 +80,7 @@ class Solicitation:
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
             return
+        # A site that is away may come back at any moment; the broker itself may have started just now.
         fitting = self._fitting(case)
         reserve = case.bidding.reserve
         if reserve not in fitting:
@@ -89,7 +90,7 @@ class Solicitation:
         case.bidding = BidRound(now.monotonic_ms, machines)
         case.record.placed = None
         case.record.wants = ()
-        if not asked:
+        if not asked and not self._absent(case):
             self.prepare.close(case, self._nobody(case), "failed", now)
             return
         case.enter("solicit")
@@ -99,6 +100,12 @@ class Solicitation:
         for part in case.parts.values():
             self.experience.asked(part.site, now)
             self._send(case, job, part.site)
+
+    def site_back(self, case: Transaction, now: Moment) -> None:
+        """A site is connected: a job for which there was nobody to ask tries again."""
+        job = case.record.spec.job
+        if job is not None and case.phase == "bidding" and not case.bidding.machines:
+            self.solicit(case, job, now)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
@@ -175,6 +182,7 @@ class Solicitation:
             for site in silent:
                 self.experience.silent(site, self.jitter(), now)
         refusals = (
+            *(() if asked else self._lacks(case)),
             *(site_down(site, "the site did not bid in time") for site in silent),
             *(each for bid in bids.values() for each in bid.refusals),
             *too_late(bids, case.record.spec.request.not_after),
@@ -209,7 +217,7 @@ class Solicitation:
             if each.code in PERMANENT:
                 tries.shunned[each.where] = each
         tries.rounds += 1
-        if tries.rounds >= ROUNDS_MAX or not self._fitting(case):
+        if tries.rounds >= ROUNDS_MAX or not (self._fitting(case) or self._absent(case)):
             why = tuple(dict.fromkeys((*tries.shunned.values(), *refusals)))
             self.prepare.close(case, error_of(why), "failed", now)
         else:
@@ -254,15 +262,28 @@ class Solicitation:
         if info.capacity < units:
             detail = f"{units} nodes, of which it has {info.capacity}"
             return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
-        if not self.directory.is_up(site):
-            return site_down(site, self.directory.sites[site].detail or "not connected")
-        return None
+        return None if self.directory.is_up(site) else self._away(site)
+
+    def _away(self, site: str) -> Refusal:
+        return site_down(site, self.directory.sites[site].detail or "not connected")
+
+    def _absent(self, case: Transaction) -> list[Refusal]:
+        """Return a refusal for each site that is away, and may run the job once it is back.
+
+        Of a site that was not there since this broker has started nothing is known.
+        """
+        unseen = [self._away(name) for name, site in self.directory.sites.items() if not site.epoch]
+        fitting = (info for info in self._wanted(case) if not case.tries.shuns(info.name))
+        lacks = [self._why_not(case, info) for info in fitting]
+        return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
+
+    def _lacks(self, case: Transaction) -> tuple[Refusal, ...]:
+        """Return why nobody can be asked: what each machine lacks, and which sites are away."""
+        lacks = (self._why_not(case, info) for info in self._wanted(case))
+        return (*(each for each in lacks if each is not None), *self._absent(case))
 
     def _nobody(self, case: Transaction) -> KalendsError:
-        """Return why nobody can be asked: what each machine lacks, or that there are none."""
-        lacks = (self._why_not(case, info) for info in self._wanted(case))
-        refusals = (*case.tries.shunned.values(), *(each for each in lacks if each is not None))
-        if refusals:
+        if refusals := (*case.tries.shunned.values(), *self._lacks(case)):
             return error_of(refusals)
         return NotFound(
             "this broker knows no machine like that which takes jobs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 from msgspec import structs
@@ -38,7 +38,10 @@ SITES = ("a", "b", "c")
 class Rig:
     """A coordinator over three sites with a machine each, a register, and a clock that tests move."""
 
-    def __init__(self, machines: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, machines: Mapping[str, int] | None = None, away: Collection[str] = ()
+    ) -> None:
+        """`away` are sites that were not there since the broker has started."""
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         self.connection.executescript(register.SCHEMA)
         numbers = itertools.count(100)
@@ -50,17 +53,22 @@ class Rig:
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
             jitter=lambda: 0.0,
         )
-        machines = machines or dict.fromkeys(SITES, 8)
-        for site in SITES:
-            info = ResourceInfo(
-                name=f"{site}/m", capacity=machines.get(site, 1), queue=site in machines,
-                attributes={"memory": 64 if site == "a" else 128},
-            )  # fmt: skip
-            hello = m.Hello(site=site, epoch=1, resources=(info,))
-            self.coordinator.site_up(site, hello, self.now)
+        self.machines = machines or dict.fromkeys(SITES, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
-        self.settle()
+        for site in SITES:
+            if site not in away:
+                self.greet(site)
+
+    def greet(self, site: str) -> list[tuple[str, m.Message]]:
+        """The site is connected; return what is sent thereupon."""
+        info = ResourceInfo(
+            name=f"{site}/m", capacity=self.machines.get(site, 1), queue=site in self.machines,
+            attributes={"memory": 64 if site == "a" else 128},
+        )  # fmt: skip
+        hello = m.Hello(site=site, epoch=1, resources=(info,))
+        self.coordinator.site_up(site, hello, self.now)
+        return self.settle()
 
     @property
     def now(self) -> Moment:
@@ -276,6 +284,44 @@ def test_where_all_refuse_for_good_the_job_has_failed_with_their_reasons() -> No
     assert rig.answers[1].state == "failed"
     assert rig.answers[1].problem is not None
     assert len(rig.answers[1].problem.refusals) == 2
+
+
+def test_a_job_waits_for_sites_that_are_all_away_and_asks_the_first_that_is_back() -> None:
+    rig = Rig(away=SITES)
+    rid = rig.submit()
+    assert not rig.sent
+    rig.pass_time(2 * BID_MS_MAX)
+    assert rig.row(rid).state == "open"
+    att = rig.row(rid).att
+    assert [site for site, _ in of_kind(rig.greet("b"), m.Solicit)] == ["b"]
+    rig.hear("b", bid(rid, offer("b", 100), att=att))
+    rig.hear("b", voted(rid, att=att))
+    assert rig.answers[1].state == "reserved"
+
+
+def test_sites_that_stay_away_are_not_waited_for_for_ever() -> None:
+    rig = Rig(away=SITES)
+    rig.submit()
+    for _ in range(40):
+        rig.pass_time(BID_MS_MAX)
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert problem.type.endswith(":unavailable")
+    assert {each.where for each in problem.refusals} == set(SITES)
+
+
+def test_where_known_machines_do_not_fit_only_a_site_that_was_never_seen_is_waited_for() -> None:
+    rig = Rig(machines=dict.fromkeys(SITES, 1))
+    rig.coordinator.site_lost("a", "it is gone")
+    rig.submit()
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert problem.type.endswith(":invalid-input")
+    rig = Rig(machines=dict.fromkeys(SITES, 1), away=("a",))
+    rig.submit()
+    assert 1 not in rig.answers
+    rig.greet("a")
+    assert rig.answers[1].problem == problem
 
 
 def test_a_release_while_sites_bid_ends_it_and_all_are_told_so() -> None:
