@@ -10,10 +10,12 @@ and asks others only when that has nothing either. Weissman and Grimshaw 1996, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from kalends.broker.coordination.bid_order import ranked_places, told, too_late
+from kalends.broker.coordination.candidates import Candidates
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.event_log import EventLog
@@ -25,33 +27,20 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.federation.breadth import sites_to_ask
-from kalends.broker.federation.draws import draw_of
 from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.offered_places import OfferedPlace, best_first
 from kalends.broker.federation.patience import enough_at_ms
-from kalends.broker.federation.site_choice import Bidder, whom_to_ask
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob
 from kalends.contract.messages import Want
-from kalends.core.attributes import described, matches
-from kalends.core.durations import format_duration
-from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
-from kalends.core.identifiers import queue_of, split_resource
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import SOLICITED_MACHINES_MAX
 from kalends.core.refusals import error_of
-from kalends.core.requests import Term
-from kalends.core.resources import ResourceInfo
-from kalends.core.times import format_time
 
 BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""
-
-TOLD_MAX: Final = 8
-"""Offers that are named in the story of a request."""
 
 DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
@@ -72,8 +61,15 @@ class Solicitation:
     prepare: PreparePhase
     jitter: Callable[[], float]
     bid_ms_max: int
-    experience: Experience = field(init=False, default_factory=Experience)
-    """What sites are like, as bids have shown. In memory only: a new start learns anew."""
+    candidates: Candidates = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.candidates = Candidates(self.directory)
+
+    @property
+    def experience(self) -> Experience:
+        """What sites are like, as bids have shown."""
+        return self.candidates.experience
 
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
@@ -81,17 +77,17 @@ class Solicitation:
             self.prepare.close(case, None, "released", now)
             return
         # A site that is away may come back at any moment; the broker itself may have started just now.
-        fitting = self._fitting(case)
+        fitting = self.candidates.fitting(case)
         reserve = case.bidding.reserve
         if reserve not in fitting:
             self.release_reserve(case)
-        asked = [reserve] if reserve in fitting else self._whom_to_ask(case, fitting, now)
+        asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, fitting, now)
         machines = {site: fitting[site] for site in asked}
         case.bidding = BidRound(now.monotonic_ms, machines)
         case.record.placed = None
         case.record.wants = ()
-        if not asked and not self._absent(case):
-            self.prepare.close(case, self._nobody(case), "failed", now)
+        if not asked and not self.candidates.absent(case):
+            self.prepare.close(case, self.candidates.nobody(case), "failed", now)
             return
         case.enter("solicit")
         case.parts = {site: Branch(site, ()) for site in asked}
@@ -154,7 +150,7 @@ class Solicitation:
         bidding = case.bidding
         silent = [site for site in case.parts if site not in bidding.bids]
         enough_ms: float = self.bid_ms_max
-        if len(case.parts) < len(self._fitting(case)):
+        if len(case.parts) < len(self.candidates.fitting(case)):
             usual_ms = self.experience.usual_answer_ms(silent)
             enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
         case.phase_deadline_ms = bidding.asked_ms + math.ceil(enough_ms)
@@ -182,7 +178,7 @@ class Solicitation:
             for site in silent:
                 self.experience.silent(site, self.jitter(), now)
         refusals = (
-            *(() if asked else self._lacks(case)),
+            *(() if asked else self.candidates.lacks(case)),
             *(site_down(site, "the site did not bid in time") for site in silent),
             *(each for bid in bids.values() for each in bid.refusals),
             *too_late(bids, case.record.spec.request.not_after),
@@ -206,7 +202,7 @@ class Solicitation:
             start_by=best.start_by,
             late_start=best.late_start,
         )
-        self.log.add(case, "bids", _told(ranked, len(asked)), now, refusals)
+        self.log.add(case, "bids", told(ranked, len(asked)), now, refusals)
         self.prepare.prepare(case, now)
 
     def _nothing_offered(
@@ -217,7 +213,9 @@ class Solicitation:
             if each.code in PERMANENT:
                 tries.shunned[each.where] = each
         tries.rounds += 1
-        if tries.rounds >= ROUNDS_MAX or not (self._fitting(case) or self._absent(case)):
+        if tries.rounds >= ROUNDS_MAX or not (
+            self.candidates.fitting(case) or self.candidates.absent(case)
+        ):
             why = tuple(dict.fromkeys((*tries.shunned.values(), *refusals)))
             self.prepare.close(case, error_of(why), "failed", now)
         else:
@@ -235,123 +233,3 @@ class Solicitation:
         record = case.record
         secret = self.credentials.secret(record, site)
         self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
-
-    # Whom to ask
-
-    def _fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
-        """Return the machines that could run the job, by what is known of them, for each site."""
-        fitting: dict[str, list[str]] = {}
-        for info in self._wanted(case):
-            site = split_resource(info.name)[0]
-            if self._why_not(case, info) is None and not case.tries.shuns(info.name):
-                fitting.setdefault(site, []).append(info.name)
-        return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
-
-    def _wanted(self, case: Transaction) -> list[ResourceInfo]:
-        """Return the machines that have the attributes that are asked for, in order of name."""
-        attributes = _term_of(case).attributes
-        return [
-            info
-            for _, info in sorted(self.directory.resources.items())
-            if info.queue and matches(described(info), attributes)
-        ]
-
-    def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:
-        site = split_resource(info.name)[0]
-        units = _term_of(case).units
-        if info.capacity < units:
-            detail = f"{units} nodes, of which it has {info.capacity}"
-            return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
-        return None if self.directory.is_up(site) else self._away(site)
-
-    def _away(self, site: str) -> Refusal:
-        return site_down(site, self.directory.sites[site].detail or "not connected")
-
-    def _absent(self, case: Transaction) -> list[Refusal]:
-        """Return a refusal for each site that is away, and may run the job once it is back.
-
-        Of a site that was not there since this broker has started nothing is known.
-        """
-        unseen = [self._away(name) for name, site in self.directory.sites.items() if not site.epoch]
-        fitting = (info for info in self._wanted(case) if not case.tries.shuns(info.name))
-        lacks = [self._why_not(case, info) for info in fitting]
-        return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
-
-    def _lacks(self, case: Transaction) -> tuple[Refusal, ...]:
-        """Return why nobody can be asked: what each machine lacks, and which sites are away."""
-        lacks = (self._why_not(case, info) for info in self._wanted(case))
-        return (*(each for each in lacks if each is not None), *self._absent(case))
-
-    def _nobody(self, case: Transaction) -> KalendsError:
-        if refusals := (*case.tries.shunned.values(), *self._lacks(case)):
-            return error_of(refusals)
-        return NotFound(
-            "this broker knows no machine like that which takes jobs",
-            where="job",
-            remedy="see `kalends resources` for what there is, or name a machine to submit to",
-        )
-
-    def _whom_to_ask(
-        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
-    ) -> list[str]:
-        bidders = [Bidder(site, machines) for site, machines in fitting.items()]
-        duration_s = case.record.spec.request.duration_s
-        count = sites_to_ask(_term_of(case).units, duration_s, len(bidders))
-        draw = draw_of(case.rid, case.record.att)
-        asked = [each.site for each in whom_to_ask(bidders, count, self.experience, draw, now)]
-        # Where all rest after failures, a user is not told so without a try.
-        return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
-
-
-def ranked_places(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[OfferedPlace]:
-    """Return all places that are offered and end by `end_by` (0: whenever), the best first."""
-    return best_first((each for each in _offered(bids) if not end_by or _end(each) <= end_by), rid)
-
-
-def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
-    """Return a refusal for each place where the job would end after `end_by` (0: none is too late)."""
-    return [
-        Refusal(
-            where=each.resource,
-            code=RefusalCode.TOO_LATE,
-            detail=f"it would end by {format_time(int(_end(each)), 'UTC')}",
-        )
-        for each in _offered(bids)
-        if end_by and _end(each) > end_by
-    ]
-
-
-def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:
-    return [
-        OfferedPlace(
-            site, each.machine, each.nodes, each.start_by, each.start, each.late_start,
-            each.end - each.start, bool(each.start_by),
-        )
-        for site, bid in bids.items()
-        for each in bid.offers
-    ]  # fmt: skip
-
-
-def _end(place: OfferedPlace) -> float:
-    return place.counted_start + place.runs_s
-
-
-def _term_of(case: Transaction) -> Term:
-    """Return what the job asks a machine for."""
-    return case.record.spec.request.alternatives[0].terms[0]
-
-
-def _told(ranked: Sequence[OfferedPlace], asked: int) -> str:
-    """Return all offers in words, for the story of the request."""
-    best, first = ranked[0], _end(ranked[0])
-    start = format_time(int(best.counted_start), "UTC")
-    firm = "starts by" if best.firm else "is likely to start by"
-    sites = len({each.site for each in ranked})
-    told = f"{best.resource} {firm} {start}; {sites} of {asked} sites have bid"
-    others = [
-        f"{each.resource} ends {format_duration(int(_end(each) - first))} later"
-        if _end(each) > first
-        else f"{each.resource} ends as early"
-        for each in ranked[1:TOLD_MAX]
-    ]
-    return "; ".join((told, *others))

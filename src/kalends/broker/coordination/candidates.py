@@ -1,0 +1,102 @@
+"""Which machines could run a job, which sites of theirs are asked, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.federation.breadth import sites_to_ask
+from kalends.broker.federation.draws import draw_of
+from kalends.broker.federation.experience import Experience
+from kalends.broker.federation.site_choice import Bidder, whom_to_ask
+from kalends.broker.planning.directory import Directory
+from kalends.core.attributes import described, matches
+from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.limits import SOLICITED_MACHINES_MAX
+from kalends.core.refusals import error_of
+from kalends.core.requests import Term
+from kalends.core.resources import ResourceInfo
+
+
+@dataclass(eq=False)
+class Candidates:
+    """The machines that sites have told of, and what bids have shown of the sites."""
+
+    directory: Directory
+    experience: Experience = field(default_factory=Experience)
+    """In memory only: a new start learns anew."""
+
+    def fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
+        """Return the machines that could run the job, by what is known of them, for each site."""
+        fitting: dict[str, list[str]] = {}
+        for info in self._wanted(case):
+            site = split_resource(info.name)[0]
+            if self._why_not(case, info) is None and not case.tries.shuns(info.name):
+                fitting.setdefault(site, []).append(info.name)
+        return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
+
+    def to_ask(
+        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
+    ) -> list[str]:
+        """Return the sites to ask among those that fit, the best known and one by chance; at least one."""
+        bidders = [Bidder(site, machines) for site, machines in fitting.items()]
+        duration_s = case.record.spec.request.duration_s
+        count = sites_to_ask(term_of(case).units, duration_s, len(bidders))
+        draw = draw_of(case.rid, case.record.att)
+        asked = [each.site for each in whom_to_ask(bidders, count, self.experience, draw, now)]
+        # Where all rest after failures, a user is not told so without a try.
+        return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
+
+    def absent(self, case: Transaction) -> list[Refusal]:
+        """Return a refusal for each site that is away, and may run the job once it is back.
+
+        Of a site that was not there since this broker has started nothing is known.
+        """
+        unseen = [self._away(name) for name, site in self.directory.sites.items() if not site.epoch]
+        fitting = (info for info in self._wanted(case) if not case.tries.shuns(info.name))
+        lacks = [self._why_not(case, info) for info in fitting]
+        return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
+
+    def lacks(self, case: Transaction) -> tuple[Refusal, ...]:
+        """Return why nobody can be asked: what each machine lacks, and which sites are away."""
+        lacks = (self._why_not(case, info) for info in self._wanted(case))
+        return (*(each for each in lacks if each is not None), *self.absent(case))
+
+    def nobody(self, case: Transaction) -> KalendsError:
+        """Return the error of a request for which nobody can be asked."""
+        if refusals := (*case.tries.shunned.values(), *self.lacks(case)):
+            return error_of(refusals)
+        return NotFound(
+            "this broker knows no machine like that which takes jobs",
+            where="job",
+            remedy="see `kalends resources` for what there is, or name a machine to submit to",
+        )
+
+    def _wanted(self, case: Transaction) -> list[ResourceInfo]:
+        """Return the machines that have the attributes that are asked for, in order of name."""
+        attributes = term_of(case).attributes
+        return [
+            info
+            for _, info in sorted(self.directory.resources.items())
+            if info.queue and matches(described(info), attributes)
+        ]
+
+    def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:
+        site = split_resource(info.name)[0]
+        units = term_of(case).units
+        if info.capacity < units:
+            detail = f"{units} nodes, of which it has {info.capacity}"
+            return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
+        return None if self.directory.is_up(site) else self._away(site)
+
+    def _away(self, site: str) -> Refusal:
+        return site_down(site, self.directory.sites[site].detail or "not connected")
+
+
+def term_of(case: Transaction) -> Term:
+    """Return what the job asks a machine for."""
+    return case.record.spec.request.alternatives[0].terms[0]
