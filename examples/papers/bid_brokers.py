@@ -28,13 +28,15 @@ class Setting(NamedTuple):
 
     `choice`: "shipped", that is by history (waits and run times) with one at random; "history" without that
     one; "waits", which knows no run times; "random". `breadth`: a number, "weight" (of node-seconds, as
-    shipped), "time" (of seconds alone), or "all". `skew`: see `bid_jobs.stream`.
+    shipped), "time" (of seconds alone), or "all". `lock`: what a bid holds (`bid_locks.LOCKS`). `skew`: see
+    `bid_jobs.stream`.
     """
 
     sites: int
     jobs: int
     choice: str = "shipped"
     breadth: str = "weight"
+    lock: str = "places"
     away: float = 0.0
     burst: int = 1
     skew: float = 3.0

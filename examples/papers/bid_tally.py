@@ -13,6 +13,7 @@ WARM_SHARE: Final = 0.3
 
 HEAVY_S: Final = 3_600.0
 LIGHT_S: Final = 600.0
+VERY_LATE_S: Final = 900
 BUSIEST_SHARE: Final = 0.1
 
 
@@ -25,8 +26,9 @@ class Tally:
         self.messages = 0
         self.late_bids = 0
         self.rounds_in_vain = self.votes_in_vain = self.nobody = 0
-        self.late = self.decided_late = 0
-        """Places that began after what was promised; decisions that came after that themselves."""
+        self.late = self.decided_late = self.very_late = 0
+        """Places that began after what was promised, or a quarter of an hour after it; decisions that came
+        after it themselves."""
         self.asked_of: Sequence[int] = ()
         """Questions by site."""
         self._jobs = jobs
@@ -49,6 +51,7 @@ class Tally:
     def started(self, job: FederatedJob, now_ms: float, run_s: float, late_s: int) -> None:
         self.begun += 1
         self.late += late_s > 0
+        self.very_late += late_s > VERY_LATE_S
         if job.number < self._first:
             return
         wait_s = (now_ms - job.submit_ms) / 1_000
@@ -76,6 +79,7 @@ class Tally:
             "heavy_response": fmean(self._heavy),
             "herd": sum(busiest) / sum(self.asked_of),
             "late_places": self.late,
+            "very_late_places": self.very_late,
             "decided_late": self.decided_late,
             "late_bids": self.late_bids,
             "rounds_in_vain": self.rounds_in_vain,

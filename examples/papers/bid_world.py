@@ -17,6 +17,7 @@ from typing import Final
 
 from bid_brokers import Bid, FederatedBroker, Round, Setting
 from bid_jobs import FederatedJob, SiteNature, natures, stream
+from bid_locks import LOCKS
 from bid_sites import T0_S, Begun, FederatedSite
 from bid_tally import Tally
 
@@ -52,7 +53,7 @@ class BidWorld:
         of_sites = Random(f"{setting.seed} sites {setting.sites}")
         self.natures: list[SiteNature] = natures(setting.sites, of_sites)
         self.sites = [
-            FederatedSite(number, nature, partial(self._at, 0), self._begun)
+            LOCKS[setting.lock](number, nature, partial(self._at, 0), self._begun)
             for number, nature in enumerate(self.natures)
         ]
         self._brokers: dict[int, FederatedBroker] = {}

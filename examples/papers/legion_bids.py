@@ -1,6 +1,7 @@
 """Weissman and Grimshaw 1996: sites bid for jobs. How many, and which, should be asked?
 
-    python examples/papers/legion_bids.py [--sites 10,100] [--jobs 10000] [--seeds 3] [--quick] [--json]
+    python examples/papers/legion_bids.py [--sites 10,100] [--jobs 10000] [--seeds 3] [--table locks]
+        [--quick] [--json]
 
 "A metric that relates the computation weight to k needs to be developed. A secondary issue is which subset
 of k sites ought to be selected?" (Section 4.3.) The paper has no figures; here are ours, with what brokers of
@@ -20,6 +21,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from bid_brokers import Setting
+from bid_locks import LOCKS
 from bid_world import BidWorld
 
 from kalends.broker.federation.answer_delays import ANSWERS_KEPT
@@ -39,6 +41,7 @@ FEWER: Final = 12.0
 """Powers of chance by which homes are drawn: of 300, 20 bring 41 % of all jobs, or 80 %."""
 BREADTHS: Final = ("2", "4", "8", "16", "weight", "time", "all")
 BURSTS: Final = (1, 20, 100)
+TABLES: Final = ("scale", "choice", "breadth", "bursts", "locks")
 WORDS: Final = {
     "waits": "waits, and one at random",
     "shipped": "history, and one at random",
@@ -58,19 +61,28 @@ COLUMNS: Final = (
     ("heavy", "heavy_response", ".2f"),
     ("herd", "herd", ".2f"),
     ("late", "late_places", ".0f"),
+    ("15 min", "very_late_places", ".0f"),
     ("of", "places", ".0f"),
 )
 LEGEND: Final = """
 asked: sites asked per job; messages: of all kinds per job; p50 and p99: until it is known whose bid is
 best, and until that site has promised (told); wait: mean wait of all jobs, and of light ones (at most 10
 minutes); heavy: response of jobs above an hour over their run time on nodes of speed 1; herd: share of all
-questions that the busiest tenth of the sites gets; late: places that began after their promised start"""
+questions that the busiest tenth of the sites gets; late: places that began after the start that was told, and
+more than 15 minutes after it"""
 
 
 def measured(settings: Sequence[Setting]) -> dict[str, Any]:
     """The mean figures of settings that differ in their seeds; counts are added up."""
     found = [BidWorld(setting).run().figures() for setting in settings]
-    counts = {"late_places", "decided_late", "rounds_in_vain", "votes_in_vain", "late_bids"}
+    counts = {
+        "late_places",
+        "very_late_places",
+        "decided_late",
+        "rounds_in_vain",
+        "votes_in_vain",
+        "late_bids",
+    }
     row: dict[str, Any] = dict(settings[0]._asdict())
     row["seeds"] = [setting.seed for setting in settings]
     del row["seed"]
@@ -95,32 +107,42 @@ def bytes_of_a_site(sites: int = 1_000) -> float:
     return size / sites
 
 
-def figures(sites: Sequence[int], compared: int, jobs: int, seeds: Sequence[int]) -> dict[str, Any]:
+def figures(
+    tables: Sequence[str], sites: Sequence[int], compared: int, jobs: int, seeds: Sequence[int]
+) -> dict[str, Any]:
     def row(**fields: Any) -> dict[str, Any]:
         return measured([Setting(jobs=jobs, seed=seed, **fields) for seed in seeds])
 
-    return {
-        "scale": [row(sites=each, away=AWAY) for each in sites],
-        "choice": [
+    rows: dict[str, Iterator[dict[str, Any]]] = {
+        "scale": (row(sites=each, away=AWAY) for each in sites),
+        "choice": (
             row(sites=compared, choice=choice, breadth=breadth, skew=skew)
             for breadth, skew in (("4", FEW), ("weight", FEW), ("4", FEWER))
             for choice in CHOICES
-        ],
-        "breadth": [row(sites=compared, breadth=breadth) for breadth in BREADTHS],
-        "bursts": [row(sites=compared, burst=burst, away=AWAY) for burst in BURSTS],
-        "bytes_of_a_site": bytes_of_a_site(),
+        ),
+        "breadth": (row(sites=compared, breadth=breadth) for breadth in BREADTHS),
+        "bursts": (row(sites=compared, burst=burst, away=AWAY) for burst in BURSTS),
+        "locks": (
+            row(sites=compared, lock=lock, breadth="4", burst=burst)
+            for burst in BURSTS
+            for lock in LOCKS
+        ),
     }
+    found: dict[str, Any] = {name: list(rows[name]) for name in tables}
+    return {**found, "bytes_of_a_site": bytes_of_a_site()}
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    tables = (
+    titles = (
         ("scale", f"Sites, {AWAY:.0%} of them cut off at any time", "sites"),
         ("choice", "Which sites are asked", "choice"),
         ("breadth", "How many are asked", "breadth"),
         ("bursts", f"Jobs that are submitted together, {AWAY:.0%} of the sites cut off", "burst"),
+        ("locks", "What a bid holds, k = 4", "lock"),
     )
-    for name, title, field in tables:
-        rows = found[name]
+    for name, title, field in titles:
+        if not (rows := found.get(name)):
+            continue
         compared = "" if field == "sites" else f"; {rows[0]['sites']} sites"
         yield f"{title}{compared}; {rows[0]['jobs']} jobs, {len(rows[0]['seeds'])} seeds"
         yield f"{field:<44}" + "".join(f"{head:>9}" for head, _, _ in COLUMNS)
@@ -129,6 +151,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             if field == "choice":
                 label += f", {WORDS.get(row['breadth'], row['breadth'])}"
                 label += ", fewer homes" if row["skew"] == FEWER else ""
+            if field == "lock":
+                label += f", {row['burst']} at once"
             yield f"{label:<44}" + "".join(f"{row[key]:>9{form}}" for _, key, form in COLUMNS)
         yield ""
     yield f"A broker keeps {found['bytes_of_a_site']:.0f} bytes of each site that it knows."
@@ -143,6 +167,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1996, help="the first one")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each row")
+    parser.add_argument("--table", choices=TABLES, help="only this one (default: all)")
     parser.add_argument("--quick", action="store_true", help="10 and 40 sites, 300 jobs, one seed")
     parser.add_argument("--json", action="store_true", help="print figures for machines")
     arguments = parser.parse_args()
@@ -150,12 +175,13 @@ def main() -> None:
         parser.error("--jobs must be 100 or more")
     # Ten thousand queues are a million objects, and stay to the end.
     gc.set_threshold(50_000, 20, 50)
+    tables = (arguments.table,) if arguments.table else TABLES
     if arguments.quick:
-        found = figures((10, 40), 40, 300, (arguments.seed,))
+        found = figures(tables, (10, 40), 40, 300, (arguments.seed,))
     else:
         sites = [int(each) for each in arguments.sites.split(",")]
         seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-        found = figures(sites, COMPARED_SITES, arguments.jobs, seeds)
+        found = figures(tables, sites, COMPARED_SITES, arguments.jobs, seeds)
     print(json.dumps(found, indent=1) if arguments.json else "\n".join(lines(found)))
 
 

@@ -27,6 +27,18 @@ def test_no_place_begins_later_than_was_promised(found: dict[str, Any]) -> None:
             assert (row["late_places"], row["places"]) == (0, 300)
 
 
+def test_without_a_lock_jobs_that_come_together_are_told_starts_that_nobody_keeps(
+    found: dict[str, Any],
+) -> None:
+    rows = {(row["lock"], row["burst"]): row for row in found["locks"]}
+    assert rows["nothing", 1]["late_places"] == 0
+    assert rows["nothing", 100]["late_places"] > 100
+    assert rows["nothing", 100]["very_late_places"] > 0
+    for burst in (1, 20, 100):
+        assert rows["places", burst]["late_places"] == rows["rectangles", burst]["late_places"] == 0
+        assert rows["rectangles", burst]["wait_s"] > 2 * rows["places", burst]["wait_s"]
+
+
 def test_messages_and_answers_hang_on_how_many_are_asked(found: dict[str, Any]) -> None:
     for row in (*found["choice"], *found["breadth"]):
         assert row["messages_per_job"] <= 3 * row["asked_per_job"] + 3.001
