@@ -54,6 +54,10 @@ def check_wish(machine: str, on: str, end_by: str, reservation: str) -> None:
 
 
 def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    """A machine of the environment is a habit, which a wish in the command itself puts aside."""
+    by_habit = ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT
+    if by_habit and (ctx.params.get("on") or ctx.params.get("end_by")):
+        return ""
     return _checked(ctx, parameter, machine) if machine else ""
 
 
@@ -81,9 +85,9 @@ def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str) -> st
 
 
 _WISHES = (
-    click.option("--on", default="", callback=_not_empty, metavar="ATTRIBUTES",
+    click.option("--on", default="", callback=_not_empty, is_eager=True, metavar="ATTRIBUTES",
                  help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
-    click.option("--end-by", default="", callback=_not_empty, metavar="TIME",
+    click.option("--end-by", default="", callback=_not_empty, is_eager=True, metavar="TIME",
                  help="Without a machine: latest end, e.g. 'tomorrow 9:00'."),
 )  # fmt: skip
 

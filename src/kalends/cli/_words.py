@@ -112,12 +112,8 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Describe one request in full: its state, times, claims and failure."""
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
     if view.placed is not None:
-        facts.append(
-            (
-                "job",
-                f"{view.placed.machine}/{view.placed.number}, {placed_words(view.placed, zone)}",
-            )
-        )
+        words = f", {placed_words(view.placed, zone)}" if view.state == "reserved" else ""
+        facts.append(("job", f"{view.placed.machine}/{view.placed.number}{words}"))
     elif view.start < view.end:
         length = format_duration(view.end - view.start)
         facts.append(("start", format_time(view.start, zone)))

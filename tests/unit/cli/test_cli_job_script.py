@@ -71,6 +71,15 @@ def test_the_machine_of_the_environment_is_taken_where_none_is_named(
     assert (found["machine"], found["program"]) == ("lab/box", ("solve", "it"))
 
 
+@pytest.mark.parametrize("wish", [("--on", "memory>=64"), ("--end-by", "tomorrow 9:00")])
+def test_a_wish_puts_the_machine_of_the_environment_aside_and_none_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, wish: tuple[str, str]
+) -> None:
+    monkeypatch.setenv("KALENDS_MACHINE", "lab/box")
+    assert understood(*wish, "--", "solve")["machine"] == ""
+    assert understood("lab/box", *wish, "--", "solve")["machine"] == "lab/box"
+
+
 def test_a_program_is_mistaken_for_no_machine() -> None:
     with pytest.raises(InvalidInput, match="'solve' is not a machine") as raised:
         understood("-n", "2", "solve")
