@@ -18,6 +18,7 @@ kalends submit $IN -n 2 --for 1h --end-by now+10m -- true
 
 # What the others have bid, and what the broker has learned of them.
 kalends sites | cut -c 1-24
+kalends admin sites | head -3 | cut -c 1-22
 kalends list | grep -o 'job on.*'
 kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
 

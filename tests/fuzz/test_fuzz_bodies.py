@@ -50,6 +50,7 @@ SEEDS: dict[str, Any] = {
     "agent_tell": {"key": "tell-key", "message": '{"a": [1]}', "agent": "ready:latest"},
     "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},
+    "bidders": {},
     "drain": {"on": False},
     "reconcile": {"wait_ms": 0, "go_on": False},
     "reclaim": {

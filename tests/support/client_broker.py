@@ -349,6 +349,10 @@ class Broker:
                 return run
         raise NotFound("there is no such run of yours here", where=body.run)
 
+    def do_bidders(self, user: str, body: calls.ListBidders) -> calls.Bidders:
+        status = calls.SiteStatus(site="sdsc", url="http://sdsc", state="up")
+        return calls.Bidders(bidders=(calls.BidderView(status=status, asked=2),))
+
     def do_audit(self, user: str, body: calls.Audit) -> calls.Audited:
         ids = sorted(id for id in self.requests if id > body.after)
         claims = tuple(

@@ -141,6 +141,9 @@ class Deeds:
     async def audit(self, caller: Caller, body: calls.Audit) -> calls.Answer:
         return calls.Audited()
 
+    async def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Answer:
+        return calls.Bidders(bidders=())
+
     async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.Answer:
         return self._reclaim(body.key)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.federation.bid_tally import BidTally
 from kalends.broker.federation.experience import Experience
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
@@ -35,7 +36,8 @@ class AvailabilityQueries:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
     `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
-    nobody knows what a silent site would show the caller. `experience` is what bids have shown of sites.
+    nobody knows what a silent site would show the caller. `experience` and `tally` are what bids have
+    shown of sites.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class AvailabilityQueries:
         clock: Clock,
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
         experience: Callable[[], Experience] = Experience,
+        tally: Callable[[], BidTally] = BidTally,
     ) -> None:
         self._polls = polls
         self._directory = directory
         self._site_queries = site_queries
         self._clock = clock
         self._experience = experience
+        self._tally = tally
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         """What the caller may see at the sites that answer, and the state of every site."""
@@ -93,6 +97,22 @@ class AvailabilityQueries:
             wait_s=round(known.expected_wait_s(site, now)) if answer_ms else 0,
             rests_s=max(-(-(known.active_at_ms(site) - now_ms) // 1_000), 0),
         )
+
+    def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:
+        """How every site of the broker has answered."""
+        now_s, tally = self._clock.wall_s(), self._tally()
+        views = []
+        for site in self._directory.sites:
+            counts = tally.of(site)
+            views.append(
+                calls.BidderView(
+                    status=self._status(site, silent=False), asked=counts.asked, bid=counts.bid,
+                    late=counts.late, silent=counts.silent, refused=dict(counts.refused),
+                    chosen=counts.chosen, placed=counts.placed, there=counts.there(now_s),
+                    next_end=counts.next_end_s(now_s),
+                )
+            )  # fmt: skip
+        return calls.Bidders(bidders=tuple(views), herd=tally.busiest_share())
 
     async def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.CalendarView:
         """Raises `NotFound` for a resource that the caller may not see, `Unavailable` without its site."""

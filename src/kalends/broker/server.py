@@ -72,6 +72,7 @@ def build_broker(
         measures=measures,
         moment=moment,
     )
+    measures.watch_bids(lambda: service.coordinator.bids.tally)
     proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
     )
@@ -157,6 +158,7 @@ def _handlers(
     availability = AvailabilityQueries(
         service.directory, service.site_queries, clock, polls,
         lambda: service.coordinator.bids.experience,
+        lambda: service.coordinator.bids.tally,
     )  # fmt: skip
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:
@@ -202,6 +204,7 @@ def _handlers(
         "agent_delete": scripts.delete,
         "agent_tell": mailbox.tell,
         "audit": records.audit,
+        "bidders": availability.bidders,
         "drain": drain,
         "reconcile": reconcile,
     }

@@ -12,6 +12,7 @@ COMMANDS = {
     },
     "Running": {
         "audit": "Check all claims or decisions of a server.",
+        "sites": "Say how sites answer when they are asked for bids.",
         "reconcile": "Compare a broker with its sites and repair differences.",
         "drain": "Refuse new claims; keep promises.",
         "undrain": "Accept new claims again.",

@@ -222,6 +222,10 @@ class Client(RequestCalls, JobCalls):
         """Return a page of all claims or decisions, and any invariant that does not hold."""
         return await self._caller.call(calls.Audit(after=after), "audit", calls.Audited)
 
+    async def bidders(self) -> calls.Bidders:
+        """Say how each site of a broker answers when it is asked for bids. Needs the scope ``audit``."""
+        return await self._caller.call(calls.ListBidders(), "bidders", calls.Bidders)
+
     async def drain(self, on: bool = True) -> calls.Health:
         """Take no new claims, or (`on` false) take them again; what is promised is kept."""
         return await self._caller.call(calls.Drain(on=on), "drain", calls.Health)

@@ -153,6 +153,7 @@ class SyncClient:
     agent_runs = _waiting(Client.agent_runs)
     agent_run = _waiting(Client.agent_run)
     audit = _waiting(Client.audit)
+    bidders = _waiting(Client.bidders)
     drain = _waiting(Client.drain)
     reconcile = _waiting(Client.reconcile)
     reclaim = _waiting(Client.reclaim)

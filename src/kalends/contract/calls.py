@@ -536,6 +536,38 @@ class Reclaims(Answer, frozen=True, kw_only=True):
     reclaims: tuple[ReclaimView, ...]
 
 
+class ListBidders(Body, frozen=True, kw_only=True):
+    pass
+
+
+class BidderView(Answer, frozen=True, kw_only=True):
+    """What a site has answered to this broker, which asked for bids, since the broker was started.
+
+    It was `asked`; `bid` in time, or `late`; `refused` by reason; or was `silent` to the deadline. Its bid
+    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as was
+    foreseen when they were placed, and the first ends at `next_end` (seconds UTC; 0: there is none). `status`
+    is what every user sees.
+    """
+
+    status: SiteStatus
+    asked: int = 0
+    bid: int = 0
+    late: int = 0
+    silent: int = 0
+    refused: dict[str, int] = {}
+    chosen: int = 0
+    placed: int = 0
+    there: int = 0
+    next_end: int = 0
+
+
+class Bidders(Answer, frozen=True, kw_only=True):
+    """`herd`: the share of all questions that the busiest tenth of the sites gets."""
+
+    bidders: tuple[BidderView, ...]
+    herd: float = 0.0
+
+
 class Audit(Body, frozen=True, kw_only=True):
     after: str = ""
     """Page: only request ids after this one."""
@@ -714,6 +746,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Show a run, with the record that replays it"),
     Operation("audit", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
               "List all claims or decisions, and every violated invariant"),
+    Operation("bidders", "GET", "/v1/bidders", ListBidders, Bidders, "audit", _BROKER,
+              "Say how each site answers when it is asked for bids"),
     Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
               "Refuse new claims, or accept them again"),
     Operation("reconcile", "POST", "/v1/reconcile", Reconcile, Reconciled, "admin", _BOTH,

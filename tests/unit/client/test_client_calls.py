@@ -88,6 +88,7 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.drain()).status == "draining"
     assert (await client.drain(False)).status == "ok"
     assert (await client.audit()).claims
+    assert (await client.bidders()).bidders[0].asked == 2
     assert (await client.reconcile(wait_s=2.5)).unreached == ("caltech",)
     assert broker.seen[-1] == ("reconcile", calls.Reconcile(wait_ms=2_500, go_on=False))
     taken = await client.reclaim("sdsc/sp2", at="now+1d", duration="2h", reason="a new pump")

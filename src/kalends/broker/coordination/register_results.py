@@ -117,7 +117,7 @@ class RegisterResults:
             case.enter("committed")
             self.in_flight.end(case.rid)
             self.lists.leave(case, but=case.parts.keys())
-            self.bids.release_reserve(case)
+            self.bids.placed(case, now)
             self.table.answer(case)
             self.decide.tell(case, now)
             return

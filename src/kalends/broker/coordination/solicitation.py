@@ -27,6 +27,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.federation.bid_tally import BidTally
 from kalends.broker.federation.experience import Experience
 from kalends.broker.federation.patience import enough_at_ms
 from kalends.broker.planning.directory import Directory
@@ -34,7 +35,7 @@ from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob
 from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
-from kalends.core.identifiers import queue_of
+from kalends.core.identifiers import queue_of, split_resource
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
@@ -62,6 +63,7 @@ class Solicitation:
     jitter: Callable[[], float]
     bid_ms_max: int
     candidates: Candidates = field(init=False)
+    tally: BidTally = field(init=False, default_factory=BidTally)
 
     def __post_init__(self) -> None:
         self.candidates = Candidates(self.directory)
@@ -95,6 +97,7 @@ class Solicitation:
         self.deadlines.schedule(case)
         for part in case.parts.values():
             self.experience.asked(part.site, now)
+            self.tally.of(part.site).asked += 1
             self._send(case, job, part.site)
 
     def site_back(self, case: Transaction, now: Moment) -> None:
@@ -131,6 +134,7 @@ class Solicitation:
         if case is None or case.record.att != bid.att or site not in case.bidding.machines:
             return  # Who was not asked is told nothing.
         if case.phase != "bidding" or site not in case.parts:
+            self.tally.of(site).late += 1
             self._learn(case, site, bid, now)
             if site not in case.parts and site != case.bidding.reserve:
                 self._release(case, site)  # It has come too late.
@@ -142,6 +146,11 @@ class Solicitation:
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         case.bidding.bids[site] = bid
+        counts = self.tally.of(site)
+        if bid.offers:
+            counts.bid += 1
+        else:
+            counts.note_refusals({each.code for each in bid.refusals})
         self._learn(case, site, bid, now)
         self._go_on(case, now)
 
@@ -177,6 +186,7 @@ class Solicitation:
             # Who was released before does not answer, and is not to blame.
             for site in silent:
                 self.experience.silent(site, self.jitter(), now)
+                self.tally.of(site).silent += 1
         refusals = (
             *(() if asked else self.candidates.lacks(case)),
             *(site_down(site, "the site did not bid in time") for site in silent),
@@ -196,6 +206,7 @@ class Solicitation:
         want = Want(queue_of(best.machine), best.start, best.end, 1)
         case.parts = {winner: Branch(winner, (want,), (best.hold_id,))}
         case.record.wants = (want,)
+        self.tally.of(winner).chosen += 1
         case.record.placed = PlacedJob(
             machine=best.machine,
             number=best.job,
@@ -220,6 +231,13 @@ class Solicitation:
             self.prepare.close(case, error_of(why), "failed", now)
         else:
             self.prepare.give_up_attempt(case, "no site has offered a place", refusals, now)
+
+    def placed(self, case: Transaction, now: Moment) -> None:
+        """The register has it: the job is where it was promised. The second best place is free."""
+        self.release_reserve(case)
+        for want in case.record.wants if case.record.placed is not None else ():
+            site = split_resource(want.resource)[0]
+            self.tally.of(site).note_placed(want.end, now.wall_s)
 
     # Releases
 

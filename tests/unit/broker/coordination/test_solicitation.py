@@ -86,7 +86,7 @@ class Rig:
             for result in register.apply(self.connection, effects.operations):
                 self.coordinator.registered(result, self.now)
 
-    def submit(self, on: str = "", end_by: int = 0) -> str:
+    def submit(self, on: str = "", end_by: int = 0, key: str = "the-key") -> str:
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
         request = Request(
@@ -94,7 +94,7 @@ class Rig:
             not_after=end_by,
         )  # fmt: skip
         spec = Spec(request=request, job=JOB)
-        rid = self.coordinator.calls.submit(ANN, "the-key", "digest", spec, 1, self.now)
+        rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
         self.sent = self.settle()
         return rid
 
@@ -160,6 +160,23 @@ def test_the_best_is_prepared_the_second_best_kept_and_all_others_are_released()
     assert record.placed is not None
     assert (record.state, record.placed.machine, record.placed.number) == ("commit", "b/m", 3)
     assert rig.answers[1].placed == record.placed
+
+
+def test_what_sites_have_answered_is_counted() -> None:
+    rig, rid = bidding()
+    rig.hear("b", voted(rid))
+    other = rig.submit(key="another-key")
+    no = Refusal(where="a/m", code=RefusalCode.NO_PLACE, detail="it is full")
+    rig.hear("a", bid(other, refusals=(no, no)))
+    rig.pass_time(BID_MS_MAX)
+    tally = rig.coordinator.bids.tally
+    a, b, c = (tally.of(site) for site in SITES)
+    assert [each.asked for each in (a, b, c)] == [2, 3, 2], "the first of those that were silent again"
+    assert [each.bid for each in (a, b, c)] == [1, 1, 1]
+    assert [each.chosen for each in (a, b, c)] == [each.placed for each in (a, b, c)] == [0, 1, 0]
+    assert (dict(a.refused), b.silent, c.silent) == ({"no-place": 1}, 1, 1)
+    assert b.there(rig.now.wall_s) == 1
+    assert b.next_end_s(rig.now.wall_s) == T0 + 700
 
 
 def test_nothing_is_committed_before_the_winner_has_voted() -> None:

@@ -1,0 +1,53 @@
+"""``kalends admin sites``: how the sites of a broker answer when they are asked for bids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zoneinfo import ZoneInfo
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._short_time import short_time
+from kalends.contract.calls import Bidders, BidderView
+
+
+@click.command(
+    "sites", cls=ServerCommand, examples=("kalends admin sites", "kalends admin sites --json")
+)
+@pass_settings
+def command(settings: Settings) -> None:
+    """Say how sites answer when they are asked for bids.
+
+    Counted since the broker was started. CHOSEN bids were the best, and PLACED jobs were promised a place
+    then. THERE are those that should not have ended yet. Calls the broker and needs the scope audit.
+    """
+    with settings.connect() as client:
+        found = client.bidders()
+    zone = settings.time_zone()
+    _output.answer(settings, "bidders", found, lambda: list(_lines(found, zone)))
+
+
+def _lines(found: Bidders, zone: ZoneInfo) -> Iterator[str]:
+    yield from _output.rows(
+        (
+            "SITE", "STATE", "ASKED", "BID", "LATE", "SILENT", "REFUSED", "CHOSEN", "PLACED", "THERE",
+            "NEXT END",
+        ),
+        [
+            (
+                each.status.site, each.status.state, str(each.asked), str(each.bid), str(each.late),
+                str(each.silent), _reasons(each), str(each.chosen), str(each.placed), str(each.there),
+                short_time(each.next_end, zone) if each.next_end else "-",
+            )
+            for each in found.bidders
+        ],
+    )  # fmt: skip
+    if found.herd:
+        yield ""
+        yield f"The busiest tenth of the sites was asked {found.herd:.0%} of all questions."
+
+
+def _reasons(view: BidderView) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(view.refused.items())) or "0"
