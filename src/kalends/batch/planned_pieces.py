@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from kalends.batch.queue.queue import BatchQueue
 from kalends.calendars.profiles import total
 from kalends.scheduling.job import Job
+from kalends.scheduling.promised_starts import promised_starts
 
 
 def planned_pieces(
@@ -25,7 +26,7 @@ def planned_pieces(
     room, may_delay = queue.flow.room, queue.flow.terms.may_delay
     if may_delay == "all":
         return ()
-    planned = dict(room.planned())
+    planned = dict(promised_starts(room.scheduler.policy))
     if may_delay == "none":
         for job in room.scheduler.policy.waiting():
             if job not in planned and job.id in foreseen:

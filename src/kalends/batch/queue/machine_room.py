@@ -22,7 +22,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job, Moldability, until_after_change
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policy import Policy
-from kalends.scheduling.profile import NEVER
+from kalends.scheduling.promised_starts import promised_starts
 from kalends.scheduling.registry import is_own, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
@@ -171,15 +171,7 @@ class MachineRoom:
 
     def promises(self) -> dict[int, int]:
         """Return the starts that the policy has promised waiting jobs, by their numbers."""
-        return {job.id: start_s for job, start_s in self.planned()}
-
-    def planned(self) -> list[tuple[Job, int]]:
-        """Return the jobs that the policy has promised a start, with that."""
-        promised = getattr(self.scheduler.policy, "promised", None)
-        if promised is None:
-            return []
-        starts = ((job, promised(job)) for job in self.scheduler.policy.waiting())
-        return [(job, start_s) for job, start_s in starts if start_s < NEVER]
+        return {job.id: start_s for job, start_s in promised_starts(self.scheduler.policy)}
 
     def queue(self, entry: Job, now: int) -> list[Given]:
         """Let a job wait for nodes; one that was held gets its old place."""

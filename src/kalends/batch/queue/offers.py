@@ -12,6 +12,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.submission import check_submission
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.scheduling.promised_starts import promised_start
 
 
 @dataclass(frozen=True)
@@ -54,4 +55,7 @@ class PlaceOffers:
         for them; nodes that fail and reservations that the owner gives precedence end it. Raises `NotFound`.
         """
         job = self.queue.job(number)
-        return job.since_s if job.on_nodes else self.queue.flow.room.promises().get(number, 0)
+        if job.on_nodes:
+            return job.since_s
+        policy = self.queue.flow.room.scheduler.policy
+        return promised_start(policy, job.entry) if job.entry is not None else 0

@@ -63,6 +63,8 @@ class Conservative:
         """The first reserved start."""
         self._freed_until_s = 0
         """Latest freed time since each waiting job was last examined; `NEVER`: look at all of it."""
+        self._freed_from_s = NEVER
+        """First freed time since then: who starts by then has nothing of it."""
         self._revision = cluster.revision
         """The revision of the plan."""
         self._fresh: Job | None = None
@@ -80,7 +82,7 @@ class Conservative:
 
     def returned(self, job: Job, now: int) -> None:
         put_in_order(self._starts, job, NEVER)
-        self._freed_until_s = NEVER
+        self._freed_from_s, self._freed_until_s = now, NEVER
 
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
@@ -145,7 +147,7 @@ class Conservative:
         starts.update((job, start_s) for start_s, _, _, job in promised[:stand])
         self._plan = plan_with(stand)
         self._promise_anew(promised[stand:], self._plan)
-        self._next_s, self._freed_until_s = now, NEVER
+        self._next_s, self._freed_from_s, self._freed_until_s = now, now, NEVER
 
     def _promise_anew(self, promised: list[tuple[int, int, int, Job]], plan: Profile) -> None:
         """Let each stand, in order of submission, or give it the earliest time that those before it leave.
@@ -175,12 +177,13 @@ class Conservative:
     def _move_all(self, plan: Profile, now: int) -> None:
         """Look at each waiting job, in order of submission; start those that are due."""
         starts, freed_until_s = self._starts, self._freed_until_s
+        freed_from_s, self._freed_from_s = self._freed_from_s, NEVER
         if not starts:
             self._freed_until_s, self._next_s = now, NEVER
             return
         if not self.cluster.counts:
             # Who was refused is not where the plan has room for it.
-            freed_until_s = NEVER
+            freed_from_s, freed_until_s = now, NEVER
         if freed_until_s <= now < self._next_s:
             return
         if len(plan.times) > STEPS_MANY:
@@ -189,7 +192,7 @@ class Conservative:
         # Until a job has moved, none can that needs more than that.
         roof = plan.most(freed_until_s) if freed_until_s > now else 0
         for job, start_s in list(starts.items()):
-            if job.nodes > roof and start_s > now:
+            if start_s > now and (job.nodes > roof or start_s <= freed_from_s):
                 continue
             width, length_s = width_of(job), job.requested_s
             if width > plan.free[-1]:
@@ -202,6 +205,7 @@ class Conservative:
                     plan.take(width, earlier_s, earlier_s + length_s)
                 else:
                     plan.move(width, length_s, start_s, earlier_s)
+                    self._freed_from_s = min(self._freed_from_s, start_s)
                     moved_until_s = max(moved_until_s, start_s + length_s)
                     freed_until_s = max(freed_until_s, moved_until_s)
             if earlier_s <= now:
@@ -223,6 +227,7 @@ class Conservative:
     def _give_back(self, job: Job, start_s: int, end_s: int, now: int) -> None:
         if end_s > now:
             self._planned(now).take(-self.cluster.width(job), start_s, end_s)
+            self._freed_from_s = min(self._freed_from_s, start_s)
             self._freed_until_s = max(self._freed_until_s, end_s)
 
     def _planned(self, now: int) -> Profile:

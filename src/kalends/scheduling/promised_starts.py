@@ -1,0 +1,24 @@
+"""The starts that a policy has promised to jobs that wait, where it promises any."""
+
+from __future__ import annotations
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.profile import NEVER
+
+
+def promised_start(policy: Policy, job: Job) -> int:
+    """Return the start that `policy` has promised `job`; 0: none, or it does not wait."""
+    promised = getattr(policy, "promised", None)
+    if promised is None:
+        return 0
+    try:
+        start_s: int = promised(job)
+    except KeyError:
+        return 0
+    return start_s if start_s < NEVER else 0
+
+
+def promised_starts(policy: Policy) -> list[tuple[Job, int]]:
+    """Return the jobs that `policy` has promised a start, with that, in its order."""
+    return [(job, start_s) for job in policy.waiting() if (start_s := promised_start(policy, job))]
