@@ -397,7 +397,8 @@ class QueueUnderFaults(RuleBasedStateMachine):
                 PlaceOffers(hall.queue).take(number, hall.now)
             hall.gather()
             hall.flush()
-            hall.shepherd_begins(0)
+            while hall.asked:
+                hall.shepherd_begins(0)
             for attempt in hall.asked_to_stop():
                 hall.runs[attempt].stand(can=True)
             for attempt in hall.running()[:1]:
