@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.patience import PATIENCE_S
+
 NET: Final = "10.87.0"
 
 # The shell is the first process of the host, which ends with it; it waits for all that nobody waits for.
@@ -64,10 +66,13 @@ class OwnHosts:
         variables: Mapping[str, str] | None = None,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a host; raises `CalledProcessError` unless told not to."""
+        """Run a command on a host; raises `CalledProcessError` unless told not to.
+
+        `TimeoutExpired` where it never ends: OAR's clients wait for ever for a server that was killed.
+        """
         return subprocess.run(
             [*self.inside(name), *command], check=check, text=True, capture_output=True,
-            stdin=subprocess.DEVNULL, env=variables,
+            stdin=subprocess.DEVNULL, env=variables, timeout=PATIENCE_S,
         )  # fmt: skip
 
     def stop(self) -> None:
