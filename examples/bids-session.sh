@@ -21,6 +21,11 @@ kalends sites | cut -c 1-24
 kalends list | grep -o 'job on.*'
 kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
 
+# What a site is worth is said in time: on the small machine this one may end up to half an hour later.
+dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- echo worth the wait | head -1)
+echo $dear | cut -d / -f 1
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with what you prefer is'
+
 # From then on they are jobs of their sites, as all others.
 touch go
 until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
@@ -30,5 +35,8 @@ kalends log large/box/2
 echo 'three lines' > names
 kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names 2> told; head -1 told | cut -d ' ' -f 2
 
+kalends submit $IN --for 1m --home smal -- true
 kalends kill small/box/1 | cut -d ' ' -f 1
 until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
+until kalends job $dear | grep -q 'over'; do sleep 0.1; done
+kalends log $dear

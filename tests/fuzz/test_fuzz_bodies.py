@@ -72,6 +72,13 @@ SEEDS: dict[str, Any] = {
         },
         "on": [{"name": "memory", "operator": ">=", "value": 64}],
         "end_by": 0,
+        "prefer": [
+            {
+                "attributes": [{"name": "site", "operator": "=", "value": "alpha"}],
+                "worth_s": 600,
+            }
+        ],
+        "homes": ["alpha"],
         "wait_ms": 0,
     },
     "job_submit": {

@@ -111,7 +111,9 @@ class RequestCommands:
                 where="job",
                 remedy="keep them in a file on the machines, or name a machine",
             )
-        digest = _digest("place", msgspec.to_builtins(job), body.on, body.end_by)
+        self._check_homes(body.homes)
+        wishes = (body.on, body.end_by, body.prefer, body.homes)
+        digest = _digest("place", msgspec.to_builtins(job), *wishes)
 
         async def asked() -> tuple[Spec, None]:
             now_s = self._service.moment().wall_s
@@ -127,9 +129,21 @@ class RequestCommands:
                 alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
                 not_before=now_s, not_after=body.end_by,
             )  # fmt: skip
-            return Spec(request=request, text=_job_text(term), job=job), None
+            spec = Spec(
+                request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes
+            )  # fmt: skip
+            return spec, None
 
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
+    def _check_homes(self, homes: Sequence[str]) -> None:
+        for home in homes:
+            if home not in self._service.directory.sites:
+                raise NotFound(
+                    f"this broker knows no site {home!r}",
+                    where="homes",
+                    remedy="`kalends sites` lists those that it knows",
+                )
 
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.

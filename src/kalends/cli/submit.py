@@ -48,8 +48,6 @@ def command(
     limit: str | None,
     begin: str,
     at: str,
-    on: str,
-    end_by: str,
     key: str,
     **options: Any,
 ) -> None:
@@ -58,7 +56,7 @@ def command(
     It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
     machine is named, a broker asks sites to bid for the job.
     """
-    _job_options.check_wish(machine, on, end_by, options["reservation"])
+    wish = _job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
@@ -72,7 +70,7 @@ def command(
         if machine:
             _tell_submitted(settings, client.submit(job, key=key))
         else:
-            placed = client.place_job(job, on=on, end_by=end_by or None, key=key)
+            placed = client.place_job(job, **wish._asdict(), key=key)
             _output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
 
 

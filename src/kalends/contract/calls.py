@@ -46,6 +46,7 @@ from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
 from kalends.core.jobs import JobRequest
+from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Attribute, Request
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
@@ -330,14 +331,21 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     """Let sites bid for `job`, which names no machine, and submit it where it ends first.
 
     `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
-    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. `key` and `wait_ms` are as in
-    `Book`.
+    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
+    later on some machines; the sites `homes` are always asked. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
     job: JobRequest
     on: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
     end_by: TimeS = 0
+    prefer: Annotated[
+        tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
+    ] = ()
+    homes: Annotated[
+        tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
+        Meta(max_length=limits.PLACE_HOMES_MAX),
+    ] = ()
     wait_ms: WaitMs = 30_000
 
 

@@ -17,6 +17,7 @@ from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import SOLICITED_MACHINES_MAX
+from kalends.core.place_preferences import worth_s
 from kalends.core.refusals import error_of
 from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo
@@ -42,14 +43,24 @@ class Candidates:
     def to_ask(
         self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
     ) -> list[str]:
-        """Return the sites to ask among those that fit, the best known and one by chance; at least one."""
-        bidders = [Bidder(site, machines) for site, machines in fitting.items()]
+        """Return the sites to ask of those that fit: homes, the best known, one by chance; at least one."""
+        bidders = [
+            Bidder(site, machines, max(self.preference_s(case, each) for each in machines))
+            for site, machines in fitting.items()
+        ]
+        homes = [each for each in bidders if each.site in case.record.spec.homes]
         duration_s = case.record.spec.request.duration_s
         count = sites_to_ask(term_of(case).units, duration_s, len(bidders))
         draw = draw_of(case.rid, case.record.att)
-        asked = [each.site for each in whom_to_ask(bidders, count, self.experience, draw, now)]
+        chosen = whom_to_ask(bidders, count, self.experience, draw, now, homes)
+        asked = [each.site for each in chosen]
         # Where all rest after failures, a user is not told so without a try.
         return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
+
+    def preference_s(self, case: Transaction, machine: str) -> int:
+        """Return how many seconds of waiting `machine` is worth to the job's user; 0 for one that is gone."""
+        info, prefer = self.directory.resources.get(machine), case.record.spec.prefer
+        return worth_s(prefer, described(info)) if info is not None and prefer else 0
 
     def absent(self, case: Transaction) -> list[Refusal]:
         """Return a refusal for each site that is away, and may run the job once it is back.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kalends.broker.coordination.bid_order import ranked_places, told, too_late
@@ -183,7 +184,10 @@ class Solicitation:
             *(each for bid in bids.values() for each in bid.refusals),
             *too_late(bids, case.record.spec.request.not_after),
         )
-        ranked = ranked_places(case.rid, bids, case.record.spec.request.not_after)
+        ranked = ranked_places(
+            case.rid, bids, case.record.spec.request.not_after,
+            partial(self.candidates.preference_s, case),
+        )  # fmt: skip
         if not ranked:
             self._nothing_offered(case, refusals, now)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import pytest
 from msgspec import structs
@@ -16,6 +17,7 @@ from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.planning.directory import Directory
+from kalends.client.place_builder import preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
@@ -56,6 +58,7 @@ class Rig:
         self.machines = machines or dict.fromkeys(SITES, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
+        self.told: list[str] = []
         for site in SITES:
             if site not in away:
                 self.greet(site)
@@ -80,20 +83,24 @@ class Rig:
         while True:
             effects = self.coordinator.take_effects()
             sent += [(send.to, send.message) for send in effects.sends]
+            self.told += [each.event.detail for each in effects.events]
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent
             for result in register.apply(self.connection, effects.operations):
                 self.coordinator.registered(result, self.now)
 
-    def submit(self, on: str = "", end_by: int = 0) -> str:
+    def submit(
+        self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
+        homes: tuple[str, ...] = (),
+    ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
         request = Request(
             alternatives=(Alternative(terms=(term,)),), duration_s=JOB.limit_s, not_before=T0,
             not_after=end_by,
         )  # fmt: skip
-        spec = Spec(request=request, job=JOB)
+        spec = Spec(request=request, job=JOB, prefer=preferences_in(prefer), homes=homes)
         rid = self.coordinator.calls.submit(ANN, "the-key", "digest", spec, 1, self.now)
         self.sent = self.settle()
         return rid
@@ -404,3 +411,51 @@ def test_a_second_best_that_does_not_fit_any_more_is_released() -> None:
     sent = rig.hear("b", voted(rid, "no"))
     assert [site for site, _ in of_kind(sent, m.Release)] == ["c"]
     assert "c" not in [site for site, _ in of_kind(sent, m.Solicit)]
+
+
+@pytest.mark.parametrize(
+    ("worth", "winner", "told"),
+    [
+        ("99s", "b", "a/m ends 1m40s later, and with what you prefer is 1s behind"),
+        ("101s", "a", "b/m ends 1m40s earlier, and with what you prefer is 1s behind"),
+    ],
+)
+def test_a_site_that_is_worth_more_than_it_is_later_wins(
+    worth: str, winner: str, told: str
+) -> None:
+    rig = Rig()
+    rid = rig.submit(prefer={"site=a": worth})
+    rig.hear("a", bid(rid, offer("a", 200)))
+    rig.hear("c", bid(rid, offer("c", 900)))
+    sent = rig.hear("b", bid(rid, offer("b", 100)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == [winner]
+    rig.hear(winner, voted(rid))
+    assert any(told in each for each in rig.told), rig.told
+
+
+def test_what_a_machine_meets_is_added_up() -> None:
+    rig = Rig()
+    rid = rig.submit(prefer={"memory>=128": "60s", "site=c": "41s"})
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("c", bid(rid, offer("c", 200)))
+    sent = rig.hear("b", bid(rid, offer("b", 160)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["c"]
+
+
+def test_homes_are_asked_whatever_is_known_of_them() -> None:
+    rig = Rig(machines=dict.fromkeys(SITES, 8))
+    for number in range(8):
+        rig.coordinator.bids.experience.bid("a", 10, 90_000, rig.now)
+        rid = rig.coordinator.calls.submit(
+            ANN, f"the-key-{number}", "digest", light_job(homes=("a",)), number + 2, rig.now
+        )
+        asked = [site for site, each in of_kind(rig.settle(), m.Solicit) if each.rid == rid]  # type: ignore[attr-defined]
+        assert "a" in asked
+        assert len(asked) == 2
+
+
+def light_job(homes: tuple[str, ...]) -> Spec:
+    """A job so short that two of three sites are asked."""
+    term = Term(units=1)
+    request = Request(alternatives=(Alternative(terms=(term,)),), duration_s=1, not_before=T0)
+    return Spec(request=request, job=structs.replace(JOB, nodes=1, limit_s=1), homes=homes)
