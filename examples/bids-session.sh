@@ -36,6 +36,17 @@ echo 'three lines' > names
 kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names 2> told; head -1 told | cut -d ' ' -f 2
 
 kalends submit $IN --for 1m --home smal -- true
+
+# A job that can run in several ways takes the one that would end first, on each machine that is asked.
+say='["sh", "-c", "echo $KALENDS_IMPLEMENTATION on $KALENDS_NODE_COUNT"]'
+add() { for line in "$@"; do echo "$line"; done >> solve.toml; }
+add '[[implementations]]' 'name = "wide"' 'needs = "memory>=128"' 'nodes = [2, 4]' 'formula = "400 / nodes"' "command = $say"
+add '[[implementations]]' 'name = "plain"' 'run_time = "20m"' "command = $say"
+way=$(kalends submit $IN --implementations solve.toml | head -1)
+until kalends job $way | grep -q 'over'; do sleep 0.1; done
+kalends log $way
+kalends submit large/box $IN --implementations solve.toml
+sed -i 's/400/400 -/' solve.toml; kalends submit $IN --implementations solve.toml
 kalends kill small/box/1 | cut -d ' ' -f 1
 until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
 until kalends job $dear | grep -q 'over'; do sleep 0.1; done

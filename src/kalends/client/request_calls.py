@@ -26,6 +26,7 @@ from kalends.client.scripts import Agent, named_script
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Request
 
@@ -123,6 +124,7 @@ class RequestCalls(AgentCalls):
     async def place_job(
         self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
         prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
+        implementations: Sequence[Implementation] = (),
         key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Let sites bid for `job`, which names no machine, and submit it where it ends first.
@@ -130,7 +132,10 @@ class RequestCalls(AgentCalls):
         `on` are attributes that a machine must have, as in requests (``memory>=64, site=sdsc``); a site that
         cannot end it by `end_by` does not count. `prefer` says what it is worth to have it on some machines:
         with ``{"site=sdsc": "30m"}`` it may end half an hour later there; what a machine meets is added up.
-        The sites `homes` are always asked. `key` makes it safe to repeat (default: a new one).
+        The sites `homes` are always asked. With `implementations` each machine is asked for the one that
+        would end first there, whose program, nodes and limit replace those of `job` (`implementations_in` and
+        `job_of` of `kalends.client.implementation_file` read them from a file). `key` makes it safe to
+        repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
@@ -145,6 +150,7 @@ class RequestCalls(AgentCalls):
             end_by=self.time_s(end_by) if end_by is not None else 0,
             prefer=preferences_in(prefer),
             homes=tuple(homes),
+            implementations=tuple(implementations),
             wait_ms=milliseconds(wait_s),
         )
         return settled(await self._caller.call(body, "job_place", calls.RequestView))

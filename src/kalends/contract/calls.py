@@ -45,6 +45,7 @@ from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Attribute, Request
@@ -161,13 +162,15 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     """The job `number` of `machine`, at whose site it was submitted.
 
     `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
-    promises no start, and nine in ten such jobs start by `late_start`.
+    promises no start, and nine in ten such jobs start by `late_start`. `implementation` is the one that it
+    runs in; "": it has but one.
     """
 
     machine: str
     number: int
     start_by: int = 0
     late_start: int = 0
+    implementation: str = ""
 
 
 class RequestView(Answer, frozen=True, kw_only=True):
@@ -332,7 +335,9 @@ class PlaceJob(Body, frozen=True, kw_only=True):
 
     `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
     that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
-    later on some machines; the sites `homes` are always asked. `key` and `wait_ms` are as in `Book`.
+    later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
+    for the one of them that would end first there: its program, nodes and limit are in the place of those of
+    `job`, which are those of one of them. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
@@ -341,6 +346,9 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     end_by: TimeS = 0
     prefer: Annotated[
         tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
+    ] = ()
+    implementations: Annotated[
+        tuple[Implementation, ...], Meta(max_length=limits.IMPLEMENTATIONS_MAX)
     ] = ()
     homes: Annotated[
         tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],

@@ -102,6 +102,9 @@ SOLICITED_MACHINES_MAX: Final = 8
 PLACE_PREFERENCES_MAX: Final = 32
 """Preferences of one job that is left to a broker: each is compared with every machine that it knows."""
 
+IMPLEMENTATIONS_MAX: Final = 16
+"""Implementations of one job that is left to a broker: all of them together are as long as one job may be."""
+
 PLACE_HOMES_MAX: Final = 8
 """Sites that are always asked to bid for one job: they come on top of those that are chosen."""
 

@@ -9,6 +9,7 @@ from kalends.broker.federation.offered_places import OfferedPlace, best_first
 from kalends.contract import messages as m
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 
 TOLD_MAX: Final = 8
@@ -57,18 +58,19 @@ def _end(place: OfferedPlace) -> float:
     return place.counted_start + place.runs_s
 
 
-def told(ranked: Sequence[OfferedPlace], asked: int) -> str:
-    """Return all offers in words, for the story of the request."""
+def told(ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest]) -> str:
+    """Return all offers in words, for the story of the request; `jobs` says what each machine would run."""
     best = ranked[0]
     start = format_time(int(best.counted_start), "UTC")
     firm = "starts by" if best.firm else "is likely to start by"
     worth = f", and is preferred by {_duration(best.preference_s)}" if best.preference_s else ""
     sites = len({each.site for each in ranked})
-    told = f"{best.resource} {firm} {start}{worth}; {sites} of {asked} sites have bid"
-    return "; ".join((told, *(_compared(best, each) for each in ranked[1:TOLD_MAX])))
+    runs = _in_words(best, jobs)
+    told = f"{best.resource}{runs} {firm} {start}{worth}; {sites} of {asked} sites have bid"
+    return "; ".join((told, *(_compared(best, each, jobs) for each in ranked[1:TOLD_MAX])))
 
 
-def _compared(best: OfferedPlace, other: OfferedPlace) -> str:
+def _compared(best: OfferedPlace, other: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
     """Say by how much `other` ends later than the `best`, and how far it is behind with preferences."""
     later_s = _end(other) - _end(best)
     if later_s:
@@ -76,10 +78,19 @@ def _compared(best: OfferedPlace, other: OfferedPlace) -> str:
     else:
         ends = "ends as early"
     lost_s = later_s + best.preference_s - other.preference_s
+    ends = f"{other.resource}{_in_words(other, jobs)} {ends}"
     if lost_s == later_s:
-        return f"{other.resource} {ends}"
+        return ends
     counted = f"{_duration(lost_s)} behind" if lost_s else "as good"
-    return f"{other.resource} {ends}, and with what you prefer is {counted}"
+    return f"{ends}, and with what you prefer is {counted}"
+
+
+def _in_words(place: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
+    """Say in which implementation the job would run there, if it has several."""
+    job = jobs.get(place.resource)
+    if job is None or not job.implementation:
+        return ""
+    return f" with {job.implementation} on {place.nodes} node{'s' * (place.nodes != 1)}"
 
 
 def _duration(length_s: float) -> str:

@@ -36,6 +36,7 @@ import msgspec
 from kalends.contract.calls import Event, Patience, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.core.errors import Problem, StoreDamaged
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
@@ -62,6 +63,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     script: str = ""
     job: JobRequest | None = None
     """It is a job that wants a place in a queue: `request` says on what."""
+    implementations: tuple[Implementation, ...] = ()
     prefer: tuple[PlacePreference, ...] = ()
     homes: tuple[str, ...] = ()
     """Of a job: see `kalends.contract.calls.PlaceJob`."""

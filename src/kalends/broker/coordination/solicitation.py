@@ -84,7 +84,10 @@ class Solicitation:
             self.release_reserve(case)
         asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, fitting, now)
         machines = {site: fitting[site] for site in asked}
-        case.bidding = BidRound(now.monotonic_ms, machines)
+        jobs = self.candidates.jobs_on(
+            case, (each for names in machines.values() for each in names)
+        )
+        case.bidding = BidRound(now.monotonic_ms, machines, jobs)
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
@@ -119,6 +122,11 @@ class Solicitation:
             principal=record.principal,
             job=job,
             machines=case.bidding.machines[site],
+            jobs={
+                each: case.bidding.jobs[each]
+                for each in case.bidding.machines[site]
+                if case.bidding.jobs[each] != job
+            },
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
             hold_ms=DECISION_MS + self.bid_ms_max,
@@ -136,10 +144,8 @@ class Solicitation:
             if site not in case.parts and site != case.bidding.reserve:
                 self._release(case, site)  # It has come too late.
             return
-        job = case.record.spec.job
-        assert job is not None
-        machines = case.bidding.machines[site]
-        if complaint := complaint_about_places(bid.offers, machines, job, now.wall_s):
+        jobs = {each: case.bidding.jobs[each] for each in case.bidding.machines[site]}
+        if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         case.bidding.bids[site] = bid
@@ -205,8 +211,9 @@ class Solicitation:
             number=best.job,
             start_by=best.start_by,
             late_start=best.late_start,
+            implementation=case.bidding.jobs[best.machine].implementation,
         )
-        self.log.add(case, "bids", told(ranked, len(asked)), now, refusals)
+        self.log.add(case, "bids", told(ranked, len(asked), case.bidding.jobs), now, refusals)
         self.prepare.prepare(case, now)
 
     def _nothing_offered(

@@ -17,12 +17,13 @@ from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.planning.directory import Directory
-from kalends.client.place_builder import preferences_in
+from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import request_id
+from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.language import parse_alternatives
@@ -92,7 +93,7 @@ class Rig:
 
     def submit(
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
-        homes: tuple[str, ...] = (),
+        homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -100,7 +101,10 @@ class Rig:
             alternatives=(Alternative(terms=(term,)),), duration_s=JOB.limit_s, not_before=T0,
             not_after=end_by,
         )  # fmt: skip
-        spec = Spec(request=request, job=JOB, prefer=preferences_in(prefer), homes=homes)
+        spec = Spec(
+            request=request, job=JOB, prefer=preferences_in(prefer), homes=homes,
+            implementations=implementations,
+        )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, "the-key", "digest", spec, 1, self.now)
         self.sent = self.settle()
         return rid
@@ -459,3 +463,58 @@ def light_job(homes: tuple[str, ...]) -> Spec:
     term = Term(units=1)
     request = Request(alternatives=(Alternative(terms=(term,)),), duration_s=1, not_before=T0)
     return Spec(request=request, job=structs.replace(JOB, nodes=1, limit_s=1), homes=homes)
+
+
+LARGE = Implementation(
+    name="large", needs=attributes_in("memory>=128", ""), sizes=(4, 64), limits_s=(300, 10),
+    command=("large",),
+)  # fmt: skip
+SMALL = Implementation(
+    name="small", needs=attributes_in("site=a", ""), sizes=(1,), limits_s=(500,), command=("small",)
+)
+
+
+def offer_for(site: str, in_s: int, limit_s: int, nodes: int) -> m.PlaceOffer:
+    made = offer(site, in_s)
+    return structs.replace(made, end=made.start + limit_s, nodes=nodes)
+
+
+def test_each_machine_is_asked_for_the_implementation_that_ends_first_there() -> None:
+    rig = Rig()
+    rid = rig.submit(implementations=(LARGE, SMALL))
+    asked = {
+        site: (job.implementation, job.nodes, job.limit_s, job.command)
+        for site, each in of_kind(rig.sent, m.Solicit)
+        for job in each.jobs.values()  # type: ignore[attr-defined]
+    }
+    large = ("large", 4, 300, ("large",))
+    assert asked == {"a": ("small", 1, 500, ("small",)), "b": large, "c": large}
+    rig.hear("a", bid(rid, offer_for("a", 100, 500, 1)))
+    rig.hear("b", bid(rid, offer_for("b", 290, 300, 4)))
+    rig.hear("c", bid(rid, offer_for("c", 400, 300, 4)))
+    rig.hear("b", voted(rid))
+    placed = rig.row(rid).placed
+    assert placed is not None
+    assert (placed.machine, placed.implementation) == ("b/m", "large")
+    assert any("b/m with large on 4 nodes starts by" in each for each in rig.told)
+    assert any("a/m with small on 1 node ends 10s later" in each for each in rig.told)
+
+
+def test_an_offer_for_another_implementation_than_was_asked_for_does_not_count() -> None:
+    rig = Rig()
+    rid = rig.submit(implementations=(LARGE, SMALL))
+    rig.hear("a", bid(rid, offer_for("a", 1, 300, 4)))
+    rig.hear("b", bid(rid, offer_for("b", 290, 300, 4)))
+    sent = rig.hear("c", bid(rid, offer_for("c", 400, 300, 3)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+
+
+def test_where_no_implementation_fits_its_user_is_told_so() -> None:
+    rig = Rig()
+    none = structs.replace(SMALL, needs=attributes_in("gpus>=1", ""))
+    rig.submit(implementations=(none,))
+    assert not of_kind(rig.sent, m.Solicit)
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert {each.where for each in problem.refusals} == {"a/m", "b/m", "c/m"}
+    assert "none of the implementations fits it: small" in problem.refusals[0].detail
