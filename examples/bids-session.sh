@@ -22,6 +22,11 @@ kalends admin sites | head -3 | cut -c 1-22
 kalends list | grep -o 'job on.*'
 kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
 
+# What a site is worth is said in time: on the small machine this one may end up to half an hour later.
+dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- echo worth the wait | head -1)
+echo $dear | cut -d / -f 1
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with what you prefer is'
+
 # From then on they are jobs of their sites, as all others.
 touch go
 until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
@@ -31,5 +36,19 @@ kalends log large/box/2
 echo 'three lines' > names
 kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names 2> told; head -1 told | cut -d ' ' -f 2
 
+kalends submit $IN --for 1m --home smal -- true
+
+# A job that can run in several ways takes the one that would end first, on each machine that is asked.
+say='["sh", "-c", "echo $KALENDS_IMPLEMENTATION on $KALENDS_NODE_COUNT"]'
+add() { for line in "$@"; do echo "$line"; done >> solve.toml; }
+add '[[implementations]]' 'name = "wide"' 'needs = "memory>=128"' 'nodes = [2, 4]' 'formula = "400 / nodes"' "command = $say"
+add '[[implementations]]' 'name = "plain"' 'run_time = "20m"' "command = $say"
+way=$(kalends submit $IN --implementations solve.toml | head -1)
+until kalends job $way | grep -q 'over'; do sleep 0.1; done
+kalends log $way
+kalends submit large/box $IN --implementations solve.toml
+sed -i 's/400/400 -/' solve.toml; kalends submit $IN --implementations solve.toml
 kalends kill small/box/1 | cut -d ' ' -f 1
 until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
+until kalends job $dear | grep -q 'over'; do sleep 0.1; done
+kalends log $dear

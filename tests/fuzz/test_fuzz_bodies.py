@@ -73,6 +73,24 @@ SEEDS: dict[str, Any] = {
         },
         "on": [{"name": "memory", "operator": ">=", "value": 64}],
         "end_by": 0,
+        "prefer": [
+            {
+                "attributes": [{"name": "site", "operator": "=", "value": "alpha"}],
+                "worth_s": 600,
+            }
+        ],
+        "homes": ["alpha"],
+        "implementations": [
+            {"name": "wide", "sizes": [2, 4], "limits_s": [600, 300], "command": ["/bin/true"]},
+            {
+                "name": "fast",
+                "needs": [{"name": "kind", "operator": "=", "value": "press"}],
+                "sizes": [1],
+                "limits_s": [60],
+                "speed": "gflops",
+                "script": "#!/bin/sh\n",
+            },
+        ],
         "wait_ms": 0,
     },
     "job_submit": {

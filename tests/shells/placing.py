@@ -10,6 +10,7 @@ from typing import Final
 
 import kalends
 from kalends.contract.calls import PlacedJob, RequestView
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from tests.shells.facility import Facility
 from tests.shells.job_host import HOSTS, Run
@@ -34,6 +35,8 @@ class Wish:
     key: str
     user: str
     request: JobRequest
+    prefer: dict[str, str] = field(default_factory=dict)
+    implementations: tuple[Implementation, ...] = ()
     view: RequestView | None = None
     unwanted: bool = False
     """Somebody has tried to cancel it."""
@@ -76,12 +79,16 @@ class PlaceCustomers:
     async def _live(self, user: str, chance: random.Random) -> None:
         for count in range(self.jobs):
             broker = chance.choice(self.facility.replicas)
-            wish = Wish(f"a-job-of-{user}-{count:04}", user, self._request(user, count, chance))
+            key = f"a-job-of-{user}-{count:04}"
+            request = self._request(user, count, chance)
+            wish = Wish(key, user, request, *_wished(request, random.Random(key)))
             self.wishes.append(wish)
             self._strike(chance)
             async with self.facility.connect(broker, user, timeout_s=10) as client:
                 wish.view = await self._ask(
-                    lambda c=client, w=wish: c.place_job(w.request, key=w.key)  # type: ignore[misc]
+                    lambda c=client, w=wish: c.place_job(  # type: ignore[misc]
+                        w.request, prefer=w.prefer, implementations=w.implementations, key=w.key
+                    )
                 )
                 if wish.view is not None and chance.random() < self.cancels:
                     wish.unwanted = True
@@ -131,6 +138,27 @@ class PlaceCustomers:
         return None
 
 
+def _wished(
+    request: JobRequest, chance: random.Random
+) -> tuple[dict[str, str], tuple[Implementation, ...]]:
+    """Draw what a user prefers, and in which ways a job can run: all run the same program."""
+    prefer = {"site!=alpha": chance.choice(("5s", "2m"))} if chance.random() < 0.3 else {}
+    if chance.random() < 0.7:
+        return prefer, ()
+    ways = (
+        Implementation(
+            name="plain",
+            sizes=(request.nodes,),
+            limits_s=(request.limit_s,),
+            command=request.command,
+        ),
+        Implementation(
+            name="wide", sizes=(2, 4), limits_s=(LIMIT_S_MAX, 150), command=request.command
+        ),
+    )
+    return prefer, ways
+
+
 async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctual: bool) -> None:
     """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
 
@@ -142,6 +170,8 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
         runs = ran.get(wish.request.command, [])
         placed = wish.view.placed if wish.view is not None else None
         what = f"{wish.key}, told as {wish.view and (wish.view.state, placed)}, ran as {runs}"
+        if placed is not None and bool(placed.implementation) != bool(wish.implementations):
+            raise Broken(f"it was placed in another way than was asked for: {what}")
         if len(runs) > 1:
             raise Broken(f"it ran twice: {what}")
         if runs and placed is None:

@@ -113,6 +113,8 @@ def variables_of(machine: str, job: BatchJob, nodes: int) -> dict[str, str]:
     }
     if job.request.project:
         said["KALENDS_PROJECT"] = job.request.project
+    if job.request.implementation:
+        said["KALENDS_IMPLEMENTATION"] = job.request.implementation
     if job.index is not None:
         said["KALENDS_ARRAY"] = str(job.array)
         said["KALENDS_INDEX"] = str(job.index)

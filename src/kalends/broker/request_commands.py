@@ -34,6 +34,7 @@ from kalends.core.errors import (
     NotFound,
     error_from_problem,
 )
+from kalends.core.implementations import check_implementations
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives, format_term
 from kalends.core.requests import Alternative, Request, Term
@@ -105,17 +106,22 @@ class RequestCommands:
                 where="job.machine",
                 remedy="leave it out, or submit the job to that machine's site",
             )
-        if len(_ENCODER.encode(job)) > limits.PLACED_JOB_BYTES_MAX:
+        check_implementations(job, body.implementations)
+        if len(_ENCODER.encode((job, body.implementations))) > limits.PLACED_JOB_BYTES_MAX:
             raise InvalidInput(
                 f"script, arguments and environment of more than {limits.PLACED_JOB_BYTES_MAX} bytes",
                 where="job",
                 remedy="keep them in a file on the machines, or name a machine",
             )
-        digest = _digest("place", msgspec.to_builtins(job), body.on, body.end_by)
+        self._check_homes(body.homes)
+        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations)
+        digest = _digest("place", msgspec.to_builtins(job), *wishes)
 
         async def asked() -> tuple[Spec, None]:
             now_s = self._service.moment().wall_s
-            if body.end_by and body.end_by < max(now_s, job.not_before) + job.limit_s:
+            # How long an implementation runs, hangs on the machine.
+            shortest_s = 1 if body.implementations else job.limit_s
+            if body.end_by and body.end_by < max(now_s, job.not_before) + shortest_s:
                 raise InvalidInput(
                     f"it may run for {format_duration(job.limit_s)}, and that is not left until then",
                     where="end_by",
@@ -127,9 +133,22 @@ class RequestCommands:
                 alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
                 not_before=now_s, not_after=body.end_by,
             )  # fmt: skip
-            return Spec(request=request, text=_job_text(term), job=job), None
+            spec = Spec(
+                request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes,
+                implementations=body.implementations,
+            )  # fmt: skip
+            return spec, None
 
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
+    def _check_homes(self, homes: Sequence[str]) -> None:
+        for home in homes:
+            if home not in self._service.directory.sites:
+                raise NotFound(
+                    f"this broker knows no site {home!r}",
+                    where="homes",
+                    remedy="`kalends sites` lists those that it knows",
+                )
 
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.

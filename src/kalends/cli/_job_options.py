@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from kalends.client.place_builder import preference_named
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 
@@ -37,12 +39,26 @@ def machine_or_wish(function: F) -> F:
     )(function)
 
 
-def check_wish(machine: str, on: str, end_by: str, reservation: str) -> None:
-    """Raise `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine."""
-    if machine and (on or end_by):
+class Wish(NamedTuple):
+    """What is wished of a machine where none is named: arguments of `Client.place_job`."""
+
+    on: str = ""
+    end_by: str | None = None
+    prefer: Mapping[str, str] = MappingProxyType({})
+    homes: tuple[str, ...] = ()
+
+
+def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
+    """Take out of `options` what is wished of a machine.
+
+    Raises `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine.
+    """
+    given = {name: options.pop(name) for name in ("on", "end_by", "prefer", "home")}
+    named = [name for name, value in given.items() if value]
+    if machine and named:
         raise InvalidInput(
             f"it says what machine to look for, and {machine} is named",
-            where="--on" if on else "--end-by",
+            where=f"--{named[0].replace('_', '-')}",
             remedy="leave out either",
         )
     if not machine and reservation:
@@ -51,6 +67,8 @@ def check_wish(machine: str, on: str, end_by: str, reservation: str) -> None:
             where="MACHINE",
             remedy="name the machine whose nodes are reserved",
         )
+    prefer = dict(preference_named(each) for each in given["prefer"])
+    return Wish(given["on"], given["end_by"] or None, prefer, given["home"])
 
 
 def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
@@ -89,6 +107,10 @@ _WISHES = (
                  help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
     click.option("--end-by", default="", callback=_not_empty, is_eager=True, metavar="TIME",
                  help="Without a machine: latest end, e.g. 'tomorrow 9:00'."),
+    click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
+                 help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
+    click.option("--home", multiple=True, metavar="SITE",
+                 help="Without a machine: site that is always asked; may be repeated."),
 )  # fmt: skip
 
 _OPTIONS = (

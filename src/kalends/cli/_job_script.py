@@ -20,7 +20,19 @@ _ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
 OPTION: Final = "--script"
 
 NOT_OF_A_JOB: Final = frozenset(
-    {"script", "json", "key", "broker", "token", "token_file", "user", "group", "zone", "ca"}
+    {
+        "script",
+        "implementations",
+        "json",
+        "key",
+        "broker",
+        "token",
+        "token_file",
+        "user",
+        "group",
+        "zone",
+        "ca",
+    }
 )
 
 
@@ -90,21 +102,26 @@ def script_named(args: list[str]) -> str | None:
 
 def read_script(path: str) -> str:
     """Return the text of a job script; raises `InvalidInput`."""
+    return read_text(path, OPTION)
+
+
+def read_text(path: str, option: str) -> str:
+    """Return the text of the file that `option` names; raises `InvalidInput`."""
     try:
         with Path(path).open("rb") as file:
             found = file.read(JOB_SCRIPT_BYTES_MAX + 1)
         if len(found) > JOB_SCRIPT_BYTES_MAX:
             raise InvalidInput(
                 f"{path} has more than {JOB_SCRIPT_BYTES_MAX} bytes",
-                where=OPTION,
+                where=option,
                 remedy="keep it on the machine, and run it as a command",
             )
         return found.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
-            where=OPTION,
-            remedy="name the file of a script",
+            where=option,
+            remedy="name a file of text",
         ) from error
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from kalends.cli._job_options import Wish
 from kalends.contract.calls import PlacedJob
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.jobs import JobRequest
@@ -26,11 +27,11 @@ def check_broker(client: SyncClient, command: str) -> None:
         )
 
 
-def place_to_follow(client: SyncClient, job: JobRequest, on: str, end_by: str) -> PlacedJob:
+def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJob:
     """Leave a job to the broker; if nobody is here any more when it is placed, it is cancelled again."""
     key = client.new_key()
     try:
-        view = client.place_job(job, on=on, end_by=end_by or None, key=key)
+        view = client.place_job(job, **wish._asdict(), key=key)
         if view.placed is None:
             raise Unavailable("it is not decided yet where it runs", remedy="try again later")
         return view.placed

@@ -50,8 +50,6 @@ def command(
     limit: str | None,
     begin: str,
     at: str,
-    on: str,
-    end_by: str,
     **options: Any,
 ) -> int:
     """Run a program on a machine, with this terminal as its own.
@@ -61,7 +59,7 @@ def command(
     pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line is joined again. While it waits,
     Ctrl-C withdraws it. The exit code is the program's.
     """
-    _job_options.check_wish(machine, on, end_by, options["reservation"])
+    wish = _job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
@@ -79,7 +77,7 @@ def command(
         )  # fmt: skip
         placed = None
         if not machine:
-            placed = place_to_follow(client, job, on, end_by)
+            placed = place_to_follow(client, job, wish)
     if placed is None:
         return asyncio.run(_run(at_site, job))
     told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +13,11 @@ from kalends.cli._settings import Settings, pass_settings
 from kalends.client.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
+from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
+
+if TYPE_CHECKING:
+    from kalends.core.implementations import Implementation
 
 
 @click.command(
@@ -20,7 +25,7 @@ from kalends.core.identifiers import short_id
     cls=_job_script.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
-        "kalends submit -n 8 --for 1h --on 'memory>=64' -- ./solve",
+        "kalends submit --implementations solve.toml --prefer site=sdsc:30m",
     ),
 )
 @_job_options.machine_or_wish
@@ -37,6 +42,12 @@ from kalends.core.identifiers import short_id
 @click.option(
     "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
 )
+@click.option(
+    "--implementations",
+    default="",
+    metavar="FILE",
+    help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
+)
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 @pass_settings
 def command(
@@ -48,8 +59,7 @@ def command(
     limit: str | None,
     begin: str,
     at: str,
-    on: str,
-    end_by: str,
+    implementations: str,
     key: str,
     **options: Any,
 ) -> None:
@@ -58,10 +68,14 @@ def command(
     It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
     machine is named, a broker asks sites to bid for the job.
     """
-    _job_options.check_wish(machine, on, end_by, options["reservation"])
+    wish = _job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
+    ways: tuple[Implementation, ...] = ()
+    if implementations:
+        ways = _implementations(machine, implementations, program, text, limit, options)
+        program, text, limit = ways[0].command, ways[0].script, "1s"
     with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
             check_broker(client, "submit")
@@ -72,8 +86,37 @@ def command(
         if machine:
             _tell_submitted(settings, client.submit(job, key=key))
         else:
-            placed = client.place_job(job, on=on, end_by=end_by or None, key=key)
+            if ways:
+                from kalends.client.implementation_file import job_of
+
+                job = job_of(job, ways)
+            placed = client.place_job(job, **wish._asdict(), implementations=ways, key=key)
             _output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
+
+
+def _implementations(
+    machine: str, path: str, program: tuple[str, ...], script: str, limit: str | None,
+    options: dict[str, Any],
+) -> tuple[Implementation, ...]:  # fmt: skip
+    """Return the implementations in a file; raises `InvalidInput`, also for what is said twice."""
+    if machine:
+        raise InvalidInput(
+            f"it says what runs on which machine, and {machine} is named",
+            where="--implementations",
+            remedy="leave out either",
+        )
+    given = {"a command": program, "--script": script, "--for": limit, "--nodes": options["nodes"],
+             "--sizes": options["sizes"], "--shape": options["shape"]}  # fmt: skip
+    for name, value in given.items():
+        if value:
+            raise InvalidInput(
+                f"{name}, and a file that says it for each implementation",
+                where="--implementations",
+                remedy=f"leave out {name}",
+            )
+    from kalends.client.implementation_file import implementations_in  # Others start without it.
+
+    return asyncio.run(implementations_in(_job_script.read_text(path, "--implementations")))
 
 
 def _tell_submitted(settings: Settings, made: Submitted) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypedDict, Unpack
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import settled
 from kalends.client.follower import Follower, Progress
+from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.client.request_builder import (
     ArgumentValues,
     Duration,
@@ -24,8 +26,9 @@ from kalends.client.scripts import Agent, named_script
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
-from kalends.core.requests import Alternative, Attribute, Request, Term
+from kalends.core.requests import Request
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
@@ -119,13 +122,20 @@ class RequestCalls(AgentCalls):
         return settled(view)
 
     async def place_job(
-        self, job: JobRequest, *, on: str = "", end_by: Time | None = None, key: str = "",
-        wait_s: float = CALL_WAIT_S_MAX / 4,
+        self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
+        prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
+        implementations: Sequence[Implementation] = (),
+        key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Let sites bid for `job`, which names no machine, and submit it where it ends first.
 
         `on` are attributes that a machine must have, as in requests (``memory>=64, site=sdsc``); a site that
-        cannot end it by `end_by` does not count. `key` makes it safe to repeat (default: a new one).
+        cannot end it by `end_by` does not count. `prefer` says what it is worth to have it on some machines:
+        with ``{"site=sdsc": "30m"}`` it may end half an hour later there; what a machine meets is added up.
+        The sites `homes` are always asked. With `implementations` each machine is asked for the one that
+        would end first there, whose program, nodes and limit replace those of `job` (`implementations_in` and
+        `job_of` of `kalends.client.implementation_file` read them from a file). `key` makes it safe to
+        repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
@@ -133,25 +143,14 @@ class RequestCalls(AgentCalls):
         """
         job.check()
         job.check_offered()
-        attributes: tuple[Attribute, ...] = ()
-        if on:
-            from kalends.core.language import (
-                parse_alternatives,
-            )  # Commands about jobs start without it.
-
-            read = parse_alternatives(f"{{{on}}}")
-            attributes = read[0].terms[0].attributes
-            if read != (Alternative(terms=(Term(attributes=attributes),)),):
-                raise InvalidInput(
-                    f"{on!r} is more than attributes",
-                    where="on",
-                    remedy="write them with commas between, as memory>=64, site=sdsc",
-                )
         body = calls.PlaceJob(
             key=key or self.new_key(),
             job=job,
-            on=attributes,
+            on=attributes_in(on, "on") if on else (),
             end_by=self.time_s(end_by) if end_by is not None else 0,
+            prefer=preferences_in(prefer),
+            homes=tuple(homes),
+            implementations=tuple(implementations),
             wait_ms=milliseconds(wait_s),
         )
         return settled(await self._caller.call(body, "job_place", calls.RequestView))

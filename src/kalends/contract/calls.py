@@ -45,7 +45,9 @@ from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
+from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Attribute, Request
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
@@ -160,13 +162,15 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     """The job `number` of `machine`, at whose site it was submitted.
 
     `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
-    promises no start, and nine in ten such jobs start by `late_start`.
+    promises no start, and nine in ten such jobs start by `late_start`. `implementation` is the one that it
+    runs in; "": it has but one.
     """
 
     machine: str
     number: int
     start_by: int = 0
     late_start: int = 0
+    implementation: str = ""
 
 
 class RequestView(Answer, frozen=True, kw_only=True):
@@ -330,14 +334,26 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     """Let sites bid for `job`, which names no machine, and submit it where it ends first.
 
     `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
-    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. `key` and `wait_ms` are as in
-    `Book`.
+    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
+    later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
+    for the one of them that would end first there: its program, nodes and limit are in the place of those of
+    `job`, which are those of one of them. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
     job: JobRequest
     on: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
     end_by: TimeS = 0
+    prefer: Annotated[
+        tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
+    ] = ()
+    implementations: Annotated[
+        tuple[Implementation, ...], Meta(max_length=limits.IMPLEMENTATIONS_MAX)
+    ] = ()
+    homes: Annotated[
+        tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
+        Meta(max_length=limits.PLACE_HOMES_MAX),
+    ] = ()
     wait_ms: WaitMs = 30_000
 
 

@@ -341,6 +341,9 @@ class Solicit(Message, frozen=True, kw_only=True):
     A place is held in its order: who is behind moves up when it is given up. It ends as a hold does, and
     is promised and locked by the same messages; the rest is as in `Visit`. A repeat at a higher attempt keeps
     the place. It is `get_best` of Weissman and Grimshaw 1996, section 4.
+
+    `jobs` has the job as it would run on some of the machines, where it is another one than `job` there: in
+    another implementation, for which alone a place is held there.
     """
 
     rid: RequestId
@@ -351,6 +354,9 @@ class Solicit(Message, frozen=True, kw_only=True):
     machines: Annotated[
         tuple[ResourceName, ...], Meta(min_length=1, max_length=limits.SOLICITED_MACHINES_MAX)
     ]
+    jobs: Annotated[
+        dict[ResourceName, JobRequest], Meta(max_length=limits.SOLICITED_MACHINES_MAX)
+    ] = {}
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1_000, le=limits.PLACE_HOLD_MS_MAX)]

@@ -106,6 +106,8 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     command: Annotated[tuple[JobText, ...], Meta(max_length=limits.JOB_ARGUMENTS_MAX)] = ()
     script: Annotated[str, Meta(max_length=limits.JOB_SCRIPT_BYTES_MAX)] = ""
     name: Annotated[str, Meta(max_length=128)] = ""
+    implementation: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+    """Which of its implementations it runs in; "": there is only one."""
     project: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     priority: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     """The name of one of the owner's priority classes; "" for the default."""

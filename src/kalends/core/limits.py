@@ -99,6 +99,15 @@ PLACE_HOLD_MS_MAX: Final = 60_000
 SOLICITED_MACHINES_MAX: Final = 8
 """Machines of one site in whose queues one job is held a place: each costs the site two facts."""
 
+PLACE_PREFERENCES_MAX: Final = 32
+"""Preferences of one job that is left to a broker: each is compared with every machine that it knows."""
+
+IMPLEMENTATIONS_MAX: Final = 16
+"""Implementations of one job that is left to a broker: all of them together are as long as one job may be."""
+
+PLACE_HOMES_MAX: Final = 8
+"""Sites that are always asked to bid for one job: they come on top of those that are chosen."""
+
 PLACED_JOB_BYTES_MAX: Final = 64 * 1024
 """A job that is left to a broker goes to every site that is asked, with its script and environment."""
 

@@ -148,7 +148,7 @@ class PlaceDesk:
                 given[hold_id] = self._places[hold_id] = Place(machine, number, ask.rid)
 
     def _give(self, ask: PlaceAsk, machine: str, hold_id: int) -> int:
-        job = structs.replace(ask.job, machine=machine)
+        job = structs.replace(ask.jobs.get(machine, ask.job), machine=machine)
         if machine not in self._service.queues:
             raise NotFound(f"{machine} takes no jobs at present")
         self._machines.check_place(ask.principal, job)

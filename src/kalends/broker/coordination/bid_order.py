@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kalends.broker.federation.offered_places import OfferedPlace, best_first
 from kalends.contract import messages as m
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 
 TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""
 
 
-def ranked_places(rid: str, bids: Mapping[str, m.Bid], end_by: int) -> list[OfferedPlace]:
-    """Return all places that are offered and end by `end_by` (0: whenever), the best first."""
-    return best_first((each for each in _offered(bids) if not end_by or _end(each) <= end_by), rid)
+def ranked_places(
+    rid: str,
+    bids: Mapping[str, m.Bid],
+    end_by: int,
+    worth_s: Callable[[str], float] = lambda _: 0.0,
+) -> list[OfferedPlace]:
+    """Return all places that are offered and end by `end_by` (0: whenever), the best first.
+
+    `worth_s` tells how many seconds of waiting a machine is worth to the user.
+    """
+    in_time = (each for each in _offered(bids) if not end_by or _end(each) <= end_by)
+    return best_first((each._replace(preference_s=worth_s(each.resource)) for each in in_time), rid)
 
 
 def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
@@ -48,17 +58,40 @@ def _end(place: OfferedPlace) -> float:
     return place.counted_start + place.runs_s
 
 
-def told(ranked: Sequence[OfferedPlace], asked: int) -> str:
-    """Return all offers in words, for the story of the request."""
-    best, first = ranked[0], _end(ranked[0])
+def told(ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest]) -> str:
+    """Return all offers in words, for the story of the request; `jobs` says what each machine would run."""
+    best = ranked[0]
     start = format_time(int(best.counted_start), "UTC")
     firm = "starts by" if best.firm else "is likely to start by"
+    worth = f", and is preferred by {_duration(best.preference_s)}" if best.preference_s else ""
     sites = len({each.site for each in ranked})
-    told = f"{best.resource} {firm} {start}; {sites} of {asked} sites have bid"
-    others = [
-        f"{each.resource} ends {format_duration(int(_end(each) - first))} later"
-        if _end(each) > first
-        else f"{each.resource} ends as early"
-        for each in ranked[1:TOLD_MAX]
-    ]
-    return "; ".join((told, *others))
+    runs = _in_words(best, jobs)
+    told = f"{best.resource}{runs} {firm} {start}{worth}; {sites} of {asked} sites have bid"
+    return "; ".join((told, *(_compared(best, each, jobs) for each in ranked[1:TOLD_MAX])))
+
+
+def _compared(best: OfferedPlace, other: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
+    """Say by how much `other` ends later than the `best`, and how far it is behind with preferences."""
+    later_s = _end(other) - _end(best)
+    if later_s:
+        ends = f"ends {_duration(abs(later_s))} {'later' if later_s > 0 else 'earlier'}"
+    else:
+        ends = "ends as early"
+    lost_s = later_s + best.preference_s - other.preference_s
+    ends = f"{other.resource}{_in_words(other, jobs)} {ends}"
+    if lost_s == later_s:
+        return ends
+    counted = f"{_duration(lost_s)} behind" if lost_s else "as good"
+    return f"{ends}, and with what you prefer is {counted}"
+
+
+def _in_words(place: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
+    """Say in which implementation the job would run there, if it has several."""
+    job = jobs.get(place.resource)
+    if job is None or not job.implementation:
+        return ""
+    return f" with {job.implementation} on {place.nodes} node{'s' * (place.nodes != 1)}"
+
+
+def _duration(length_s: float) -> str:
+    return format_duration(int(length_s))

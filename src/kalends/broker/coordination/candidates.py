@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kalends.broker.coordination.refusal_errors import site_down
@@ -15,8 +15,11 @@ from kalends.broker.planning.directory import Directory
 from kalends.core.attributes import described, matches
 from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
+from kalends.core.implementations import first_to_end
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.limits import SOLICITED_MACHINES_MAX
+from kalends.core.place_preferences import worth_s
 from kalends.core.refusals import error_of
 from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo
@@ -42,14 +45,41 @@ class Candidates:
     def to_ask(
         self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
     ) -> list[str]:
-        """Return the sites to ask among those that fit, the best known and one by chance; at least one."""
-        bidders = [Bidder(site, machines) for site, machines in fitting.items()]
+        """Return the sites to ask of those that fit: homes, the best known, one by chance; at least one."""
+        bidders = [
+            Bidder(
+                site,
+                machines,
+                max(self.preference_s(case, each) for each in machines),
+                min(each.limit_s for each in self.jobs_on(case, machines).values()),
+            )
+            for site, machines in fitting.items()
+        ]
+        homes = [each for each in bidders if each.site in case.record.spec.homes]
         duration_s = case.record.spec.request.duration_s
         count = sites_to_ask(term_of(case).units, duration_s, len(bidders))
         draw = draw_of(case.rid, case.record.att)
-        asked = [each.site for each in whom_to_ask(bidders, count, self.experience, draw, now)]
+        chosen = whom_to_ask(bidders, count, self.experience, draw, now, homes)
+        asked = [each.site for each in chosen]
         # Where all rest after failures, a user is not told so without a try.
         return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
+
+    def job_on(self, case: Transaction, info: ResourceInfo) -> JobRequest | None:
+        """Return the job as it would run on a machine; None where no implementation of it fits."""
+        spec = case.record.spec
+        if not spec.implementations or spec.job is None:
+            return spec.job
+        return first_to_end(spec.job, spec.implementations, described(info), info.capacity)
+
+    def jobs_on(self, case: Transaction, machines: Iterable[str]) -> dict[str, JobRequest]:
+        """Return the job as it would run on each of `machines`."""
+        jobs = {each: self.job_on(case, self.directory.resources[each]) for each in machines}
+        return {each: job for each, job in jobs.items() if job is not None}
+
+    def preference_s(self, case: Transaction, machine: str) -> int:
+        """Return how many seconds of waiting `machine` is worth to the job's user; 0 for one that is gone."""
+        info, prefer = self.directory.resources.get(machine), case.record.spec.prefer
+        return worth_s(prefer, described(info)) if info is not None and prefer else 0
 
     def absent(self, case: Transaction) -> list[Refusal]:
         """Return a refusal for each site that is away, and may run the job once it is back.
@@ -87,8 +117,12 @@ class Candidates:
 
     def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:
         site = split_resource(info.name)[0]
+        if self.job_on(case, info) is None:
+            names = ", ".join(each.name for each in case.record.spec.implementations)
+            detail = f"none of the implementations fits it: {names}"
+            return Refusal(where=info.name, code=RefusalCode.NO_PLACE, detail=detail)
         units = term_of(case).units
-        if info.capacity < units:
+        if info.capacity < units and not case.record.spec.implementations:
             detail = f"{units} nodes, of which it has {info.capacity}"
             return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
         return None if self.directory.is_up(site) else self._away(site)

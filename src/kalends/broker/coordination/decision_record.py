@@ -36,7 +36,9 @@ import msgspec
 from kalends.contract.calls import Event, Patience, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.core.errors import Problem, StoreDamaged
+from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
+from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 
@@ -61,6 +63,10 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     script: str = ""
     job: JobRequest | None = None
     """It is a job that wants a place in a queue: `request` says on what."""
+    implementations: tuple[Implementation, ...] = ()
+    prefer: tuple[PlacePreference, ...] = ()
+    homes: tuple[str, ...] = ()
+    """Of a job: see `kalends.contract.calls.PlaceJob`."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""

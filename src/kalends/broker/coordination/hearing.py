@@ -8,7 +8,7 @@ is said by the types (`kalends.contract.messages`); here is what a type cannot s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -146,12 +146,13 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
 
 
 def complaint_about_places(
-    offers: Sequence[m.PlaceOffer], machines: Sequence[str], job: JobRequest, now_s: int
+    offers: Sequence[m.PlaceOffer], jobs: Mapping[str, JobRequest], now_s: int
 ) -> str:
-    """What is wrong with `offers` for `job` in the queues of `machines`; "" for nothing."""
-    if not {each.machine for each in offers} <= set(machines):
+    """What is wrong with `offers` for the job that each machine was asked for; "" for nothing."""
+    if not {each.machine for each in offers} <= jobs.keys():
         return "offers a place on a machine that it was not asked for"
     for each in offers:
+        job = jobs[each.machine]
         if each.nodes < min(job.sizes or (job.nodes,)):
             return "offers fewer nodes than were asked for"
         if each.end - each.start != job.limit_on(job.nodes):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kalends.broker.coordination.bid_order import ranked_places, told, too_late
@@ -85,7 +86,10 @@ class Solicitation:
             self.release_reserve(case)
         asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, fitting, now)
         machines = {site: fitting[site] for site in asked}
-        case.bidding = BidRound(now.monotonic_ms, machines)
+        jobs = self.candidates.jobs_on(
+            case, (each for names in machines.values() for each in names)
+        )
+        case.bidding = BidRound(now.monotonic_ms, machines, jobs)
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
@@ -121,6 +125,11 @@ class Solicitation:
             principal=record.principal,
             job=job,
             machines=case.bidding.machines[site],
+            jobs={
+                each: case.bidding.jobs[each]
+                for each in case.bidding.machines[site]
+                if case.bidding.jobs[each] != job
+            },
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
             hold_ms=DECISION_MS + self.bid_ms_max,
@@ -139,10 +148,8 @@ class Solicitation:
             if site not in case.parts and site != case.bidding.reserve:
                 self._release(case, site)  # It has come too late.
             return
-        job = case.record.spec.job
-        assert job is not None
-        machines = case.bidding.machines[site]
-        if complaint := complaint_about_places(bid.offers, machines, job, now.wall_s):
+        jobs = {each: case.bidding.jobs[each] for each in case.bidding.machines[site]}
+        if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         case.bidding.bids[site] = bid
@@ -193,7 +200,10 @@ class Solicitation:
             *(each for bid in bids.values() for each in bid.refusals),
             *too_late(bids, case.record.spec.request.not_after),
         )
-        ranked = ranked_places(case.rid, bids, case.record.spec.request.not_after)
+        ranked = ranked_places(
+            case.rid, bids, case.record.spec.request.not_after,
+            partial(self.candidates.preference_s, case),
+        )  # fmt: skip
         if not ranked:
             self._nothing_offered(case, refusals, now)
             return
@@ -212,8 +222,9 @@ class Solicitation:
             number=best.job,
             start_by=best.start_by,
             late_start=best.late_start,
+            implementation=case.bidding.jobs[best.machine].implementation,
         )
-        self.log.add(case, "bids", told(ranked, len(asked)), now, refusals)
+        self.log.add(case, "bids", told(ranked, len(asked), case.bidding.jobs), now, refusals)
         self.prepare.prepare(case, now)
 
     def _nothing_offered(

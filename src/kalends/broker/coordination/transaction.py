@@ -19,6 +19,7 @@ from kalends.contract.calls import Event
 from kalends.contract.messages import Bid, Freed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
+from kalends.core.jobs import JobRequest
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ class BidRound:
     """When (monotonic)."""
     machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Those in whose queues a place was asked for, by site."""
+    jobs: dict[str, JobRequest] = field(default_factory=dict)
+    """The job as it was asked for on each of them: in which implementation."""
     bids: dict[str, Bid] = field(default_factory=dict)
     reserve: str = ""
     """The site of the second best offer: it keeps its place until the winner has voted."""

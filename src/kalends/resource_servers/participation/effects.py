@@ -6,6 +6,7 @@ message of that step leaves. A shell may collect the effects of many steps and s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,14 +55,16 @@ class Provision(NamedTuple):
 class PlaceAsk(NamedTuple):
     """Give `job` of `principal` a place in the queue of each machine, under the hold id that stands with it.
 
-    What comes of it is handed to `Participant.offered` with this `number`. Each is counted for `counted_s`
-    longer than the job's limit (`kalends.batch.queue.offers`).
+    On a machine that `jobs` names it is the job that stands there. What comes of it is handed to
+    `Participant.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
+    (`kalends.batch.queue.offers`).
     """
 
     number: int
     rid: str
     principal: Principal
     job: JobRequest
+    jobs: Mapping[str, JobRequest]
     places: tuple[tuple[str, int], ...]
     counted_s: int
 

@@ -128,6 +128,7 @@ class Places:
                 solicit.rid,
                 solicit.principal,
                 solicit.job,
+                solicit.jobs,
                 places,
                 -(-solicit.hold_ms // 1000),
             )

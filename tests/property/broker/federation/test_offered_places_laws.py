@@ -46,6 +46,21 @@ def better(one: OfferedPlace, other: OfferedPlace, rid: str, cost_weight_s: floa
     return one < other
 
 
+@given(PLACES, PLACES, st.integers(-300, 300), st.integers(0, 10**6))
+def test_a_place_wins_that_is_worth_more_than_it_ends_later(
+    one: OfferedPlace, other: OfferedPlace, more_s: int, number: int
+) -> None:
+    one, other = (
+        each._replace(start_by=each.start_by + 1, firm=True, cost=0.0, preference_s=0.0)
+        for each in (one, other)
+    )
+    later_s = one.counted_start + one.runs_s - other.counted_start - other.runs_s
+    preferred = one._replace(preference_s=later_s + more_s)
+    best = best_first([other, preferred], f"request {number}")[0]
+    if more_s:
+        assert best is (preferred if more_s > 0 else other)
+
+
 @given(
     st.lists(PLACES, max_size=12),
     st.integers(0, 10**6),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import pytest
 from msgspec import structs
@@ -16,11 +17,13 @@ from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.planning.directory import Directory
+from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import request_id
+from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.language import parse_alternatives
@@ -56,6 +59,7 @@ class Rig:
         self.machines = machines or dict.fromkeys(SITES, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
+        self.told: list[str] = []
         for site in SITES:
             if site not in away:
                 self.greet(site)
@@ -80,20 +84,27 @@ class Rig:
         while True:
             effects = self.coordinator.take_effects()
             sent += [(send.to, send.message) for send in effects.sends]
+            self.told += [each.event.detail for each in effects.events]
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent
             for result in register.apply(self.connection, effects.operations):
                 self.coordinator.registered(result, self.now)
 
-    def submit(self, on: str = "", end_by: int = 0, key: str = "the-key") -> str:
+    def submit(
+        self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
+        homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (), key: str = "the-key",
+    ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
         request = Request(
             alternatives=(Alternative(terms=(term,)),), duration_s=JOB.limit_s, not_before=T0,
             not_after=end_by,
         )  # fmt: skip
-        spec = Spec(request=request, job=JOB)
+        spec = Spec(
+            request=request, job=JOB, prefer=preferences_in(prefer), homes=homes,
+            implementations=implementations,
+        )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
         self.sent = self.settle()
         return rid
@@ -171,7 +182,9 @@ def test_what_sites_have_answered_is_counted() -> None:
     rig.pass_time(BID_MS_MAX)
     tally = rig.coordinator.bids.tally
     a, b, c = (tally.of(site) for site in SITES)
-    assert [each.asked for each in (a, b, c)] == [2, 3, 2], "the first of those that were silent again"
+    assert [each.asked for each in (a, b, c)] == [2, 3, 2], (
+        "the first of those that were silent again"
+    )
     assert [each.bid for each in (a, b, c)] == [1, 1, 1]
     assert [each.chosen for each in (a, b, c)] == [each.placed for each in (a, b, c)] == [0, 1, 0]
     assert (dict(a.refused), b.silent, c.silent) == ({"no-place": 1}, 1, 1)
@@ -421,3 +434,106 @@ def test_a_second_best_that_does_not_fit_any_more_is_released() -> None:
     sent = rig.hear("b", voted(rid, "no"))
     assert [site for site, _ in of_kind(sent, m.Release)] == ["c"]
     assert "c" not in [site for site, _ in of_kind(sent, m.Solicit)]
+
+
+@pytest.mark.parametrize(
+    ("worth", "winner", "told"),
+    [
+        ("99s", "b", "a/m ends 1m40s later, and with what you prefer is 1s behind"),
+        ("101s", "a", "b/m ends 1m40s earlier, and with what you prefer is 1s behind"),
+    ],
+)
+def test_a_site_that_is_worth_more_than_it_is_later_wins(
+    worth: str, winner: str, told: str
+) -> None:
+    rig = Rig()
+    rid = rig.submit(prefer={"site=a": worth})
+    rig.hear("a", bid(rid, offer("a", 200)))
+    rig.hear("c", bid(rid, offer("c", 900)))
+    sent = rig.hear("b", bid(rid, offer("b", 100)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == [winner]
+    rig.hear(winner, voted(rid))
+    assert any(told in each for each in rig.told), rig.told
+
+
+def test_what_a_machine_meets_is_added_up() -> None:
+    rig = Rig()
+    rid = rig.submit(prefer={"memory>=128": "60s", "site=c": "41s"})
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("c", bid(rid, offer("c", 200)))
+    sent = rig.hear("b", bid(rid, offer("b", 160)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["c"]
+
+
+def test_homes_are_asked_whatever_is_known_of_them() -> None:
+    rig = Rig(machines=dict.fromkeys(SITES, 8))
+    for number in range(8):
+        rig.coordinator.bids.experience.bid("a", 10, 90_000, rig.now)
+        rid = rig.coordinator.calls.submit(
+            ANN, f"the-key-{number}", "digest", light_job(homes=("a",)), number + 2, rig.now
+        )
+        asked = [site for site, each in of_kind(rig.settle(), m.Solicit) if each.rid == rid]  # type: ignore[attr-defined]
+        assert "a" in asked
+        assert len(asked) == 2
+
+
+def light_job(homes: tuple[str, ...]) -> Spec:
+    """A job so short that two of three sites are asked."""
+    term = Term(units=1)
+    request = Request(alternatives=(Alternative(terms=(term,)),), duration_s=1, not_before=T0)
+    return Spec(request=request, job=structs.replace(JOB, nodes=1, limit_s=1), homes=homes)
+
+
+LARGE = Implementation(
+    name="large", needs=attributes_in("memory>=128", ""), sizes=(4, 64), limits_s=(300, 10),
+    command=("large",),
+)  # fmt: skip
+SMALL = Implementation(
+    name="small", needs=attributes_in("site=a", ""), sizes=(1,), limits_s=(500,), command=("small",)
+)
+
+
+def offer_for(site: str, in_s: int, limit_s: int, nodes: int) -> m.PlaceOffer:
+    made = offer(site, in_s)
+    return structs.replace(made, end=made.start + limit_s, nodes=nodes)
+
+
+def test_each_machine_is_asked_for_the_implementation_that_ends_first_there() -> None:
+    rig = Rig()
+    rid = rig.submit(implementations=(LARGE, SMALL))
+    asked = {
+        site: (job.implementation, job.nodes, job.limit_s, job.command)
+        for site, each in of_kind(rig.sent, m.Solicit)
+        for job in each.jobs.values()  # type: ignore[attr-defined]
+    }
+    large = ("large", 4, 300, ("large",))
+    assert asked == {"a": ("small", 1, 500, ("small",)), "b": large, "c": large}
+    rig.hear("a", bid(rid, offer_for("a", 100, 500, 1)))
+    rig.hear("b", bid(rid, offer_for("b", 290, 300, 4)))
+    rig.hear("c", bid(rid, offer_for("c", 400, 300, 4)))
+    rig.hear("b", voted(rid))
+    placed = rig.row(rid).placed
+    assert placed is not None
+    assert (placed.machine, placed.implementation) == ("b/m", "large")
+    assert any("b/m with large on 4 nodes starts by" in each for each in rig.told)
+    assert any("a/m with small on 1 node ends 10s later" in each for each in rig.told)
+
+
+def test_an_offer_for_another_implementation_than_was_asked_for_does_not_count() -> None:
+    rig = Rig()
+    rid = rig.submit(implementations=(LARGE, SMALL))
+    rig.hear("a", bid(rid, offer_for("a", 1, 300, 4)))
+    rig.hear("b", bid(rid, offer_for("b", 290, 300, 4)))
+    sent = rig.hear("c", bid(rid, offer_for("c", 400, 300, 3)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+
+
+def test_where_no_implementation_fits_its_user_is_told_so() -> None:
+    rig = Rig()
+    none = structs.replace(SMALL, needs=attributes_in("gpus>=1", ""))
+    rig.submit(implementations=(none,))
+    assert not of_kind(rig.sent, m.Solicit)
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert {each.where for each in problem.refusals} == {"a/m", "b/m", "c/m"}
+    assert "none of the implementations fits it: small" in problem.refusals[0].detail

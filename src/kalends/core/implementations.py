@@ -1,0 +1,121 @@
+"""Jobs that can run in several ways, each on other machines, on other numbers of nodes, and for other times.
+
+"A job may have multiple implementations and a family of cost functions may be specified." (Weissman and
+Grimshaw 1996, section 3.) A cost function is a table here: how long the job may run on each number of nodes.
+Which implementation is for which machine is decided by the broker, and by it alone: a site is asked for a
+place for the one that would end first there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, structs
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.attributes import matches
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest, JobText
+from kalends.core.requests import Attribute
+from kalends.core.resources import AttributeValue
+
+Nodes = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+LimitS = Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+
+
+class Implementation(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """One way to run a job, on machines that meet `needs`: `command` or `script` on so many nodes.
+
+    `sizes` are the numbers of nodes, ascending, and `limits_s` the limit in seconds on each. With `speed`
+    they are those of a machine whose attribute of this name is 1; one that has 2 takes half as long, and one
+    without does not fit.
+    """
+
+    name: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+    needs: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
+    sizes: Annotated[tuple[Nodes, ...], Meta(min_length=1, max_length=limits.JOB_SIZES_MAX)]
+    limits_s: Annotated[tuple[LimitS, ...], Meta(min_length=1, max_length=limits.JOB_SIZES_MAX)]
+    speed: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.ATTRIBUTE_PATTERN)))] = ""
+    command: Annotated[tuple[JobText, ...], Meta(max_length=limits.JOB_ARGUMENTS_MAX)] = ()
+    script: Annotated[str, Meta(max_length=limits.JOB_SCRIPT_BYTES_MAX)] = ""
+
+    def table(self) -> dict[int, int]:
+        """Return the limit on each number of nodes, where `speed` is 1."""
+        return dict(zip(self.sizes, self.limits_s, strict=False))
+
+    def limits_on(self, attributes: Mapping[str, AttributeValue], capacity: int) -> dict[int, int]:
+        """Return the limit on each number of nodes that such a machine has; none where it does not fit."""
+        speed: AttributeValue = attributes.get(self.speed, 0) if self.speed else 1
+        if isinstance(speed, str | bool) or not 0 < speed < math.inf:
+            return {}
+        if not matches(attributes, self.needs):
+            return {}
+        scaled = {nodes: limit_s / speed for nodes, limit_s in self.table().items()}
+        return {
+            nodes: max(math.ceil(limit_s), 1)
+            for nodes, limit_s in scaled.items()
+            if nodes <= capacity and limit_s <= limits.DURATION_S_MAX
+        }
+
+    def of(self, job: JobRequest, nodes: int, limit_s: int) -> JobRequest:
+        """Return `job` as it runs in this implementation."""
+        return structs.replace(
+            job, implementation=self.name, nodes=nodes, limit_s=limit_s, command=self.command,
+            script=self.script,
+        )  # fmt: skip
+
+
+def first_to_end(
+    job: JobRequest,
+    implementations: Sequence[Implementation],
+    attributes: Mapping[str, AttributeValue],
+    capacity: int,
+) -> JobRequest | None:
+    """Return `job` as it would run on such a machine; None where no implementation fits.
+
+    It is the one with the shortest limit, of equal ones with the fewest nodes, then the first. How long each
+    would wait there is not known before its queue is asked.
+    """
+    found = [
+        (limit_s, nodes, number)
+        for number, each in enumerate(implementations)
+        for nodes, limit_s in each.limits_on(attributes, capacity).items()
+    ]
+    if not found:
+        return None
+    limit_s, nodes, number = min(found)
+    return implementations[number].of(job, nodes, limit_s)
+
+
+def check_implementations(job: JobRequest, implementations: Sequence[Implementation]) -> None:
+    """Raise `InvalidInput` for what can never be right: two of one name, or a job that none could be."""
+    names = [each.name for each in implementations]
+    if len(set(names)) < len(names):
+        raise InvalidInput(
+            "two of one name", where="implementations", remedy="give each a name of its own"
+        )
+    if implementations and (job.sizes or job.shape):
+        raise InvalidInput(
+            "implementations, and sizes or a shape of the job itself",
+            where="implementations",
+            remedy="say the nodes in each of them",
+        )
+    for number, each in enumerate(implementations):
+        if len(each.limits_s) != len(each.sizes) or list(each.sizes) != sorted(set(each.sizes)):
+            raise InvalidInput(
+                "not ascending numbers of nodes with a limit for each",
+                where=f"implementations[{number}].sizes",
+                remedy="write sizes 1, 2, 4 with three limits",
+            )
+        for nodes, limit_s in each.table().items():
+            try:
+                each.of(job, nodes, limit_s).check(from_wire=True)
+            except InvalidInput as error:
+                error.where = f"implementations[{number}].{error.where}"
+                raise
