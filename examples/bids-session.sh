@@ -48,7 +48,21 @@ until kalends job $way | grep -q 'over'; do sleep 0.1; done
 kalends log $way
 kalends submit large/box $IN --implementations solve.toml
 sed -i 's/400/400 -/' solve.toml; kalends submit $IN --implementations solve.toml
+
+# Whoever knows better has a script order the bids; one that fails, or answers nonsense, changes nothing.
+echo 'def pick(bids):' > pick.py
+echo '    return [each["machine"] for each in bids if each["site"] == "small"]' >> pick.py
+mine=$(kalends submit $IN --for 1m --pick pick.py -- echo as I say | head -1)
+echo $mine | cut -d / -f 1
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'ordered by your script'
+sed -i 's/return.*/return bids[7]/' pick.py
+kalends submit $IN --for 1m --pick pick.py -- true | head -1 | cut -d / -f 1
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your script has failed.*)'
+sed -i 's/pick(bids)/chosen(bids)/' pick.py; kalends submit $IN --for 1m --pick pick.py -- true
+
 kalends kill small/box/1 | cut -d ' ' -f 1
 until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
 until kalends job $dear | grep -q 'over'; do sleep 0.1; done
 kalends log $dear
+until kalends job $mine | grep -q 'over'; do sleep 0.1; done
+kalends log $mine

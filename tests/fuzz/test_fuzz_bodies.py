@@ -80,6 +80,7 @@ SEEDS: dict[str, Any] = {
             }
         ],
         "homes": ["alpha"],
+        "pick": "def pick(bids):\n    return bids[0]['machine']\n",
         "implementations": [
             {"name": "wide", "sizes": [2, 4], "limits_s": [600, 300], "command": ["/bin/true"]},
             {

@@ -8,10 +8,11 @@ itself sends what must wait for an operation only when it is told the operation'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.broker import store_trouble
 from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
@@ -24,6 +25,7 @@ from kalends.broker.coordination.decision_record import (
     Unreadable,
 )
 from kalends.broker.coordination.effects import CoordinatorEffects
+from kalends.broker.coordination.user_pick import PickTask
 from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.life import STUCK_S, Life, Lives
@@ -49,6 +51,10 @@ TIMER_S_MIN: Final = 0.02
 
 READS: Final = (Read, Examine, Ask)
 """Operations that leave nothing behind that the register could forget."""
+
+
+async def _run_none(job: ScriptRun) -> RunOutcome:
+    return RunOutcome("sandbox-unavailable", detail="this broker runs no scripts")
 
 
 class EffectRunner:
@@ -88,6 +94,9 @@ class EffectRunner:
         self._timer_due_ms = 0
         self._store_timer: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Event | None = None
+        self._picking: set[asyncio.Task[None]] = set()
+        self.run_script: Callable[[ScriptRun], Awaitable[RunOutcome]] = _run_none
+        """What runs scripts that order bids; set by who has such an engine."""
 
     def begin(self) -> None:
         """A life begins."""
@@ -183,8 +192,20 @@ class EffectRunner:
                 self._measures.happened.labels(happened.event.kind).inc()
         for alarm in effects.alarms:
             self._alarm(alarm)
+        for pick in effects.picks:
+            task = asyncio.create_task(self._run_pick(pick))
+            self._picking.add(task)
+            task.add_done_callback(self._picking.discard)
         for code in effects.runs:
             self._measures.agent_runs.labels(code).inc()
+
+    async def _run_pick(self, pick: PickTask) -> None:
+        """Run a script; the coordinator has stopped waiting for it when it takes too long."""
+        outcome = await self.run_script(pick.run)
+        life = self._lives.current
+        if life is not None:
+            bids = life.coordinator.bids
+            self.step(lambda: bids.picked(pick.rid, pick.att, outcome, self._lives.moment()))
 
     def send(self, site: str, message: m.Message) -> None:
         links = self._links()

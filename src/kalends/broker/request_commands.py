@@ -114,10 +114,12 @@ class RequestCommands:
                 remedy="keep them in a file on the machines, or name a machine",
             )
         self._check_homes(body.homes)
-        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations)
+        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
         digest = _digest("place", msgspec.to_builtins(job), *wishes)
 
         async def asked() -> tuple[Spec, None]:
+            if body.pick:
+                await self._scripts.check_pick(caller.principal.user, body.pick)
             now_s = self._service.moment().wall_s
             # How long an implementation runs, hangs on the machine.
             shortest_s = 1 if body.implementations else job.limit_s
@@ -135,7 +137,7 @@ class RequestCommands:
             )  # fmt: skip
             spec = Spec(
                 request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes,
-                implementations=body.implementations,
+                implementations=body.implementations, pick=body.pick,
             )  # fmt: skip
             return spec, None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kalends.agents.runs import Engine, ScriptCheck
+from kalends.agents.runs import Engine, RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.sandbox import NoEngine, engine_for
 from kalends.core.errors import InvalidInput, NotAllowed, Refusal, Unavailable
 from kalends.core.scripts import BLAME, Violation
@@ -42,6 +42,10 @@ class ScriptChecks:
 
     async def check(self, source: str, user: str) -> ScriptCheck:
         return await self._engine.check(source, user)
+
+    async def run(self, job: ScriptRun) -> RunOutcome:
+        """Run a script that orders bids; whatever it does, that is an outcome."""
+        return await self._engine.run(job)
 
     def _alerted(self, user: str, detail: str) -> None:
         self._alarm(f"a script of {user} did what no script can do by the language: {detail}")

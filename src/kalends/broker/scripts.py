@@ -14,7 +14,7 @@ from kalends.broker.script_checks import ScriptChecks, accepted
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
+from kalends.core.errors import InvalidInput, KalendsError, LimitExceeded, NotFound
 from kalends.core.scripts import script_hash
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import script_table
@@ -106,6 +106,21 @@ class Scripts:
             )
         self._service.remember_source(found.script, source)
         return Resolved(agent, found.script, source)
+
+    async def check_pick(self, user: str, source: str) -> None:
+        """Raise `InvalidInput` unless this script may run, and says how it orders bids."""
+        _size_bytes(source)
+        try:
+            checked = accepted(await self._checks.check(source, user))
+        except KalendsError as error:
+            error.where = "pick"
+            raise
+        if "pick" not in checked.functions:
+            raise InvalidInput(
+                "the script does not define pick(bids)",
+                where="pick",
+                remedy="let it return the machines of bids in the order of your choice",
+            )
 
     def _unknown(self, user: str, agent: str, where: str) -> InvalidInput:
         return InvalidInput(

@@ -81,6 +81,7 @@ def build_broker(
     }
 
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
+    service.runner.run_script = checks.run
 
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)

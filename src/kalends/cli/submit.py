@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
 )
+@click.option("--pick", default="", metavar="FILE",
+              help="Without a machine: script whose pick(bids) orders the bids, e.g. pick.py.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 @pass_settings
 def command(
@@ -60,6 +62,7 @@ def command(
     begin: str,
     at: str,
     implementations: str,
+    pick: str,
     key: str,
     **options: Any,
 ) -> None:
@@ -72,6 +75,11 @@ def command(
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
     text = _job_script.read_script(script) if script else ""
+    if machine and pick:
+        raise InvalidInput(
+            f"it orders bids, and {machine} is named", where="--pick", remedy="leave out either"
+        )
+    order = _job_script.read_text(pick, "--pick") if pick else ""
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, limit, options)
@@ -90,7 +98,9 @@ def command(
                 from kalends.client.implementation_file import job_of
 
                 job = job_of(job, ways)
-            placed = client.place_job(job, **wish._asdict(), implementations=ways, key=key)
+            placed = client.place_job(
+                job, **wish._asdict(), implementations=ways, pick=order, key=key
+            )
             _output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
 
 

@@ -124,7 +124,7 @@ class RequestCalls(AgentCalls):
     async def place_job(
         self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
         prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
-        implementations: Sequence[Implementation] = (),
+        implementations: Sequence[Implementation] = (), pick: str = "",
         key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Let sites bid for `job`, which names no machine, and submit it where it ends first.
@@ -134,7 +134,8 @@ class RequestCalls(AgentCalls):
         with ``{"site=sdsc": "30m"}`` it may end half an hour later there; what a machine meets is added up.
         The sites `homes` are always asked. With `implementations` each machine is asked for the one that
         would end first there, whose program, nodes and limit replace those of `job` (`implementations_in` and
-        `job_of` of `kalends.client.implementation_file` read them from a file). `key` makes it safe to
+        `job_of` of `kalends.client.implementation_file` read them from a file). `pick` is the source of a
+        script whose ``pick(bids)`` orders the bids; one that fails changes nothing. `key` makes it safe to
         repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
@@ -151,6 +152,7 @@ class RequestCalls(AgentCalls):
             prefer=preferences_in(prefer),
             homes=tuple(homes),
             implementations=tuple(implementations),
+            pick=pick,
             wait_ms=milliseconds(wait_s),
         )
         return settled(await self._caller.call(body, "job_place", calls.RequestView))

@@ -337,7 +337,8 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
     later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
     for the one of them that would end first there: its program, nodes and limit are in the place of those of
-    `job`, which are those of one of them. `key` and `wait_ms` are as in `Book`.
+    `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
+    bids. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
@@ -347,6 +348,7 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     prefer: Annotated[
         tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
     ] = ()
+    pick: ScriptSource = ""
     implementations: Annotated[
         tuple[Implementation, ...], Meta(max_length=limits.IMPLEMENTATIONS_MAX)
     ] = ()

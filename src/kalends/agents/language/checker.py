@@ -140,7 +140,7 @@ class _Checker(ast.NodeVisitor):
 
     def _check_entries(self, tree: ast.Module) -> None:
         if not functions_of(tree):
-            wrong = "the script defines nothing that a site can call"
+            wrong = "the script defines nothing that a server can call"
             self.found.append(violation(1, 1, "entry-missing", wrong))
         for statement in tree.body:
             names = getattr(statement, "targets", [])

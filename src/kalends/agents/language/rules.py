@@ -28,7 +28,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "too-deep": f"nest at most {limits.SYNTAX_DEPTH_MAX} levels; name parts of long expressions",
         "unknown-syntax": "use only what docs/agent-language.md lists",
         "module-level": "put statements into a function; outside are only functions and constants",
-        "entry-missing": "define choose(view, request), recall(slot, asker, view), or both",
+        "entry-missing": "define choose(view, request), recall(slot, asker, view), or pick(bids)",
         "entry-arguments": "write choose(view, request) and recall(slot, asker, view)",
         "no-import": "use the builtins and helpers; everything a script can use is there already",
         "no-class": "use dicts and functions",

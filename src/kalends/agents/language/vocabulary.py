@@ -41,5 +41,6 @@ METHODS: Final = STR_METHODS | LIST_METHODS | DICT_METHODS | TUPLE_METHODS
 ENTRIES: Final[dict[str, tuple[str, ...]]] = {
     "choose": ("view", "request"),
     "recall": ("slot", "asker", "view"),
+    "pick": ("bids",),
 }
-"""The functions that a site calls, and what it hands over."""
+"""The functions that a site calls, or (``pick``) a broker, and what it hands over."""

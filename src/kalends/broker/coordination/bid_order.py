@@ -81,7 +81,9 @@ def _compared(best: OfferedPlace, other: OfferedPlace, jobs: Mapping[str, JobReq
     ends = f"{other.resource}{_in_words(other, jobs)} {ends}"
     if lost_s == later_s:
         return ends
-    counted = f"{_duration(lost_s)} behind" if lost_s else "as good"
+    counted = (
+        f"{_duration(abs(lost_s))} {'behind' if lost_s > 0 else 'ahead'}" if lost_s else "as good"
+    )
     return f"{ends}, and with what you prefer is {counted}"
 
 

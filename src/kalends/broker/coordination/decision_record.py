@@ -66,6 +66,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     implementations: tuple[Implementation, ...] = ()
     prefer: tuple[PlacePreference, ...] = ()
     homes: tuple[str, ...] = ()
+    pick: str = ""
     """Of a job: see `kalends.contract.calls.PlaceJob`."""
     patience: Patience = "held"
     give_up_at: int = 0

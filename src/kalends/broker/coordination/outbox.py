@@ -12,6 +12,7 @@ from kalends.broker.coordination.effects import (
     Happened,
     Send,
 )
+from kalends.broker.coordination.user_pick import PickTask
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
 from kalends.core.scripts import RunCode
@@ -46,6 +47,9 @@ class CoordinatorOutbox:
 
     def count_run(self, code: RunCode) -> None:
         self.effects.runs.append(code)
+
+    def pick(self, task: PickTask) -> None:
+        self.effects.picks.append(task)
 
     def leave_unknown(self, tickets: Iterable[int]) -> None:
         """Tell these callers that nobody knows what becomes of their request."""

@@ -10,11 +10,12 @@ and asks others only when that has nothing either. Weissman and Grimshaw 1996, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination.bid_order import ranked_places, told, too_late
 from kalends.broker.coordination.candidates import Candidates
 from kalends.broker.coordination.credentials import Credentials
@@ -28,8 +29,16 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.user_pick import (
+    PICK_MS_MAX,
+    PickTask,
+    UserPick,
+    followed,
+    pick_run,
+)
 from kalends.broker.federation.bid_tally import BidTally
 from kalends.broker.federation.experience import Experience
+from kalends.broker.federation.offered_places import OfferedPlace
 from kalends.broker.federation.patience import enough_at_ms
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
@@ -164,6 +173,8 @@ class Solicitation:
     def _go_on(self, case: Transaction, now: Moment) -> None:
         """Decide once enough have answered, or see when that will be; all, where nobody else fits."""
         bidding = case.bidding
+        if bidding.pick is not None:
+            return  # It is being decided.
         silent = [site for site in case.parts if site not in bidding.bids]
         enough_ms: float = self.bid_ms_max
         if len(case.parts) < len(self.candidates.fitting(case)):
@@ -189,7 +200,10 @@ class Solicitation:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
         silent = [site for site in asked if site not in bids]
-        if now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max:
+        if (
+            case.bidding.pick is None
+            and now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max
+        ):
             # Who was released before does not answer, and is not to blame.
             for site in silent:
                 self.experience.silent(site, self.jitter(), now)
@@ -207,6 +221,9 @@ class Solicitation:
         if not ranked:
             self._nothing_offered(case, refusals, now)
             return
+        if self._asks_script(case, ranked, now):
+            return
+        ranked, said = followed(case.bidding.pick, ranked)
         winner = ranked[0].site
         case.bidding.reserve = next((each.site for each in ranked if each.site != winner), "")
         for site in asked:
@@ -224,8 +241,30 @@ class Solicitation:
             late_start=best.late_start,
             implementation=case.bidding.jobs[best.machine].implementation,
         )
-        self.log.add(case, "bids", told(ranked, len(asked), case.bidding.jobs), now, refusals)
+        story = f"{said}{told(ranked, len(asked), case.bidding.jobs)}"
+        self.log.add(case, "bids", story, now, refusals)
         self.prepare.prepare(case, now)
+
+    def _asks_script(self, case: Transaction, ranked: Sequence[OfferedPlace], now: Moment) -> bool:
+        """Have the user's script order the offers, if there is one; False where it was asked before."""
+        spec, bidding = case.record.spec, case.bidding
+        if not spec.pick or bidding.pick is not None or len(ranked) < 2:
+            return False
+        bidding.pick = UserPick(now.monotonic_ms)
+        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs)
+        self.outbox.pick(PickTask(case.rid, case.record.att, run))
+        case.phase_deadline_ms = now.monotonic_ms + PICK_MS_MAX
+        self.deadlines.schedule(case)
+        return True
+
+    def picked(self, rid: str, att: int, outcome: RunOutcome, now: Moment) -> None:
+        """The script of an attempt has ended; of one that is over, or was decided already, nothing comes."""
+        case = self.table.cases.get(rid)
+        if case is None or case.record.att != att or case.phase != "bidding":
+            return
+        if (pick := case.bidding.pick) is not None and pick.outcome is None:
+            pick.outcome = outcome
+            self.decide(case, now)
 
     def _nothing_offered(
         self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment

@@ -13,6 +13,7 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import SiteQuestion
 from kalends.broker.coordination.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
+from kalends.broker.coordination.user_pick import UserPick
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
 from kalends.contract.calls import Event
@@ -103,6 +104,8 @@ class BidRound:
     jobs: dict[str, JobRequest] = field(default_factory=dict)
     """The job as it was asked for on each of them: in which implementation."""
     bids: dict[str, Bid] = field(default_factory=dict)
+    pick: UserPick | None = None
+    """The user's script that orders them, once it runs."""
     reserve: str = ""
     """The site of the second best offer: it keeps its place until the winner has voted."""
 

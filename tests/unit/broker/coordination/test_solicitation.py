@@ -10,12 +10,14 @@ from types import MappingProxyType
 import pytest
 from msgspec import structs
 
+from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
+from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.planning.directory import Directory
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
@@ -60,6 +62,7 @@ class Rig:
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
         self.told: list[str] = []
+        self.picks: list[PickTask] = []
         for site in SITES:
             if site not in away:
                 self.greet(site)
@@ -85,6 +88,7 @@ class Rig:
             effects = self.coordinator.take_effects()
             sent += [(send.to, send.message) for send in effects.sends]
             self.told += [each.event.detail for each in effects.events]
+            self.picks += effects.picks
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent
@@ -93,7 +97,8 @@ class Rig:
 
     def submit(
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
-        homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (), key: str = "the-key",
+        homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
+        pick: str = "", key: str = "the-key",
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -103,7 +108,7 @@ class Rig:
         )  # fmt: skip
         spec = Spec(
             request=request, job=JOB, prefer=preferences_in(prefer), homes=homes,
-            implementations=implementations,
+            implementations=implementations, pick=pick,
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
         self.sent = self.settle()
@@ -537,3 +542,74 @@ def test_where_no_implementation_fits_its_user_is_told_so() -> None:
     assert problem is not None
     assert {each.where for each in problem.refusals} == {"a/m", "b/m", "c/m"}
     assert "none of the implementations fits it: small" in problem.refusals[0].detail
+
+
+def picking() -> tuple[Rig, str]:
+    """All three have bid, `b` ends first, then `c`; the user's script is asked for the order."""
+    rig = Rig()
+    rid = rig.submit(pick="def pick(bids):\n    return []\n")
+    for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
+        assert not of_kind(rig.hear(site, bid(rid, offer(site, in_s))), m.Prepare)
+    (task,) = rig.picks
+    assert task.run.function == "pick"
+    assert [each["machine"] for each in task.run.arguments[0]] == ["b/m", "c/m", "a/m"]
+    return rig, rid
+
+
+def picked(rig: Rig, rid: str, outcome: RunOutcome, att: int = 1) -> list[str]:
+    """The script ends; return which sites are asked to promise."""
+    rig.coordinator.bids.picked(rid, att, outcome, rig.now)
+    return [site for site, _ in of_kind(rig.settle(), m.Prepare)]
+
+
+@pytest.mark.parametrize("answer", ["a/m", ["a/m"], ["a/m", "c/m", "b/m"]])
+def test_a_script_of_the_user_orders_the_bids(answer: object) -> None:
+    rig, rid = picking()
+    assert picked(rig, rid, RunOutcome("ok", answer)) == ["a"]
+    rig.hear("a", voted(rid))
+    assert any("ordered by your script; a/m starts by" in each for each in rig.told)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        RunOutcome("limit-steps", detail="all 2,000,000 steps are used up"),
+        RunOutcome("agent-error", detail="KeyError: x"),
+        RunOutcome("sandbox-unavailable"),
+        RunOutcome("killed", "a/m"),
+        *(
+            RunOutcome("ok", answer)
+            for answer in (None, [], 7, {}, "z/m", ["a/m", "a/m"], ["a/m", "z/m"], [["a/m"]], "", [0])
+        ),
+    ],
+)  # fmt: skip
+def test_a_script_that_fails_or_answers_nonsense_changes_nothing(outcome: RunOutcome) -> None:
+    rig, rid = picking()
+    assert picked(rig, rid, outcome) == ["b"]
+    rig.hear("b", voted(rid))
+    assert any("was not followed" in each for each in rig.told)
+
+
+def test_a_script_is_waited_for_no_longer_than_its_time_and_comes_too_late_then() -> None:
+    rig, rid = picking()
+    assert not of_kind(rig.pass_time(PICK_MS_MAX - 1), m.Prepare)
+    assert [site for site, _ in of_kind(rig.pass_time(1), m.Prepare)] == ["b"]
+    assert picked(rig, rid, RunOutcome("ok", "a/m")) == []
+    rig.hear("b", voted(rid))
+    assert any("has not answered in time" in each for each in rig.told)
+
+
+def test_the_end_of_a_script_of_an_earlier_attempt_or_of_no_request_is_nothing() -> None:
+    rig, rid = picking()
+    assert picked(rig, rid, RunOutcome("ok", "a/m"), att=2) == []
+    assert picked(rig, request_id(1, 1), RunOutcome("ok", "a/m")) == []
+    assert picked(rig, rid, RunOutcome("ok", "c/m")) == ["c"]
+
+
+def test_where_there_is_one_bid_no_script_is_asked() -> None:
+    rig = Rig()
+    rid = rig.submit(pick="def pick(bids):\n    return []\n")
+    rig.hear("a", bid(rid, offer("a", 300)))
+    sent = rig.pass_time(BID_MS_MAX)
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
+    assert not rig.picks

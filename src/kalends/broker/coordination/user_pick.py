@@ -1,0 +1,83 @@
+"""The order of bids by a script of the job's user: what it sees, and what of its answer is followed.
+
+"It must also allow jobs to specify their own schedulers if they wish." (Weissman and Grimshaw 1996, section
+5.) A script only orders what sites have offered: where it fails, or answers what makes no sense, the order
+stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kalends.agents.runs import RunOutcome, ScriptRun
+from kalends.broker.federation.offered_places import OfferedPlace
+from kalends.core.jobs import JobRequest
+
+PICK_MS_MAX: Final = 500
+"""So long a decision waits for a script at most: the places are held meanwhile."""
+
+
+class PickTask(NamedTuple):
+    """Run the script of attempt `att` of a request, and hand what comes of it to `Solicitation.picked`."""
+
+    rid: str
+    att: int
+    run: ScriptRun
+
+
+@dataclass(slots=True)
+class UserPick:
+    """The script of one round of bids: under way, or with its end, `outcome`."""
+
+    since_ms: int
+    outcome: RunOutcome | None = None
+
+
+def pick_run(
+    user: str, source: str, ranked: Sequence[OfferedPlace], jobs: Mapping[str, JobRequest]
+) -> ScriptRun:
+    """Return the call of ``pick`` with the offers, the best by the usual order first."""
+    bids = [
+        {
+            "machine": each.resource,
+            "site": each.site,
+            "nodes": each.nodes,
+            "start_by": each.start_by if each.firm else None,
+            "late_start": int(each.counted_start),
+            "runs": each.runs_s,
+            "implementation": jobs[each.resource].implementation,
+            "preference": each.preference_s,
+        }
+        for each in ranked
+    ]
+    return ScriptRun(user, source, "pick", (bids,))
+
+
+def followed(
+    pick: UserPick | None, ranked: Sequence[OfferedPlace]
+) -> tuple[list[OfferedPlace], str]:
+    """Return the places as the script has ordered them, and words for what became of it ("" without one).
+
+    Those that it has not named follow in the usual order.
+    """
+    if pick is None:
+        return list(ranked), ""
+    if pick.outcome is None:
+        return list(ranked), "your script has not answered in time, and was not followed; "
+    if pick.outcome.code != "ok":
+        why = pick.outcome.detail or pick.outcome.code
+        return list(ranked), f"your script has failed, and was not followed ({why}); "
+    names = _names(pick.outcome.answer)
+    found = {each.resource: each for each in ranked}
+    if not names or len(set(names)) < len(names) or not found.keys() >= set(names):
+        return list(ranked), "your script has not named machines of bids, and was not followed; "
+    rest = [each for each in ranked if each.resource not in names]
+    return [*(found[name] for name in names), *rest], "ordered by your script; "
+
+
+def _names(answer: Any) -> list[str]:
+    """Return the machines that an answer names: one, or several in their order; none for anything else."""
+    named = answer if isinstance(answer, list) else [answer]
+    return named if all(isinstance(each, str) for each in named) else []
