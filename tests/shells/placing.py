@@ -142,7 +142,7 @@ def _wished(
     request: JobRequest, chance: random.Random
 ) -> tuple[dict[str, str], tuple[Implementation, ...]]:
     """Draw what a user prefers, and in which ways a job can run: all run the same program."""
-    prefer = {"site!=alpha": chance.choice(("5s", "2m"))} if chance.random() < 0.3 else {}
+    prefer = {"site=site1": chance.choice(("5s", "2m"))} if chance.random() < 0.3 else {}
     if chance.random() < 0.7:
         return prefer, ()
     ways = (

@@ -83,7 +83,8 @@ def command(
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, limit, options)
-        program, text, limit = ways[0].command, ways[0].script, "1s"
+        program, text = ways[0].command, ways[0].script
+        limit = f"{max(ways[0].limits_s)}s"
     with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
             check_broker(client, "submit")
