@@ -30,6 +30,10 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 47921894195135, id="an-answer-about-what-was-not-wanted-any-more"
     ),
+    pytest.param("batch-slots-end", 98243158938905, id="a-reclaim-of-what-an-earlier-attempt-had"),
+    pytest.param(
+        "batch-promises-lost", 112445017767340, id="given-up-while-room-is-on-its-way-out"
+    ),
 ]
 """Each has its script in `tests/unit/resource_servers/participation/test_grants.py`."""
 

@@ -246,7 +246,10 @@ class ReclaimReminders:
         )
         for rid in rids:  # What a batch system has not given up yet is booked, too, and nobody's.
             stake = self.book.stakes[rid]
-            if any(claim.resource == reclaimed.resource for claim in stake.claims_in("locked")):
+            if any(
+                claim.resource == reclaimed.resource and reclaimed.overlaps(claim.start, claim.end)
+                for claim in stake.claims_in("locked")
+            ):
                 yield stake
 
     def _close_for(self, reclaimed: Reclaimed) -> None:

@@ -49,6 +49,9 @@ GIVE_UP_MS: Final = 3_000
 NODES: Final = ResourceBackend(
     "batch", ("n1", "n2"), USERS, repair_s=5 * DAY, answer_ms_max=60_000, give_up_ms=GIVE_UP_MS
 )
+ONE_NODE: Final = ResourceBackend(
+    "batch", ("n1",), USERS, answer_ms_max=60_000, give_up_ms=GIVE_UP_MS
+)
 APART: Final = ResourceBackend(
     "batch", ("n1", "n2"), USERS, Traits(gap_s=60), give_up_ms=GIVE_UP_MS
 )
@@ -252,3 +255,38 @@ def test_what_replaces_a_promise_that_was_given_up_is_not_shown_the_gaps_beside_
     assert [each.lost for effects in late for each in told(effects, m.Reclaim)]
     begins = in_hours(1, 1, 1).start + APART.traits.gap_s
     assert site.shown(in_hours(0, 4, 1), replaces=1)[0][0] == begins
+
+
+def test_no_promise_is_given_up_while_room_is_on_its_way_out() -> None:
+    site = Backed(NODES)
+    site.lock(1, in_hours(2, 3, 1))
+    site.receive(vote(2, in_hours(2, 3, 1)))
+    assert site.votes(site.write()) == ["yes"]
+    site.has["theirs"] = of_others(2, 3, "n1")
+    site.pass_time(10_000)
+    site.receive(abort(2))
+    ((_, errand),) = site.asked
+    assert isinstance(errand, DeleteReservation)
+    late = [site.pass_time(10_000) for _ in range(5)]
+    assert [each for effects in late for each in told(effects, m.Reclaim)] == []
+    site.write()
+    site.pass_time(10_000)
+    ((_, errand),) = site.asked
+    assert isinstance(errand, ChangeReservation)
+    assert errand.reservation.nodes == ("n2",)
+
+
+def test_what_could_not_be_had_at_one_time_is_not_reclaimed_at_another() -> None:
+    site = Backed(ONE_NODE)
+    site.receive(vote(1, in_hours(0, 1, 1)))
+    site.has["theirs"] = of_others(0, 1, "n1")
+    for _ in range(4):
+        site.pass_time(10_000)
+    site.receive(abort(1))
+    site.receive(vote(1, in_hours(2, 3, 1), att=2))
+    site.asked.reverse()  # The answer about the old one is still awaited.
+    assert site.votes(site.write()) == ["yes"]
+    (claim,) = site.participant.book.stakes[rid(1)].claims
+    effects = site.receive(commit(1, claim.hold_id, att=2))
+    late = [effects, *(site.pass_time(10_000) for _ in range(12))]
+    assert [each for effects in late for each in told(effects, m.Reclaim)] == []

@@ -108,6 +108,15 @@ class Dangers:
             self.keep(grant)
             self.systems.look_soon(self.grants.backends[grant.resource].system)
 
+    def left(self, grant: NodeGrant) -> None:
+        """Note that the claims of `grant` are given up: nobody is to be moved for it any more.
+
+        Its room is not free before the system has let it go. Until then the same reservation may have other
+        slots here, also at the same time.
+        """
+        if grant.wanted is None and self.is_lost(grant):
+            self.keep(grant)
+
     def is_lost(self, grant: NodeGrant) -> bool:
         """Whether `grant` was given up: no other claim is to be served with its nodes."""
         danger = self._dangers.get(grant.number)
@@ -148,12 +157,12 @@ class Dangers:
         assert wanted is not None
         if self._begins_in_ms(grant, now) <= NEAR_MS:
             return False
-        leaving = (self.grants.get(n) for n, each in self._dangers.items() if each.given_up)
         return any(
-            other is not None
+            other is not grant
             and other.resource == grant.resource
             and other.outer.meets(wanted.start, wanted.end)
-            for other in leaving
+            and (other.wanted is None or self.is_lost(other))
+            for other in self.grants
         )
 
     def _why_not(self, grant: NodeGrant) -> str:

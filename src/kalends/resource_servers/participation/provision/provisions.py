@@ -202,6 +202,7 @@ class Provisions:
         """
         self._intents.pop(rid, None)
         for grant in self.grants.leave(rid, claims, heir=heir):
+            self.mirror.dangers.left(grant)
             self.mirror.compare(grant)
 
     def take_over(self, stake: Stake) -> None:
