@@ -9,6 +9,7 @@ until kalends job lab/box/1 | grep -q 'running' && kalends job lab/box/2 | grep 
 
 # The next one needs all nodes: it waits, and is told when it will start at the latest.
 kalends submit lab/box $IN -n 4 --for 5m --name whole -- echo all four | head -1
+until kalends queue lab/box | grep 'whole' | grep -q ' 20[0-9][0-9]-'; do sleep 0.1; done
 kalends queue lab/box
 touch go
 kalends log -f lab/box/1
@@ -19,6 +20,7 @@ kalends book lab/box:4 --for 10m --at now+15m --user eve | tail -2
 kalends submit lab/box $IN --for 30m --name long -- true | head -1
 kalends submit lab/box $IN --for 1m --name short -- true | head -1
 until kalends job lab/box/5 | grep -q 'over'; do sleep 0.1; done
+until kalends queue lab/box | grep 'long' | grep -q ' 20[0-9][0-9]-'; do sleep 0.1; done
 kalends queue lab/box
 
 # The schedule: rows are time, columns are nodes. Bob runs, then `whole` comes, Eve's reservation, and `long`.
