@@ -1,4 +1,4 @@
-"""A site before a batch system that PSI/J reaches, as a process that can be killed, with its desks."""
+"""A site before a batch system that decides alone, as a process that can be killed, with its desks."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ grain = "1s"
 resource = "far"
 [[site.batch_systems]]
 name = "distant"
-kind = "psij"
-executor = "{executor}"
+{reached}
 look_every = "1s"
 users = {{ ann = "{user}" }}
 {more}
@@ -51,10 +50,18 @@ users = {{ ann = "{user}" }}
 
 
 class FarSite:
-    """`home` is that of the Unix user `user`, and `marks` in it is for what jobs leave."""
+    """`home` is that of the Unix user `user`, and `marks` in it is for what jobs leave.
+
+    The system is reached by an executor of PSI/J; or it is the Slurm with this `configuration` file.
+    """
 
     def __init__(
-        self, top: Path, user: str = "", executor: str = "local", environment: str = ""
+        self,
+        top: Path,
+        user: str = "",
+        executor: str = "local",
+        environment: str = "",
+        configuration: str = "",
     ) -> None:
         top.chmod(0o711)
         self.user = user or ("nobody" if os.geteuid() == 0 else getpass.getuser())
@@ -65,8 +72,11 @@ class FarSite:
             for each in (self.home, self.marks):
                 shutil.chown(each, self.user)
         site, broker = free_urls(2)
+        reached = f'kind = "psij"\nexecutor = "{executor}"'
+        if configuration:
+            reached = f'kind = "slurm"\nconfiguration = "{configuration}"\nanswer_s_max = 2.0'
         text = SITE.format(
-            listen=site.removeprefix("http://"), url=site, user=self.user, executor=executor,
+            listen=site.removeprefix("http://"), url=site, user=self.user, reached=reached,
             more=f'environment = {{ HOME = "{self.home}"{environment} }}',
         )  # fmt: skip
         self.site = Server("lab", write(top / "lab.toml", text), site)

@@ -100,7 +100,7 @@ def test_its_configuration_of_an_advisory_site_is_one() -> None:
     executor = handed.executor
     assert (handed.resource, executor.name, executor.queue) == ("lab/far", "pbs", "workq")
     page = PAGE.read_text()
-    for said in facts_of(executor, "0.9.11"):
+    for said in facts_of(executor, "PSI/J 0.9.11"):
         assert f"\npbs: {said}\n" in page
 
 

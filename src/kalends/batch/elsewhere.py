@@ -105,7 +105,7 @@ class Elsewhere:
                 f"jobs run on {self.machine} in reservations only",
                 where="reservation",
                 remedy=f"book its nodes (kalends book {self.machine}:{job.nodes} --for ...), and submit "
-                "with --reservation; or use the commands of its batch system",
+                "with --reservation; or submit to its own queue, if `kalends resources` lists one (advisory)",
             )
 
     def unix_user(self, user: str) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 from kalends.backends.adapter import SystemSilent
 from kalends.backends.psij import wire
 from kalends.backends.psij.desk_line import DeskLine
-from kalends.backends.psij.handed_over import Executor, HandedOver
+from kalends.backends.psij.handed_over import BY_COMMANDS, Executor, HandedOver
 from kalends.batch.job_output import Writer, not_kept
 from kalends.batch.job_rights import no_account
 from kalends.batch.orders import named_path, variables_of
@@ -65,6 +65,24 @@ class HandOver:
     def check(self, user: str) -> None:
         """Raise `NotAllowed` for a user who is nobody there."""
         self._desk(user)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the system can tell when a job would start."""
+        return self.executor.name == BY_COMMANDS
+
+    def is_unknown(self, job: BatchJob) -> bool:
+        """Return whether the system may not know yet of a job that is offered, or was handed over."""
+        handed = job.phase == "starting" and name_of(job, job.attempt) not in self._natives
+        return job.offered or handed
+
+    async def foreseen(self, job: BatchJob, nodes: int, wait_s: float) -> int:
+        """Return when the system would start `job` on `nodes` nodes (seconds UTC); nothing is held there.
+
+        Raises `SystemSilent` after `wait_s`, `SystemRefused` for a job that it would not take, and
+        `NotAllowed`.
+        """
+        return await self._desk(job.principal.user).foresee(nodes, job.request.limit_s, wait_s)
 
     def words(self, job: BatchJob) -> str:
         """Return what is known of an attempt that is under way there."""

@@ -79,7 +79,7 @@ def _seen_from_here(queue: BatchQueue, job: BatchJob, view: JobView) -> JobView:
     if runs(queue, job):
         return structs.replace(view, until=job.started_s + job.request.limit_s)
     if job.phase == "starting":
-        said = f"{queue.flow.terms.handed_to} decides when it starts, and predicts nothing"
+        said = f"{queue.flow.terms.handed_to} decides when it starts, and promises nothing"
         return structs.replace(view, phase="queued", reasons=(said,))
     return view
 

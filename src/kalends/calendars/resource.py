@@ -293,7 +293,7 @@ class ResourceCalendar:
             return None
         return self._refuse(
             RefusalCode.ADVISORY,
-            f"advisory: its batch system ({self.info.advisory}) makes no reservations; submit a job to it: "
+            f"advisory: its batch system ({self.info.advisory}) alone decides there; submit a job to it: "
             f"kalends submit {self.info.name}",
         )
 

@@ -62,8 +62,8 @@ def _rules(answer: Resources) -> Iterator[str]:
     for resource in answer.resources:
         if resource.advisory:
             yield (
-                f"{resource.name}: advisory: {resource.advisory} alone decides who runs when, and makes no "
-                f"reservations: submit jobs to it (kalends submit {resource.name}), it cannot be booked"
+                f"{resource.name}: advisory: {resource.advisory} alone decides who runs when, and nothing of "
+                f"it is reserved: submit jobs to it (kalends submit {resource.name}), it cannot be booked"
             )
     for rule, names in resources_of.items():
         yield f"{', '.join(names)}: {rule}"

@@ -273,7 +273,7 @@ class RefusalCode:
     NO_ACCOUNT = "no-account"
     """The batch system behind the resource does not know the user."""
     ADVISORY = "advisory"
-    """Its batch system makes no reservations: jobs can be submitted, and nothing is promised."""
+    """Its batch system alone decides there: jobs can be submitted, and nothing is promised."""
     NO_PLACE = "no-place"
     """The machine's queue does not take such a job."""
     TOO_LATE = "too-late"

@@ -25,7 +25,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "ask the owner, or choose another resource"),
     (RefusalCode.NO_ACCOUNT, NotAllowed, "you have no account in the batch system behind it",
      "ask its owner for one, or choose another resource"),
-    (RefusalCode.ADVISORY, InvalidInput, "its batch system makes no reservations: nobody can promise a slot",
+    (RefusalCode.ADVISORY, InvalidInput, "its batch system alone decides there: nobody can promise a slot",
      "submit a job to it: kalends submit NAME -- PROGRAM"),
     (RefusalCode.NO_PLACE, InvalidInput, "no machine takes such a job",
      "look at what each of them says, and ask for what one has"),

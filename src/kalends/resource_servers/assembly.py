@@ -82,10 +82,15 @@ def queues_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
 
 
 def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> bool:
-    """Whether jobs wait in a queue of the site's own for it, and its owner bids for them."""
+    """Whether it can be told when a job would begin there, and its owner bids for them."""
     machines = [each for each in site.machines if each.resource == resource.name]
-    elsewhere = resource.nodes or resource.licences or site.advisory_system(resource)
-    return any(each.bids for each in machines) and not elsewhere
+    decides = site.advisory_system(resource)
+    foreseen = decides is None or decides.kind == "slurm"
+    return (
+        any(each.bids for each in machines)
+        and foreseen
+        and not (resource.nodes or resource.licences)
+    )
 
 
 def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:

@@ -25,7 +25,7 @@ SETTINGS_OF: Final = {
     "executor": ("psij",),
     "project": ("psij",),
     "attributes": ("psij",),
-    "environment": ("psij",),
+    "environment": ("psij", "slurm"),
 }
 """Settings of batch systems that are not of all kinds."""
 
@@ -154,7 +154,8 @@ def _check_without(resource: ResourceConfiguration, where: str, *, advisory: boo
         raise InvalidInput(
             f"no nodes or licences of {resource.batch_system} are named",
             where=f"{where}.batch_system",
-            remedy='write nodes = "n[1-64]", or licences = "matlab"',
+            remedy='write nodes = "n[1-64]", or licences = "matlab"; or, of a Slurm, let users submit jobs '
+            f'into its own queue: [[site.machines]] with resource = "{resource.name}"',
         )
     if resource.cores_each:
         raise InvalidInput(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
-from kalends.backends.psij.handed_over import Executor
+from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
 from kalends.core.errors import InvalidInput
 from kalends.serving.configuration import (
     BatchSystemConfiguration,
@@ -25,6 +26,9 @@ NOT_THERE: Final = (
 )  # fmt: skip
 """What an owner may say of other machines only: here the batch system decides, and runs the jobs."""
 
+OF_SLURM: Final = ("allocation_options", "environment")
+"""What may be said of a Slurm's own queue all the same."""
+
 
 class Handed(NamedTuple):
     """A machine whose jobs are handed over to `system`."""
@@ -33,6 +37,13 @@ class Handed(NamedTuple):
     machine: MachineConfiguration
     system: BatchSystemConfiguration
     executor: Executor
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its commands need."""
+        said = self.system.environment
+        configuration = self.system.configuration
+        return {"SLURM_CONF": str(configuration), **said} if configuration else said
 
 
 def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
@@ -51,11 +62,12 @@ def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
                 where=f"{where}.batch_system",
                 remedy=f'let users submit jobs: [[site.machines]] with resource = "{resource.name}"',
             )
-        _check(configuration, machine)
+        _check(configuration, machine, system)
         found.append(_handed(configuration, machine, system))
     for number, system in enumerate(configuration.batch_systems):
-        _check_system(system, f"site.batch_systems[{number}]")
-        if system.kind == "psij" and all(each.system is not system for each in found):
+        handed = any(each.system is system for each in found)
+        _check_system(system, f"site.batch_systems[{number}]", handed=handed)
+        if system.kind == "psij" and not handed:
             raise InvalidInput(
                 "no resource names it, so its jobs would run on the host of the site",
                 where=f"site.batch_systems[{number}].name",
@@ -70,7 +82,7 @@ def _handed(
     system: BatchSystemConfiguration,
 ) -> Handed:
     executor = Executor(
-        name=system.executor,
+        name=BY_COMMANDS if system.kind == "slurm" else system.executor,
         system=system.name,
         site=configuration.name,
         machine=machine.resource,
@@ -78,14 +90,22 @@ def _handed(
         queue=system.queue,
         project=system.project,
         attributes=system.attributes,
+        options=machine.allocation_options,
+        answer_s_max=system.answer_s_max * 0.75,
         keep_s=max(int(machine.keep_output_s), KEPT_S_MIN),
     )
     return Handed(f"{configuration.name}/{machine.resource}", machine, system, executor)
 
 
-def _check(configuration: SiteConfiguration, machine: MachineConfiguration) -> None:
+def _check(
+    configuration: SiteConfiguration,
+    machine: MachineConfiguration,
+    system: BatchSystemConfiguration,
+) -> None:
     defaults = {each.name: each.default for each in msgspec.structs.fields(type(machine))}
     for field in NOT_THERE:
+        if system.kind == "slurm" and field in OF_SLURM:
+            continue
         default = defaults[field]
         if getattr(machine, field) != ({} if default is msgspec.NODEFAULT else default):
             number = configuration.machines.index(machine)
@@ -97,10 +117,12 @@ def _check(configuration: SiteConfiguration, machine: MachineConfiguration) -> N
             )
 
 
-def _check_system(system: BatchSystemConfiguration, where: str) -> None:
+def _check_system(system: BatchSystemConfiguration, where: str, *, handed: bool) -> None:
+    if handed:
+        _check_nobody_is_root(system, where)
     if system.kind != "psij":
         for field in ("executor", "project", "attributes", "environment"):
-            if getattr(system, field):
+            if getattr(system, field) and not (handed and field in OF_SLURM):
                 raise InvalidInput(
                     "this is for systems that PSI/J reaches",
                     where=f"{where}.{field}",
@@ -119,6 +141,9 @@ def _check_system(system: BatchSystemConfiguration, where: str) -> None:
             where=f"{where}.kind",
             remedy="pip install 'kalends[psij]'",
         )
+
+
+def _check_nobody_is_root(system: BatchSystemConfiguration, where: str) -> None:
     root = os.geteuid() == 0
     for user, there in system.users.items():
         if root and there == "root":

@@ -22,7 +22,7 @@ from kalends.batch.runner import Report, ShepherdRunner
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import directory_of
 from kalends.contract.job_calls import JobOutput
-from kalends.core.errors import Conflict
+from kalends.core.errors import Conflict, NotAllowed
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.configured_allocations import elsewhere_of
 from kalends.resource_servers.configured_hand_over import handed_over_of
@@ -60,7 +60,7 @@ class MachineRunners:
                 system=each.system.name,
                 executor=each.executor,
                 users=each.system.users,
-                environment=each.system.environment,
+                environment=each.environment,
                 own="" if as_root else pwd.getpwuid(os.geteuid()).pw_name,
                 report=heard(each.resource),
                 logger=logger,
@@ -118,6 +118,22 @@ class MachineRunners:
             self._elsewhere[job.machine].check(user, job)
         if job.machine in self._hands:
             self._hands[job.machine].check(user)
+
+    def check_bid(self, job: JobRequest) -> None:
+        """Raise `NotAllowed` for a machine of which nobody can tell when a job would begin."""
+        if job.machine in self._hands and not self._hands[job.machine].predicts:
+            raise NotAllowed("its batch system predicts no starts", where="machine")
+
+    def unknown_there(self, machine: str, job: BatchJob) -> bool:
+        """Return whether a batch system that decides itself may not know of a job yet."""
+        return machine in self._hands and self._hands[machine].is_unknown(job)
+
+    async def foreseen_there(self, machine: str, job: BatchJob, nodes: int, wait_s: float) -> int:
+        """Return when a batch system that decides itself would start a job, on `nodes` nodes (seconds UTC).
+
+        Raises `SystemSilent` after `wait_s`, and `SystemRefused`.
+        """
+        return await self._hands[machine].foreseen(job, nodes, wait_s)
 
     def find_forgotten(self, queue: BatchQueue) -> Forgotten:
         """Return what runs and the queue does not know of; raises `Unavailable`."""

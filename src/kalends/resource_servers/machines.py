@@ -188,7 +188,7 @@ class SiteMachines:
             queues[name].skip_numbers(forgotten.first_free)
             self._service.step(name, forgotten.tell)
         self._service.begin()
-        self._desk = PlaceDesk(engine, self._service, self, self._alarmed)
+        self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._begun = True
@@ -236,6 +236,7 @@ class SiteMachines:
         self._check_access(principal, job.machine)
         if not self._rules[job.machine].bids:
             raise NotAllowed("its owner makes no bids for jobs", where="machine")
+        self._runners.check_bid(job)
         self._notices.check(principal.user, job)
         self._runners.check(principal.user, job)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from itertools import starmap
 from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import structs
 
+from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.offers import PlaceOffers
@@ -31,11 +33,12 @@ from kalends.core.errors import (
 )
 from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import JOBS_MAX
+from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.service import SiteEngine
+from kalends.resource_servers.starts_elsewhere import DecidingSystems, StartsElsewhere
 
 FORESEEN_S: Final = 0.4
 """So long it is waited for the start that is foreseen for a job, where the policy promises none."""
@@ -79,8 +82,10 @@ class PlaceDesk:
         service: QueueService,
         machines: MachinesOfSite,
         alarmed: Callable[[str], None],
+        systems: DecidingSystems,
     ) -> None:
         self._engine = engine
+        self._elsewhere = StartsElsewhere(systems)
         self._service = service
         self._machines = machines
         self._alarmed = alarmed
@@ -117,11 +122,9 @@ class PlaceDesk:
         refusals: list[Refusal] = []
         try:
             self._give_places(ask, given, refusals)
-            for hold_id, place in given.items():
-                try:
-                    offers.append(await self._offer(hold_id, place))
-                except NotFound as error:  # It has been ended meanwhile.
-                    refusals.append(_refusal(place.machine, error))
+            told = await asyncio.gather(*starmap(self._offer_or_not, given.items()))
+            offers = [each for each in told if isinstance(each, m.PlaceOffer)]
+            refusals += [each for each in told if isinstance(each, Refusal)]
         except Unavailable:
             return  # This life is over: the next one withdraws all.
         except Exception as error:
@@ -159,6 +162,32 @@ class PlaceDesk:
                 ask.principal, job, key, ask.counted_s, now
             ),
         )
+
+    async def _offer_or_not(self, hold_id: int, place: Place) -> m.PlaceOffer | Refusal:
+        """Return an offer, or why there is none; raises `Unavailable`."""
+        system = self._service.queues[place.machine].flow.terms.handed_to
+        try:
+            return await (self._offer_there if system else self._offer)(hold_id, place)
+        except NotFound as error:  # It has been ended meanwhile.
+            return _refusal(place.machine, error)
+        except (SystemRefused, SystemSilent) as error:
+            self._places.pop(hold_id, None)
+            with contextlib.suppress(NotFound):
+                self._service.step(
+                    place.machine, lambda queue, now: queue.cancel(place.number, NOT_TAKEN, now)
+                )
+            detail = f"{system}: {error}"[:TEXT_MAX]
+            return Refusal(where=place.machine, code=RefusalCode.NO_PLACE, detail=detail)
+
+    async def _offer_there(self, hold_id: int, place: Place) -> m.PlaceOffer:
+        """Return what a batch system foresees: the job goes there once its place here is taken."""
+        queue = self._service.queues[place.machine]
+        request = queue.job(place.number).request
+        start = await self._elsewhere.start_of(queue, place.number, self._service.now_s())
+        return m.PlaceOffer(
+            machine=place.machine, hold_id=hold_id, job=place.number, nodes=request.nodes,
+            start=start, end=start + request.limit_s, late_start=start,
+        )  # fmt: skip
 
     async def _offer(self, hold_id: int, place: Place) -> m.PlaceOffer:
         """Return what is known of a place: a promised start, or else what is foreseen."""

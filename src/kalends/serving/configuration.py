@@ -201,7 +201,7 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     attributes: Annotated[dict[str, AttributeValue], Meta(max_length=32)] = {}
     """Of PSI/J: custom attributes of all jobs, as ``"pbs.l"``."""
     environment: Annotated[dict[str, str], Meta(max_length=32)] = {}
-    """Of PSI/J: what the commands of the system need besides a usual environment."""
+    """Where jobs are handed over: what the system's commands need besides a usual environment."""
     usage_every_s: DurationS = field(name="usage_every", default=DurationS(600))
     """What jobs used in slots is read from its accounting so often."""
 
@@ -461,9 +461,19 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
     def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
-        """Return the batch system that alone decides there: it makes no reservations, and nobody votes."""
+        """Return the batch system that alone decides there: nothing is reserved, and nobody votes.
+
+        It is one that makes no reservations, or a Slurm's own queue: a machine of no nodes or licences.
+        """
         named = [each for each in self.batch_systems if each.name == resource.batch_system]
-        return named[0] if named and named[0].kind == "psij" else None
+        kind = named[0].kind if named else ""
+        takes_jobs = any(each.resource == resource.name for each in self.machines)
+        in_parts = resource.nodes or resource.licences
+        return (
+            named[0]
+            if kind == "psij" or (kind == "slurm" and takes_jobs and not in_parts)
+            else None
+        )
 
 
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kalends.backends.adapter import SystemSilent
 from kalends.backends.check_up import CheckUp, check_launching
 from kalends.backends.psij.desk_line import DeskLine
-from kalends.backends.psij.handed_over import Executor
+from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
 
 
 async def check_handing_over(
@@ -29,7 +29,14 @@ async def check_handing_over(
 
 def facts_of(executor: Executor, version: str) -> list[str]:
     """Return what is told of a system in any case; `version` is PSI/J's, "" if it does not reach it."""
-    reached = [f"PSI/J {version} reaches it by its executor {executor.name}"] if version else []
+    if executor.name == BY_COMMANDS:
+        reached = [f"{version} takes jobs of each user"] if version else []
+        return [
+            *reached,
+            "advisory: it alone decides about the jobs in its own queue; a bid for one holds no place there",
+            f"its jobs are looked at every {executor.look_s} s",
+        ]
+    reached = [f"{version} reaches it by its executor {executor.name}"] if version else []
     return [
         *reached,
         "advisory: it makes no reservations, so nothing of it can be booked; jobs are handed over to it",

@@ -1,9 +1,9 @@
-"""A process of one user's, by which a site hands jobs over through PSI/J, and hears what becomes of them.
+"""A process of one user's, by which a site hands jobs over to a batch system, and hears what becomes of them.
 
 It becomes the user before it hears anything, so whatever it submits, reads and cancels is theirs. It knows
 nothing that is not in the folders of the attempts: when it dies, the next one goes on. What PSI/J says of a
 job is a hint only, for it takes a job that it does not find for one that is done: how a job has ended, its
-own script says.
+own script says. A Slurm is reached by its own commands, without PSI/J.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from kalends.backends.psij import wire
 from kalends.backends.psij.attempts import NATIVE, OUTPUT, AttemptFolder
 from kalends.backends.psij.handed_over import (
+    BY_COMMANDS,
     FOLDER,
     RUN,
     SCRIPT,
     Executor,
     HandedOver,
+    JobLaunch,
+    NoAnswer,
     NotTaken,
     run_text,
 )
-
-if TYPE_CHECKING:
-    from kalends.backends.psij.launch import Launch
+from kalends.backends.slurm.own_queue import SlurmQueue
 
 LOOK_S: Final = 0.5
 AT_ONCE: Final = 4
 PRUNE_S: Final = 3_600.0
 KILL_AGAIN_S: Final = 10.0
+ASK_AGAIN_S: Final = 2.0
 
 
 class Attempt:
@@ -55,13 +57,16 @@ class Attempt:
         self.unknown = False
         """Whether it could not be looked at, and is to be looked at again."""
         self.kill_due_s = 0.0
+        self.unanswered: HandedOver | None = None
+        """What it is, as long as nobody has answered whether the system has it."""
+        self.ask_due_s = 0.0
         self.over = False
 
 
 class Desk:
     """All attempts of one user on one machine; `say` writes one line to the site."""
 
-    def __init__(self, executor: Executor, launch: Launch, home: str, out: BinaryIO) -> None:
+    def __init__(self, executor: Executor, launch: JobLaunch, home: str, out: BinaryIO) -> None:
         self._executor = executor
         self._home = home
         machine = f"{executor.site}.{executor.machine}"
@@ -81,6 +86,8 @@ class Desk:
     def hear(self, wish: wire.Wish) -> None:
         if isinstance(wish, wire.ReadPiece):
             self._work.submit(self._read, wish)
+        elif isinstance(wish, wire.ForeseeStart):
+            self._work.submit(self._foresee, wish)
         elif not isinstance(wish, wire.OpenDesk):
             attempt = self._attempts.get(wish.attempt)
             if attempt is None or attempt.over:
@@ -113,6 +120,9 @@ class Desk:
                         self._try(attempt, partial(self._look, attempt))
                     finally:
                         attempt.lock.release()
+                if attempt.unanswered is not None and time.monotonic() >= attempt.ask_due_s:
+                    attempt.ask_due_s = time.monotonic() + ASK_AGAIN_S
+                    self._work.submit(self._try, attempt, partial(self._ask_again, attempt))
                 if attempt.over:
                     self._attempts.pop(attempt.name, None)
             time.sleep(LOOK_S)
@@ -162,12 +172,30 @@ class Desk:
         attempt.asked = True
         try:
             attempt.native = self._launch.submit(attempt.name, name, f"{folder.path}/{RUN}", job)
+        except NoAnswer as error:
+            attempt.unanswered, attempt.ask_due_s = job, time.monotonic() + ASK_AGAIN_S
+            self._trouble(attempt, str(error))
+            return
         except NotTaken as error:
             # An answer that was lost is no "no": but it never begins from here on.
             if folder.take_turn():
                 folder.close("not-started", f"{self._executor.system} did not take it: {error}")
         else:
             folder.write(NATIVE, attempt.native)
+        attempt.unanswered = None
+
+    def _ask_again(self, attempt: Attempt) -> None:
+        """Ask the system that gave no answer; if it has two of them then, one goes away."""
+        folder = attempt.folder
+        if attempt.unanswered is None or attempt.over:
+            return
+        with folder.locked():
+            if folder.turn() is None and not folder.native():
+                self._launch_it(attempt, attempt.unanswered)
+            else:
+                attempt.unanswered = None
+        self._know(attempt)
+        self._look(attempt)
 
     def _give_up(self, attempt: Attempt, detail: str) -> None:
         """Tell of an attempt that was not submitted: whoever looks for it finds nothing that could run."""
@@ -242,16 +270,24 @@ class Desk:
         if time.monotonic() < attempt.kill_due_s:
             return
         attempt.kill_due_s = time.monotonic() + KILL_AGAIN_S
-        if attempt.native:
-            with contextlib.suppress(NotTaken):
-                self._launch.cancel(attempt.name, attempt.native)
-        else:
-            self._trouble(attempt, "its number is not known: end it with the system's own commands")
+        try:
+            self._launch.cancel(attempt.name, f"{self._head}.{attempt.name}", attempt.native)
+        except NotTaken as error:
+            if not attempt.native:
+                self._trouble(attempt, str(error))
 
     def _once(self, attempt: Attempt, what: str, word: wire.Told) -> None:
         if what not in attempt.told:
             attempt.told.add(what)
             self.say(word)
+
+    def _foresee(self, wish: wire.ForeseeStart) -> None:
+        try:
+            at_s = self._launch.foresee(wish.nodes, wish.limit_s)
+        except NotTaken as error:
+            self.say(wire.StartForeseen(wish.number, fault=str(error)))
+        else:
+            self.say(wire.StartForeseen(wish.number, at_s))
 
     def _read(self, wish: wire.ReadPiece) -> None:
         folder = os.path.join(self._folders, wish.attempt)
@@ -291,6 +327,15 @@ def _become(user: str) -> None:
         raise PermissionError(f"jobs of {user} are handed over as {user} only, and never as root")
 
 
+def _launch_of(executor: Executor) -> JobLaunch:
+    if executor.name == BY_COMMANDS:
+        return SlurmQueue(executor)
+    import psij  # noqa: F401  # Its absence is told, and not that of a part of ours.
+    from kalends.backends.psij.launch import Launch
+
+    return Launch(executor)
+
+
 def main() -> None:
     """Serve the site at the other end of standard input, until that ends."""
     out = os.fdopen(os.dup(1), "wb")
@@ -299,17 +344,16 @@ def main() -> None:
     first = wire.decode_wish(lines.readline(wire.LINE_BYTES_MAX))
     assert isinstance(first, wire.OpenDesk)
     try:
-        import psij
-        from kalends.backends.psij.launch import Launch
-
-        launch = Launch(first.executor)
+        launch = _launch_of(first.executor)
         _become(first.user)
         desk = Desk(first.executor, launch, os.environ["HOME"], out)
+        version = launch.version
     except Exception as error:
-        out.write(wire.encode(wire.DeskReady("", f"PSI/J cannot be used: {error}")) + b"\n")
+        reached = "Slurm" if first.executor.name == BY_COMMANDS else "PSI/J"
+        out.write(wire.encode(wire.DeskReady("", f"{reached} cannot be used: {error}")) + b"\n")
         out.flush()
         return
-    desk.say(wire.DeskReady(str(psij.__version__)))
+    desk.say(wire.DeskReady(version))
     threading.Thread(target=desk.watch, daemon=True).start()
     while line := lines.readline(wire.LINE_BYTES_MAX):
         desk.hear(wire.decode_wish(line))

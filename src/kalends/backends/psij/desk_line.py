@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kalends.backends.adapter import SystemSilent
+from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.command_runner import CLEAN
 from kalends.backends.psij import wire
 from kalends.backends.psij.handed_over import Executor, HandedOver
@@ -48,6 +48,7 @@ class DeskLine:
         self._killed: set[str] = set()
         self._unsent: list[wire.SubmitAttempt] = []
         self._reads: dict[int, asyncio.Future[wire.OutputPiece]] = {}
+        self._foreseen: dict[int, asyncio.Future[wire.StartForeseen]] = {}
         self._numbers = count(1)
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
@@ -87,8 +88,31 @@ class DeskLine:
         finally:
             self._reads.pop(number, None)
 
+    async def foresee(self, nodes: int, limit_s: int, wait_s: float) -> int:
+        """Return when a job would start (seconds UTC); nothing is submitted.
+
+        Raises `SystemSilent` when there is no answer after `wait_s`, and `SystemRefused` for a job that the
+        system would not take.
+        """
+        number = next(self._numbers)
+        future = self._foreseen[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(wait_s):
+                while self._writer is None:
+                    self._open()
+                    await asyncio.sleep(0.01)
+                self._send(wire.ForeseeStart(number, nodes, limit_s))
+                told: wire.StartForeseen = await future
+        except TimeoutError:
+            raise SystemSilent("it does not answer in time") from None
+        finally:
+            self._foreseen.pop(number, None)
+        if told.fault:
+            raise SystemRefused(told.fault)
+        return told.at_s
+
     async def version(self) -> str:
-        """Start a desk, and end it; return the version of PSI/J. Raises `SystemSilent` with what is wrong."""
+        """Start a desk, and end it; return what it works with. Raises `SystemSilent` with what is wrong."""
         process = await self._start()
         try:
             ready = await self._greeted(process)
@@ -196,6 +220,10 @@ class DeskLine:
             future = self._reads.get(told.number)
             if future is not None and not future.done():
                 future.set_result(told)
+        elif isinstance(told, wire.StartForeseen):
+            foreseen = self._foreseen.get(told.number)
+            if foreseen is not None and not foreseen.done():
+                foreseen.set_result(told)
         elif not isinstance(told, wire.DeskReady) and told.attempt in self._followed:
             # A desk is its user's: what it says of others' attempts counts for nothing.
             if isinstance(told, wire.AttemptVoided | wire.AttemptEnded):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from shlex import quote
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ FOLDER: Final = ".kalends/handed-over"
 """In the home of each user; the nodes see it."""
 
 SCRIPT, RUN = "script", "run"
+BY_COMMANDS: Final = "slurm's commands"
 
 _NATIVE: Final = "".join(
     f"${{{name}:-"
@@ -45,6 +46,10 @@ class NotTaken(Exception):
     """The system did not do what was asked, in its words."""
 
 
+class NoAnswer(NotTaken):
+    """Nobody knows whether it has done it, or will yet; what was asked for may be asked for again."""
+
+
 class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is to run, on how many nodes and for how long. Paths are relative to the user's home."""
 
@@ -62,9 +67,10 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How PSI/J reaches the batch system, as the owner says; `look_s` is the pause between two looks."""
+    """How the batch system is reached, as the owner says; `look_s` is the pause between two looks."""
 
     name: str
+    """PSI/J's for the system; or `BY_COMMANDS`: a Slurm is reached by its own commands."""
     system: str
     """What its owner calls the batch system."""
     site: str
@@ -73,8 +79,45 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = ""
     project: str = ""
     attributes: dict[str, str | int | float | bool] = {}
+    options: tuple[str, ...] = ()
+    """Of ``sbatch``, for all jobs."""
+    answer_s_max: float = 6.0
+    """A command of Slurm's that has not ended by then has no answer."""
     keep_s: int = 30 * 86_400
     """Folders of attempts that are over are kept for so long."""
+
+
+class JobLaunch(Protocol):
+    """What a desk asks of a batch system, by whatever it is reached. Several threads call it."""
+
+    @property
+    def version(self) -> str:
+        """Return what it is reached by, for people; raises `NotTaken` where that does not work."""
+        ...
+
+    def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
+        """Submit `program` as the job `name`; return its number. Raises `NotTaken`, `NoAnswer` among them."""
+        ...
+
+    def foresee(self, nodes: int, limit_s: int) -> int:
+        """Return when such a job would start (seconds UTC), which holds nothing; raises as `submit`."""
+        ...
+
+    def attach(self, attempt: str, native: str) -> None:
+        """Watch a job by its number."""
+        ...
+
+    def gone(self, attempt: str) -> str | None:
+        """Return what is said of a job that is there no more; None: it is there, or nobody knows."""
+        ...
+
+    def cancel(self, attempt: str, name: str, native: str) -> None:
+        """End a job, whose number "" is not known. Raises `NotTaken`."""
+        ...
+
+    def forget(self, attempt: str) -> None:
+        """Watch it no more."""
+        ...
 
 
 def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:

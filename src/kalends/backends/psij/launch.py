@@ -41,6 +41,13 @@ class Launch:
         self._ended: dict[str, list[str]] = {}
         """What was said in each look in a row that found a job over."""
 
+    @property
+    def version(self) -> str:
+        return f"PSI/J {psij.__version__}"
+
+    def foresee(self, nodes: int, limit_s: int) -> int:
+        raise NotTaken("PSI/J predicts no starts")
+
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
         """Submit a job; return the number that the system gives it. Raises `NotTaken`."""
         how = self._how
@@ -98,8 +105,10 @@ class Launch:
             self._attach(attempt, native)
         return None
 
-    def cancel(self, attempt: str, native: str) -> None:
+    def cancel(self, attempt: str, name: str, native: str) -> None:
         """Raises `NotTaken`."""
+        if not native:
+            raise NotTaken("its number is not known: end it with the system's own commands")
         with self._lock:
             job = self._jobs.get(attempt)
         if job is None:

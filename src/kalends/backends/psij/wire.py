@@ -57,8 +57,16 @@ class ReadPiece(_DeskWord, frozen=True):
     offset: int
 
 
+class ForeseeStart(_DeskWord, frozen=True):
+    """Tell when a job would start, without submitting it."""
+
+    number: int
+    nodes: int
+    limit_s: int
+
+
 class DeskReady(_DeskWord, frozen=True):
-    """It works with this version of PSI/J; or `fault` says why it does not."""
+    """It works, with this version of PSI/J or of Slurm; or `fault` says why it does not."""
 
     version: str
     fault: str = ""
@@ -105,7 +113,15 @@ class OutputPiece(_DeskWord, frozen=True):
     """Whether anything is kept of the attempt."""
 
 
-Wish = OpenDesk | SubmitAttempt | FollowAttempt | KillAttempt | ReadPiece
+class StartForeseen(_DeskWord, frozen=True):
+    """The system would start it at `at_s`; or `fault` says why nobody knows, or why it never would."""
+
+    number: int
+    at_s: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    fault: str = ""
+
+
+Wish = OpenDesk | SubmitAttempt | FollowAttempt | KillAttempt | ReadPiece | ForeseeStart
 Told = (
     DeskReady
     | AttemptQueued
@@ -114,6 +130,7 @@ Told = (
     | AttemptEnded
     | DeskTrouble
     | OutputPiece
+    | StartForeseen
 )
 News = AttemptQueued | AttemptBegun | AttemptVoided | AttemptEnded | DeskTrouble
 

@@ -57,11 +57,13 @@ CLOCKS_DIFFER_S_MAX: Final = 120
 FED_MAX: Final = 4_000
 """Characters of a line that every scontrol reads whole."""
 
-_AWAY: Final = re.compile(
+AWAY: Final = re.compile(
     r"Unexpected message|Unable to contact|Socket timed out|Communication|Zero Bytes|authentication"
     r"|No route|Connection|Protocol auth|in standby|temporarily|Message receive|not permitted for daemons",
     re.IGNORECASE,
 )
+"""In the words of Slurm's commands: nobody has heard them, or no answer has come."""
+
 _ABSENT: Final = re.compile(r"Requested reservation is invalid|does not exist", re.IGNORECASE)
 _NOT_FOUND: Final = re.compile(r"^(?:scontrol: )?Reservation \S+ not found$", re.MULTILINE)
 _WHOLE: Final = re.compile(
@@ -167,7 +169,7 @@ class Slurm:
             return refused, await self.find(name)
         done = await self._run(("scontrol", "-o"), fed=f"{line}\nshow reservation {name}\n")
         said = _plain(done.errors)
-        if _AWAY.search(said) or not _WHOLE.search(done.output):
+        if AWAY.search(said) or not _WHOLE.search(done.output):
             raise SystemSilent(said or "scontrol does not say what there is")
         if isinstance(errand, DeleteReservation) and _IN_USE.search(said):
             await self._cancel_jobs(name)
@@ -330,7 +332,7 @@ class Slurm:
         done = await self._run(command)
         said = _said(done)
         if done.code or "error" in done.errors.lower():
-            raise SystemSilent(said) if _AWAY.search(said) else SystemRefused(said)
+            raise SystemSilent(said) if AWAY.search(said) else SystemRefused(said)
         return done.output
 
     async def _run(self, command: Sequence[str], fed: str = "") -> Printed:

@@ -22,8 +22,8 @@ STAY_S: Final = 10 * limits.DURATION_S_MAX
 def check_handed_over(request: JobRequest, system: str) -> None:
     """Raise `InvalidInput` for what cannot be asked for where `system` decides."""
     for field, asked, why in (
-        ("reservation", request.reservation, "it makes no reservations"),
-        ("at", request.at, "it makes no reservations, so no start can be fixed"),
+        ("reservation", request.reservation, "nothing is reserved there"),
+        ("at", request.at, "nothing is reserved there, so no start can be fixed"),
         ("terminal", request.terminal, "what runs there has no terminal here"),
         ("sizes", len(request.sizes) > 1, "a job has one number of nodes there"),
         ("shape", request.shape, "it chooses the nodes"),

@@ -122,7 +122,7 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
     backends = backends_of(site, adapters)
     found = {
         each.system.name: await check_handing_over(
-            each.executor, each.system.users, each.system.environment
+            each.executor, each.system.users, each.environment
         )
         for each in handed_over_of(site)
     }
@@ -133,6 +133,7 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
         for backend in backends.values():
             if backend.system == system.name:
                 rooms[backend.unit].update(backend.room)
+        own_queue = found.get(system.name)
         through = [each for each in machines if each.system == system]
         lent = [node for each in through if not each.reserved_only for node in each.nodes]
         check = await check_up(
@@ -142,6 +143,9 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
         if through:
             check.facts.extend(map(_runs_jobs, through))
             check.problems.extend(check_launching(system.users, missing_commands()))
+        if own_queue is not None:
+            check.facts.extend(own_queue.facts)
+            check.problems.extend(each for each in own_queue.problems if each not in check.problems)
         found[system.name] = check
     return found
 
