@@ -236,7 +236,9 @@ async def test_a_slurm_that_would_never_run_it_or_is_away_makes_no_bid_and_keeps
     far: FarSite, slurm: SlurmAtHand
 ) -> None:
     await far.broker.start()
-    assert (await left_to_broker(far, "true")).placed is not None
+    first = (await left_to_broker(far, "true")).placed
+    assert first is not None
+    assert (await far.over(first.number)).end == "exit"
     await slurm.said("scontrol", "update", "PartitionName=main", "State=INACTIVE")
     try:
         with pytest.raises(KalendsError) as refused:
