@@ -33,6 +33,7 @@ SERVER: Final = "server"
 PARTS: Final = 2
 """Resources of a node."""
 
+VARIABLES: Final = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
 SETTINGS: Final = 'PATH="{top}/commands:$PATH"; export PATH\n'
 
 CHANGED: Final = {
@@ -97,6 +98,13 @@ class LoopbackOar:
         """Return what a command of OAR's prints for a user; raises `CalledProcessError`."""
         return self._run("runuser", "-u", user, "--", *command).stdout
 
+    def begun(self, *command: str, user: str) -> subprocess.Popen[bytes]:
+        """Begin a command of OAR's that may never end; it ends with this OAR at the latest."""
+        return subprocess.Popen(
+            [*self._hosts.inside(SERVER), "runuser", "-u", user, "--", *command],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=VARIABLES,
+        )  # fmt: skip
+
     def asked(self, query: str) -> list[str]:
         """Return the rows that the database has; OAR's own commands take a second each."""
         psql = ("psql", "-h", "127.0.0.1", "-U", "oar", "-d", "oar", "-A", "-t", "-q")
@@ -149,8 +157,7 @@ class LoopbackOar:
     # The parts
 
     def _run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        variables = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
-        return self._hosts.run(SERVER, *command, variables=variables, check=check)
+        return self._hosts.run(SERVER, *command, variables=VARIABLES, check=check)
 
     def _signal(self, number: int) -> None:
         if self._server is not None:

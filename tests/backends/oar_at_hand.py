@@ -17,6 +17,8 @@ from tests.backends.system_at_hand import until, with_changes
 TIMEOUT_S: Final = 20.0
 ONE_OF: Final = "select 1 from resources where network_address = '{}'"
 JOBS: Final = "select job_id from jobs where state not in ('Terminated', 'Error')"
+MADE: Final = "select 1 from jobs where job_name = '{}' and job_id > {}"
+DECIDED: Final = "(reservation = 'Scheduled' or state in ('Terminated', 'Error'))"
 ONE_JOB: Final = "select 1 from jobs where job_id = {}"
 
 
@@ -67,32 +69,34 @@ class OarAtHand:
         await until(gone, f"{name} is not deleted")
 
     async def change(self, name: str, **fields: object) -> None:
-        """OAR changes none: an operator makes it anew. Half of the parts let others in."""
+        """OAR changes none: an operator makes it anew. Half of the parts let others in.
+
+        A site may have undone that before OAR has told its client, which then waits for ever.
+        """
         found = await self.adapter.find(name)
         assert found is not None
         await self.delete(name)
-        await self._reserve(
-            name,
-            *with_changes(found, fields),
-            "/resource_id=1" if "open" in fields else "",
-        )
+        (last,) = await self._asked("select coalesce(max(job_id), 0) from jobs")
+        parts = "/resource_id=1" if "open" in fields else ""
+        *command, user = _reserving(name, *with_changes(found, fields), parts)
+        client = self._oar.begun(*command, user=user)
+        try:
+
+            async def decided() -> list[str]:
+                return await self._asked(f"{MADE.format(name, last)} and {DECIDED}")
+
+            await until(decided, f"{name} is not made anew")
+        finally:
+            client.kill()
+            client.wait()
 
     async def reserve(
         self, name: str, nodes: Sequence[str], start: int, end: int, *, force: bool = False
     ) -> None:
         assert not force, "OAR reserves nothing over what is there"
-        await self._reserve(name, nodes, start, end, self.other_user, "")
-
-    async def _reserve(
-        self, name: str, nodes: Sequence[str], start: int, end: int, user: str, parts: str
-    ) -> None:
-        begins = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        *command, user = _reserving(name, nodes, start, end, self.other_user, "")
         try:
-            await self._said(
-                "oarsub", "-n", name, "-t", "container", "-t", "noop", "-d", "/", "-r", begins,
-                "-l", f"{_named(nodes)}/nodes={len(nodes)}{parts},walltime={_length(end - start)}",
-                user=user,
-            )  # fmt: skip
+            await self._said(*command, user=user)
         except subprocess.CalledProcessError as error:
             raise RuntimeError(error.stderr + error.stdout) from error
 
@@ -177,6 +181,18 @@ class OarAtHand:
 
     async def _said(self, *command: str, user: str = "root") -> str:
         return await asyncio.to_thread(functools.partial(self._oar.said, *command, user=user))
+
+
+def _reserving(
+    name: str, nodes: Sequence[str], start: int, end: int, user: str, parts: str
+) -> list[str]:
+    """Return the words of a command, and the user who gives it."""
+    begins = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return [
+        "oarsub", "-n", name, "-t", "container", "-t", "noop", "-d", "/", "-r", begins,
+        "-l", f"{_named(nodes)}/nodes={len(nodes)}{parts},walltime={_length(end - start)}",
+        user,
+    ]  # fmt: skip
 
 
 def _named(nodes: Sequence[str]) -> str:

@@ -118,6 +118,14 @@ class Backed:
         self.participant.provisioned(number, answer, self.now)
         return self._settle()
 
+    def refuse(self, why: str) -> ParticipantEffects:
+        """The system refuses what it was asked for first, and leaves everything as it is."""
+        number, errand = self.asked.pop(0)
+        assert not isinstance(errand, DeleteReservation)
+        answer = SystemAnswer("refused", why, found=self.has.get(errand.reservation.name))
+        self.participant.provisioned(number, answer, self.now)
+        return self._settle()
+
     def lock(self, number: int, *wants: m.Want) -> None:
         """Have the system grant, and the broker commit, what is wanted."""
         self.receive(vote(number, *wants))
@@ -290,3 +298,17 @@ def test_what_could_not_be_had_at_one_time_is_not_reclaimed_at_another() -> None
     effects = site.receive(commit(1, claim.hold_id, att=2))
     late = [effects, *(site.pass_time(10_000) for _ in range(12))]
     assert [each for effects in late for each in told(effects, m.Reclaim)] == []
+
+
+def test_an_operator_hears_what_was_undone_until_it_is_set_right_whatever_else_goes_wrong() -> None:
+    site = Backed(ONE_NODE)
+    site.lock(1, in_hours(2, 3, 1))
+    (promised,) = site.has.values()
+    site.has[promised.name] = replace(promised, end=promised.end - 600)
+    seen = site.pass_time(10_000).reports
+    assert [text for _, text in seen if text.endswith("was changed there, by somebody or in a crash")]
+    ((about, said),) = site.refuse("not now").reports
+    assert promised.name in said
+    assert said.endswith("it says: not now")
+    site.pass_time(10_000)
+    assert (about, "") in site.write().reports

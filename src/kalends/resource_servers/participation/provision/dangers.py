@@ -59,6 +59,8 @@ class Dangers:
     _dangers: dict[int, _Danger] = field(init=False, default_factory=dict)
     _told: dict[int, str] = field(init=False, default_factory=dict)
     """About what the operator has been told, by grant: the reservation that it serves may change."""
+    _undone: dict[int, str] = field(init=False, default_factory=dict)
+    """What others have done to a grant: said as long as it is not set right, whatever else is said."""
 
     def resume(self, number: int, why: str, now: Moment) -> bool:
         """Go on with a grant that an earlier life has given up; return False if there is none any more."""
@@ -83,7 +85,8 @@ class Dangers:
 
     def undone(self, grant: NodeGrant, how: str) -> None:
         """Note that the system has kept `grant`, and does not now: which is set right, and no danger yet."""
-        self._report(grant, f"{grant.name} was {how} there, by somebody or in a crash")
+        self._undone[grant.number] = f"{grant.name} was {how} there, by somebody or in a crash"
+        self._report(grant, self._undone[grant.number])
 
     def look(self, grant: NodeGrant, now: Moment, *, granted: bool) -> bool:
         """Compare with what was seen in the system, which has `granted` it or is still to do so.
@@ -216,6 +219,10 @@ class Dangers:
         told = self._told.pop(grant.number, "")
         if told and (told != about or not why):
             self.outbox.report(told, "")
-        if why:
+        if not why:
+            self._undone.pop(grant.number, None)
+        else:
+            undone = self._undone.get(grant.number, why)
+            why = why if undone == why else f"{undone}; {why}"
             self._told[grant.number] = about
             self.outbox.report(about, f"a promise is not kept by the batch system: {why}")
