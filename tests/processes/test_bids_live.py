@@ -72,14 +72,19 @@ async def federation() -> AsyncIterator[Federation]:
 
 
 async def placed(
-    client: kalends.Client, job: JobRequest, key: str, explain: Callable[[], str] = lambda: ""
+    client: kalends.Client,
+    job: JobRequest,
+    key: str,
+    explain: Callable[[], str] = lambda: "",
+    *,
+    redundant: bool = False,
 ) -> RequestView:
     """Ask, by the same key, until it is told where the job is."""
     last: list[object] = []
 
     async def told() -> RequestView | None:
         try:
-            view = await client.place_job(job, key=key, wait_s=20)
+            view = await client.place_job(job, redundant=redundant, key=key, wait_s=20)
         except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
             last[:] = [error]
             return None
@@ -144,3 +149,46 @@ async def test_who_cancels_the_request_ends_the_job(federation: Federation) -> N
             return (await ann.job(where.machine, where.number)).end
 
     assert await until(ended, "the job has ended") in ("killed", "withdrawn")
+
+
+async def test_a_job_that_waits_at_two_sites_starts_once_whoever_is_killed(
+    federation: Federation,
+) -> None:
+    """Both are full until the same moment; then each asks whether it may start what waits at both."""
+    chance = random.Random(7)
+    text = "; ".join(
+        f'[ "$KALENDS_MACHINE" = {name}/box ] && cd {each.marks}'
+        for name, each in federation.sites.items()
+    )
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        at_both = 0
+        for number in range(8):
+            run = f"{text}; echo job-{number} >> marks; sleep 1"
+            job = JobRequest(
+                machine="", nodes=4, limit_s=60, directory="/", command=("/bin/sh", "-c", run)
+            )
+            key = f"the-twin-{number:03}"
+            view = await placed(client, job, key, explain=federation.logs, redundant=True)
+            assert view.placed is not None
+            at_both += len(view.placed.also)
+            if number % 2:
+                server = chance.choice(federation.servers)
+                await server.kill()
+                await server.start()
+        assert at_both
+
+        async def all_have_run() -> bool:
+            return len(federation.marks()) == 8
+
+        await until(all_have_run, "all jobs have run", explain=federation.marks)
+
+        async def nothing_waits() -> bool:
+            for name, each in federation.sites.items():
+                async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
+                    if (await ann.jobs(f"{name}/box")).jobs:
+                        return False
+            return True
+
+        await until(nothing_waits, "no place is left of a job that has started elsewhere")
+        assert set(federation.marks().values()) == {1}

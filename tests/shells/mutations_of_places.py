@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kalends.batch.queue.offers import PlaceOffers
+from kalends.broker.coordination.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.place_desk import PlaceDesk
+from kalends.resource_servers.start_gate import StartGate
+from kalends.stores.sqlite import register
 from tests.shells.mutations import mutation
 
 
@@ -88,3 +91,20 @@ def every_attempt_makes_new_places() -> None:
         ask(self, source, solicit, None, now)
 
     Places._ask = anew  # type: ignore[method-assign]
+
+
+@mutation
+def jobs_start_without_asking() -> None:
+    """A job at two sites starts where it comes up, whoever was first."""
+    StartGate._passes = lambda self, machine, action: True  # type: ignore[method-assign]
+
+
+@mutation
+def every_site_may_start() -> None:
+    """The register writes down the last site that asks, and not the first."""
+
+    def last(connection: Any, op: Any) -> Registered:
+        found = register.row(connection, op.rid)
+        return Registered(op, isinstance(found, Record) and found.state == "commit", found)
+
+    register._HANDLERS[Permit] = last

@@ -37,6 +37,8 @@ class Wish:
     request: JobRequest
     prefer: dict[str, str] = field(default_factory=dict)
     implementations: tuple[Implementation, ...] = ()
+    at_most_once: bool = False
+    redundant: bool = False
     view: RequestView | None = None
     unwanted: bool = False
     """Somebody has tried to cancel it."""
@@ -81,13 +83,19 @@ class PlaceCustomers:
             broker = chance.choice(self.facility.replicas)
             key = f"a-job-of-{user}-{count:04}"
             request = self._request(user, count, chance)
-            wish = Wish(key, user, request, *_wished(request, random.Random(key)))
+            draw = random.Random(key)
+            wish = Wish(key, user, request, *_wished(request, draw), *_once(draw))
             self.wishes.append(wish)
             self._strike(chance)
             async with self.facility.connect(broker, user, timeout_s=10) as client:
                 wish.view = await self._ask(
                     lambda c=client, w=wish: c.place_job(  # type: ignore[misc]
-                        w.request, prefer=w.prefer, implementations=w.implementations, key=w.key
+                        w.request,
+                        prefer=w.prefer,
+                        implementations=w.implementations,
+                        at_most_once=w.at_most_once,
+                        redundant=w.redundant,
+                        key=w.key,
                     )
                 )
                 if wish.view is not None and chance.random() < self.cancels:
@@ -159,6 +167,11 @@ def _wished(
     return prefer, ways
 
 
+def _once(chance: random.Random) -> tuple[bool, bool]:
+    """Draw whether a job asks before it starts, and whether it waits at two sites."""
+    return chance.choice(((False, False), (False, False), (True, False), (False, True)))
+
+
 async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctual: bool) -> None:
     """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
 
@@ -176,7 +189,10 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
             raise Broken(f"it ran twice: {what}")
         if runs and placed is None:
             raise Broken(f"it ran, and its user was told of no place: {what}")
-        if placed is not None and runs and runs[0][0] != placed.machine.partition("/")[0]:
+        places = (placed, *placed.also) if placed is not None else ()
+        if len(places) > 1 + wish.redundant:
+            raise Broken(f"it has more places than were asked for: {what}")
+        if runs and runs[0][0] not in {each.machine.partition("/")[0] for each in places}:
             raise Broken(f"it ran elsewhere: {what}")
         if placed is not None and not runs and not wish.unwanted:
             raise Broken(f"it never ran: {what}")
@@ -187,6 +203,7 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
         if punctual and placed is not None and runs:
             _judge_start(placed, runs[0][1], what)
         facility.counts["placed" if placed is not None else "not placed"] += 1
+        facility.counts["at two sites"] += len(places) > 1
         facility.counts["promised"] += bool(placed is not None and placed.start_by)
 
 

@@ -25,6 +25,8 @@ def test_a_job_that_was_left_to_a_broker_runs_once_and_where_its_user_was_told()
         "every_attempt_makes_new_places",
         "jobs_are_placed_before_the_vote",
         "a_cancelled_place_leaves_its_job",
+        "jobs_start_without_asking",
+        "every_site_may_start",
     ],
 )
 def test_bids_gone_wrong_show(mutation: str) -> None:

@@ -20,6 +20,7 @@ from kalends.broker.coordination.decision_record import (
     Ask,
     Commit,
     Examine,
+    Permit,
     Read,
     Registered,
     Unreadable,
@@ -269,7 +270,7 @@ class EffectRunner:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
         for result in mine:
-            if not isinstance(result.operation, Ask):
+            if not isinstance(result.operation, Ask | Permit):
                 continue
             if result.unreadable is not None and result.operation.proved:
                 self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())

@@ -1,4 +1,4 @@
-"""``POST /v1/inquire``: a site asks what was decided about a promise that has waited long.
+"""What sites ask: what was decided (``POST /v1/inquire``), and whether a job may start (``/v1/start``).
 
 No token is asked for: the secret in the question proves that the asker takes part. The answer is the
 register's, written before it is given.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,11 +22,14 @@ from kalends.serving.http.request_fields import read_body
 from kalends.serving.pending_replies import Waiters
 
 PATH: Final = "/v1/inquire"
+START_PATH: Final = "/v1/start"
 INQUIRE_BYTES_MAX: Final = 1024
 INQUIRE_S_MAX: Final = 10.0
 INQUIRIES_PER_S: Final = 500.0
 INQUIRIES_BURST: Final = 2_000
 """A site that comes back after a crash asks about everything in doubt at once."""
+
+Question = m.Inquire | m.StartAsk
 
 _PREFIX: Final = "inquiry:"
 _LIMITS: Final = ServingLimits(body_bytes_max=INQUIRE_BYTES_MAX)
@@ -35,7 +39,7 @@ class Inquiries:
     """Inquiries by HTTP that wait for the register. `inquire` hands one on, with where to answer."""
 
     def __init__(
-        self, inquire: Callable[[str, m.Inquire], None], monotonic_s: Callable[[], float]
+        self, inquire: Callable[[str, Question], None], monotonic_s: Callable[[], float]
     ) -> None:
         self._inquire = inquire
         self._monotonic_s = monotonic_s
@@ -44,12 +48,15 @@ class Inquiries:
             per_s=INQUIRIES_PER_S, burst=INQUIRIES_BURST, tracked_max=10_000
         )
 
-    def route(self) -> web.AbstractRouteDef:
-        return web.post(PATH, self._respond)
+    def routes(self) -> list[web.AbstractRouteDef]:
+        return [
+            web.post(PATH, partial(self._respond, m.Inquire)),
+            web.post(START_PATH, partial(self._respond, m.StartAsk)),
+        ]
 
     def answer(self, to: str, message: m.Message) -> None:
         """The coordinator's answer; whatever else it says to an asker is for sessions only."""
-        if isinstance(message, m.Outcome):
+        if isinstance(message, m.Outcome | m.StartSays):
             self._waiters.answer(to, message)
 
     def settled(self, to: str) -> None:
@@ -64,17 +71,17 @@ class Inquiries:
         """Fail all pending inquiries."""
         self._waiters.fail(error)
 
-    async def _respond(self, request: web.Request) -> web.Response:
+    async def _respond(self, kind: type[Question], request: web.Request) -> web.Response:
         self._limiter.take(request.remote or "", self._monotonic_s())
         body = await read_body(request, _LIMITS)
-        message = codec.decode_msgpack(body, m.Inquire, bytes_max=INQUIRE_BYTES_MAX)
-        outcome = await self._outcome(message)
-        return web.Response(body=msgspec.msgpack.encode(outcome), content_type=codec.MSGPACK)
+        question = codec.decode_msgpack(body, kind, bytes_max=INQUIRE_BYTES_MAX)
+        answer = await self._answer_to(question)
+        return web.Response(body=msgspec.msgpack.encode(answer), content_type=codec.MSGPACK)
 
-    async def _outcome(self, inquire: m.Inquire) -> m.Message:
+    async def _answer_to(self, question: Question) -> m.Message:
         try:
             with self._waiters.one() as waiter:
-                self._inquire(waiter.source, inquire)
+                self._inquire(waiter.source, question)
                 async with asyncio.timeout(INQUIRE_S_MAX):
                     return await waiter.answer
         except TimeoutError:

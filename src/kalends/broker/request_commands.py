@@ -97,7 +97,7 @@ class RequestCommands:
 
     async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
         """Answers once a site has the job, or nobody can be found for it."""
-        job = body.job
+        job = structs.replace(body.job, at_most_once=body.job.at_most_once or body.redundant)
         job.check(from_wire=True)
         job.check_offered()
         if job.machine:
@@ -115,7 +115,8 @@ class RequestCommands:
             )
         self._check_homes(body.homes)
         wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
-        digest = _digest("place", msgspec.to_builtins(job), *wishes)
+        twice = ("redundant",) if body.redundant else ()
+        digest = _digest("place", msgspec.to_builtins(job), *wishes, *twice)
 
         async def asked() -> tuple[Spec, None]:
             if body.pick:
@@ -137,7 +138,7 @@ class RequestCommands:
             )  # fmt: skip
             spec = Spec(
                 request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes,
-                implementations=body.implementations, pick=body.pick,
+                implementations=body.implementations, pick=body.pick, redundant=body.redundant,
             )  # fmt: skip
             return spec, None
 

@@ -126,7 +126,7 @@ def build_broker(
             calls_burst=configuration.limits.calls_burst,
         ),
         clock=clock,
-        routes=[service.inquiries.route()],
+        routes=service.inquiries.routes(),
         on_stop=service.events.stop,
         crowded=service.alarms.reporter("connections"),
     )

@@ -325,6 +325,6 @@ class BrokerService:
     def clocks(self) -> tuple[int, int]:
         return self.logical_clock.value, self.moment().wall_ms
 
-    def _inquire(self, reply_to: str, inquire: m.Inquire) -> None:
+    def _inquire(self, reply_to: str, inquire: m.Inquire | m.StartAsk) -> None:
         coordinator = self.coordinator
         self.step(lambda: coordinator.receive(reply_to, inquire, self.moment()))

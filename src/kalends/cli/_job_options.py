@@ -46,6 +46,8 @@ class Wish(NamedTuple):
     end_by: str | None = None
     prefer: Mapping[str, str] = MappingProxyType({})
     homes: tuple[str, ...] = ()
+    at_most_once: bool = False
+    redundant: bool = False
 
 
 def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
@@ -53,11 +55,12 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
 
     Raises `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine.
     """
-    given = {name: options.pop(name) for name in ("on", "end_by", "prefer", "home")}
+    names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant")
+    given = {name: options.pop(name) for name in names}
     named = [name for name, value in given.items() if value]
     if machine and named:
         raise InvalidInput(
-            f"it says what machine to look for, and {machine} is named",
+            f"it is for jobs that are left to a broker, and {machine} is named",
             where=f"--{named[0].replace('_', '-')}",
             remedy="leave out either",
         )
@@ -68,7 +71,10 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
             remedy="name the machine whose nodes are reserved",
         )
     prefer = dict(preference_named(each) for each in given["prefer"])
-    return Wish(given["on"], given["end_by"] or None, prefer, given["home"])
+    return Wish(
+        given["on"], given["end_by"] or None, prefer, given["home"],
+        given["at_most_once"], given["redundant"],
+    )  # fmt: skip
 
 
 def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
@@ -111,6 +117,10 @@ _WISHES = (
                  help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
     click.option("--home", multiple=True, metavar="SITE",
                  help="Without a machine: site that is always asked; may be repeated."),
+    click.option("--at-most-once", is_flag=True,
+                 help="Without a machine: note at the broker where it starts, before it does."),
+    click.option("--redundant", is_flag=True,
+                 help="Without a machine: wait at two sites, and start once, where it comes up first."),
 )  # fmt: skip
 
 _OPTIONS = (

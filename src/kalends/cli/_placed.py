@@ -43,6 +43,7 @@ def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJo
 
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
     """Say when a job that was left to the broker starts: what was promised, or what is likely."""
+    also = "".join(f"; waits as {each.machine}/{each.number} as well" for each in placed.also)
     if placed.start_by:
-        return f"starts by {format_time(placed.start_by, zone)}"
-    return f"is likely to start by {format_time(placed.late_start, zone)}"
+        return f"starts by {format_time(placed.start_by, zone)}{also}"
+    return f"is likely to start by {format_time(placed.late_start, zone)}{also}"

@@ -125,6 +125,7 @@ class RequestCalls(AgentCalls):
         self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
         prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
         implementations: Sequence[Implementation] = (), pick: str = "",
+        at_most_once: bool = False, redundant: bool = False,
         key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Let sites bid for `job`, which names no machine, and submit it where it ends first.
@@ -135,13 +136,18 @@ class RequestCalls(AgentCalls):
         The sites `homes` are always asked. With `implementations` each machine is asked for the one that
         would end first there, whose program, nodes and limit replace those of `job` (`implementations_in` and
         `job_of` of `kalends.client.implementation_file` read them from a file). `pick` is the source of a
-        script whose ``pick(bids)`` orders the bids; one that fails changes nothing. `key` makes it safe to
+        script whose ``pick(bids)`` orders the bids; one that fails changes nothing.
+
+        With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
+        else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites
+        (at one, where nobody else bids), and starts once, at the first that comes up. `key` makes it safe to
         repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
         way, `NotFound` where no machine could ever run it; then it is nowhere.
         """
+        job = replace(job, at_most_once=job.at_most_once or at_most_once or redundant)
         job.check()
         job.check_offered()
         body = calls.PlaceJob(
@@ -153,6 +159,7 @@ class RequestCalls(AgentCalls):
             homes=tuple(homes),
             implementations=tuple(implementations),
             pick=pick,
+            redundant=redundant,
             wait_ms=milliseconds(wait_s),
         )
         return settled(await self._caller.call(body, "job_place", calls.RequestView))

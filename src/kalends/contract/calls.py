@@ -163,7 +163,7 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
 
     `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
     promises no start, and nine in ten such jobs start by `late_start`. `implementation` is the one that it
-    runs in; "": it has but one.
+    runs in; "": it has but one. `also` are other places that it has as long as it has started at none.
     """
 
     machine: str
@@ -171,6 +171,7 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     start_by: int = 0
     late_start: int = 0
     implementation: str = ""
+    also: tuple[PlacedJob, ...] = ()
 
 
 class RequestView(Answer, frozen=True, kw_only=True):
@@ -338,7 +339,8 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
     for the one of them that would end first there: its program, nodes and limit are in the place of those of
     `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
-    bids. `key` and `wait_ms` are as in `Book`.
+    bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
+    so it starts at most once, whether `job` says that or not. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
@@ -356,6 +358,7 @@ class PlaceJob(Body, frozen=True, kw_only=True):
         tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
         Meta(max_length=limits.PLACE_HOMES_MAX),
     ] = ()
+    redundant: bool = False
     wait_ms: WaitMs = 30_000
 
 

@@ -43,6 +43,8 @@ Awaited  site->broker  the place in that list; ``offered``: something has freed,
 Reclaim  site->broker  the owner takes a locked slot back: move the reservation, or cancel it
 Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
+StartAsk site->broker  the job's time has come: may it start here, and nowhere else?
+StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -654,6 +656,33 @@ class Outcome(Message, frozen=True, kw_only=True):
     done: bool = False
 
 
+class StartAsk(Message, frozen=True, kw_only=True):
+    """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere."""
+
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    secret: Secret
+
+
+StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
+"""start: here, and nowhere else, for ever. elsewhere: it has started at another site, or may have. over: it
+is cancelled, or was placed anew. unknown: it may have started elsewhere, for the register has forgotten."""
+
+
+class StartSays(Message, frozen=True, kw_only=True):
+    """What the register says about the start of `rid`; `at` is where it has started, if that is known.
+
+    It is said to whoever asks, and to the other sites once it has started somewhere.
+    """
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    says: StartVerdict
+    at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+
+
 class PeerAsk(Message, frozen=True, kw_only=True):
     """`until` is the latest end of the asker's slots: how long a refusal must be remembered.
 
@@ -696,6 +725,7 @@ ToSite = (
     | Give
     | Await
     | Outcome
+    | StartSays
 )
 """What a broker may send to a site on a session."""
 
@@ -718,6 +748,7 @@ ToBroker = (
     | Awaited
     | Reclaim
     | Inquire
+    | StartAsk
 )
 """What a site may send to a broker on a session."""
 

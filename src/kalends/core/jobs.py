@@ -81,8 +81,9 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     With `reservation` (the id of one of the user's own, that has nodes of the machine) it runs on its nodes
     and in its time, and `limit_s` may be 0: until that ends. With `at` it starts then: its nodes are booked.
 
-    `rerun` says that starting it twice does no harm: after a failed node it is queued again. `key` makes
-    the submission repeatable: it is the caller's (see the call).
+    `rerun` says that starting it twice does no harm: after a failed node it is queued again. With
+    `at_most_once` its broker writes down where it starts before it does. `key` makes the submission
+    repeatable: it is the caller's (see the call).
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
@@ -133,6 +134,7 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     held: bool = False
     """It is submitted held, and waits until its user releases it."""
     rerun: bool = False
+    at_most_once: bool = False
     warning: LimitWarning | None = None
     notify: Notify | None = None
 

@@ -30,6 +30,11 @@ from kalends.resource_servers.service import SiteEngine
 from kalends.serving.configuration import MachineConfiguration, SiteConfiguration
 from kalends.serving.logs import Logger
 
+FOR_ANYBODY: Final = (
+    "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
+    "as any user but root; list keys under [[site.keys]]"
+)
+
 FORGOTTEN_S_MAX: Final = 60.0
 """A site that was restored from a copy waits so long at most until nothing runs that it does not know."""
 
@@ -54,6 +59,7 @@ class MachineRunners:
         self._rules = rules
         self._elsewhere = elsewhere_of(configuration, engine)
         as_root = os.geteuid() == 0
+        self._for_anybody = bool(rules) and as_root and not configuration.keys
         self._hands = {
             each.resource: HandOver(
                 machine=each.resource,
@@ -90,6 +96,8 @@ class MachineRunners:
 
     async def start(self, sure_s: Callable[[], int], is_over: Callable[[str, int], bool]) -> None:
         """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
+        if self._for_anybody:
+            self._logger.warning("jobs_for_anybody", detail=FOR_ANYBODY)
         for name, runner in self._shepherds.items():
             await runner.start()
             keep_s = self._rules[name].keep_output_s

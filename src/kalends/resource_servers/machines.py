@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -36,6 +35,7 @@ from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
 from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.resource_servers.start_gate import StartGate
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
@@ -48,11 +48,6 @@ T = TypeVar("T")
 FORESEE_EVERY_S: Final = 1.0
 FORESEE_S_MAX: Final = 600.0
 """Where no job may be delayed, starts are foreseen anew so soon after each change of the queue."""
-
-FOR_ANYBODY: Final = (
-    "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
-    "as any user but root; list keys under [[site.keys]]"
-)
 
 
 class SiteMachines:
@@ -77,10 +72,10 @@ class SiteMachines:
         self._reported = reported
         self._notices = notices
         self._logger = logger
-        self._anybody = os.geteuid() == 0 and not configuration.keys
         self.watch = JobWatch()
         self._service: QueueService | None = None
         self._desk: PlaceDesk | None = None
+        self._gate: StartGate | None = None
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
@@ -106,8 +101,6 @@ class SiteMachines:
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
-        if self.terms and self._anybody:
-            self._logger.warning("jobs_for_anybody", detail=FOR_ANYBODY)
         await self._runners.start(self._sure_s, self._is_over)
         if self.terms:
             self._states.start()
@@ -167,11 +160,12 @@ class SiteMachines:
         engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
         self._begun = False
         self.watch.begin()
+        self._gate = StartGate(engine, queues, self._runners.carry_out, self._heard)
         self._service = QueueService(
             queues,
             ledger,
             moment=self._moment,
-            carry_out=self._runners.carry_out,
+            carry_out=self._gate.carry_out,
             moved=self.watch.moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
@@ -366,7 +360,8 @@ class SiteMachines:
         return await self._runners.output(machine, number, stream, offset, wait_s)
 
     def words(self, machine: str, job: BatchJob) -> str:
-        return self._runners.words(machine, job)
+        waits = self._gate.words(machine, job) if self._gate is not None else ""
+        return waits or self._runners.words(machine, job)
 
     def _sure_s(self) -> int:
         """Return the time that has surely passed, as far as is known now."""

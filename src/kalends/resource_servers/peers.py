@@ -1,4 +1,4 @@
-"""What a site asks of others when a promise waits too long: brokers first, then its fellow sites.
+"""What a site asks of others: brokers what was decided, and its fellow sites where those are silent.
 
 One message is posted, one comes back as the body of the answer; who cannot be reached says nothing,
 and the participant asks again later. An answer is believed only about what was asked.
@@ -7,7 +7,7 @@ and the participant asks again later. An answer is believed only about what was 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import aiohttp
@@ -18,7 +18,15 @@ from kalends.core.errors import KalendsError
 from kalends.serving.logs import Logger
 
 INQUIRE_PATH: Final = "/v1/inquire"
+START_PATH: Final = "/v1/start"
 PEERS_PATH: Final = "/v1/peers"
+
+ANSWERED: Final[Mapping[type[m.Message], tuple[str, type[m.Message]]]] = {
+    m.Inquire: (INQUIRE_PATH, m.Outcome),
+    m.StartAsk: (START_PATH, m.StartSays),
+    m.PeerAsk: (PEERS_PATH, m.PeerSays),
+}
+"""Where each question is posted, and what answers it."""
 
 ASK_S_MAX: Final = 5.0
 ASKED_AT_ONCE_MAX: Final = 32
@@ -40,7 +48,7 @@ class PeerCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, url: str, question: m.Message) -> None:
-        """Post `question` (`Inquire` to a broker's address, `PeerAsk` to a site's)."""
+        """Post `question`: `Inquire` and `StartAsk` to a broker's address, `PeerAsk` to a site's."""
         if len(self._tasks) >= WAITING_MAX:
             return
         task = asyncio.create_task(self._ask(url, question))
@@ -66,8 +74,7 @@ class PeerCalls:
             self._answered(url, answer)
 
     async def _post(self, url: str, question: m.Message) -> m.Message | None:
-        inquires = isinstance(question, m.Inquire)
-        path = INQUIRE_PATH if inquires else PEERS_PATH
+        path, kind = ANSWERED[type(question)]
         async with self._http.post(
             url.rstrip("/") + path,
             data=codec.encode_msgpack(question),
@@ -81,11 +88,6 @@ class PeerCalls:
             async for chunk in response.content.iter_any():
                 body += chunk
                 codec.check_size(body, ANSWER_BYTES_MAX)
-        assert isinstance(question, m.Inquire | m.PeerAsk)
-        answer: m.Outcome | m.PeerSays = (
-            codec.decode_msgpack(body, m.Outcome)
-            if inquires
-            else codec.decode_msgpack(body, m.PeerSays)
-        )
-        about = (answer.rid, answer.att) == (question.rid, question.att)
+        answer = codec.decode_msgpack(body, kind)
+        about = all(getattr(answer, each) == getattr(question, each) for each in ("rid", "att"))
         return answer if about else None

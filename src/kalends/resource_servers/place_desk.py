@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from itertools import starmap
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import structs
 
@@ -37,6 +37,12 @@ from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.place_keys import (
+    Place,
+    claim_of_job,
+    key_of_place,
+    place_of_job,
+)
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.starts_elsewhere import DecidingSystems, StartsElsewhere
 
@@ -49,18 +55,7 @@ PLACES_MAX: Final = 2 * JOBS_MAX
 NOT_TAKEN: Final = "the place was not taken"
 CANCELLED: Final = "its reservation was cancelled"
 
-_KEY: Final = "place"
-"""With the hold id and the request's id, the key of an offered job: it has spaces, as no user's key has."""
-
 ClaimOf = Literal["none", "held", "locked", "cancelled"]
-
-
-class Place(NamedTuple):
-    """The place that a claim is for: the job `number` of `machine`, and the request."""
-
-    machine: str
-    number: int
-    rid: str
 
 
 class MachinesOfSite(Protocol):
@@ -96,9 +91,8 @@ class PlaceDesk:
         """Bring the jobs of earlier lives and their claims together."""
         for queue in self._service.queues.values():
             for job in queue.flow.table:
-                if (known := _place_of(queue.name, job)) is not None:
-                    hold_id, place = known
-                    self._places[hold_id] = place
+                if (hold_id := claim_of_job(job)) is not None:
+                    self._places[hold_id] = place_of_job(queue.name, job)
         self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
 
     def close(self) -> None:
@@ -155,7 +149,7 @@ class PlaceDesk:
         if machine not in self._service.queues:
             raise NotFound(f"{machine} takes no jobs at present")
         self._machines.check_place(ask.principal, job)
-        key = f"{_KEY} {hold_id} {ask.rid}"
+        key = key_of_place(hold_id, ask.rid)
         return self._service.step(
             machine,
             lambda queue, now: PlaceOffers(queue).offer(
@@ -247,13 +241,6 @@ class PlaceDesk:
                     return "locked"
                 return "cancelled" if claim.state in ("cancelled", "replaced") else "held"
         return "none"
-
-
-def _place_of(machine: str, job: BatchJob) -> tuple[int, Place] | None:
-    """Return the claim that a job was made for, if it was made for one."""
-    word, _, rest = job.key.partition(" ")
-    hold_id, _, rid = rest.partition(" ")
-    return (int(hold_id), Place(machine, job.number, rid)) if word == _KEY and rid else None
 
 
 def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:

@@ -26,6 +26,7 @@ from kalends.resource_servers.participation.effects import (
     Relay,
     RunTask,
     Send,
+    StartWord,
 )
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
@@ -94,6 +95,8 @@ class SiteEngine:
         """Hears of bookings of claims that have come or gone where jobs run."""
         self.ask_queues: Callable[[Sequence[PlaceAsk]], None] = lambda asks: None
         """Asks the queues of machines for places; what they give comes back by `offered`."""
+        self.say_start: Callable[[Sequence[StartWord]], None] = lambda words: None
+        """Tells the queues whether jobs may start that have asked for it."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
@@ -256,6 +259,8 @@ class SiteEngine:
             self._set_out(effects.errands, effects.relays)
         if effects.asks:
             self.ask_queues(effects.asks)
+        if effects.starts:
+            self.say_start(effects.starts)
         if moved := self.participant.book.take_moved():
             # After this step's facts: what a queue makes of them is stored behind them.
             self.follow(moved)

@@ -39,6 +39,7 @@ from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
+from kalends.broker.coordination.start_answers import StartAnswers
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -147,6 +148,7 @@ class Coordinator:
             owner, table, outbox, credentials,
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
+        self.starts = StartAnswers(outbox, credentials, certain)
         self.reclaims = self.reclaims_type(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
             new_query_id=new_query_id, owner_alive=owner_alive,
@@ -246,10 +248,12 @@ class Coordinator:
         op = result.operation
         self.table.at_work_on = rid_of(op)
         match op:
-            case r.Ask() | r.Recover() if result.unreadable is not None:
+            case r.Ask() | r.Permit() | r.Recover() if result.unreadable is not None:
                 pass  # Nothing follows: who asks for its outcome is not answered.
             case r.Ask():
                 self.inquiries.answer(op, result.record, now)
+            case r.Permit():
+                self.starts.decided(op, result.won, result.record)
             case r.Recover():
                 if (known := self.cases.get(op.record.rid)) is not None:
                     self.table.write(known, r.Read(known.rid))
@@ -299,6 +303,7 @@ HANDLERS: Final[
     m.Awaited: lambda coordinator: coordinator.lists.awaited,
     m.Done: lambda coordinator: coordinator.decide.done,
     m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
+    m.StartAsk: lambda coordinator: coordinator.starts.asked,
     m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
 }
 """The method that takes each message of sites."""

@@ -22,6 +22,9 @@ Examine   always; won: no change of it is open     what is told to its end is ow
                                                    examiner, if it was by `taken_from`
 Ask       always; no row, and the asker is proved  -: absence must not be read as abort twice
           to be a site: a closed one is written
+Permit    a commit with the site among those that  the site is where it starts, for ever
+          were chosen, and it has started nowhere
+          else
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
                                                    request that it replaces is `replaced`
 ========= ======================================== =======================================
@@ -43,6 +46,9 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Request
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
+
+FORGOTTEN = "?"
+"""The place of a start that the register may have forgotten: no site has such a name."""
 
 COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"})
 """States in which the outcome of the record's attempt is commit, for ever."""
@@ -67,6 +73,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     prefer: tuple[PlacePreference, ...] = ()
     homes: tuple[str, ...] = ()
     pick: str = ""
+    redundant: bool = False
     """Of a job: see `kalends.contract.calls.PlaceJob`."""
     patience: Patience = "held"
     give_up_at: int = 0
@@ -129,6 +136,13 @@ class Record(msgspec.Struct, omit_defaults=True):
     """Where the job is that was asked for: from when its place is asked to be promised."""
     recalled_until: int = 0
     """As in `kalends.contract.calls.RequestView`."""
+    started: str | None = None
+    """Of a job that starts at most once: the site where it starts, "" if none has asked; a column."""
+
+    @property
+    def at_most_once(self) -> bool:
+        """Whether it is a job that asks the register before it starts."""
+        return self.spec.job is not None and self.spec.job.at_most_once
 
     @property
     def principal(self) -> Principal:
@@ -183,10 +197,13 @@ class Raise(OfCase, frozen=True):
 
 
 class Commit(OfCase, frozen=True):
+    """With `places`, the job at one of so many sites asks before it starts."""
+
     rid: str
     att: int
     replaces: str
     body: bytes
+    places: int = 0
 
 
 class Close(OfCase, frozen=True):
@@ -259,8 +276,21 @@ class Ask(msgspec.Struct, frozen=True):
     certain: bool = True
 
 
+class Permit(msgspec.Struct, frozen=True):
+    """The job of attempt `att` may start at `site`, which has asked from `reply_to`, and nowhere else.
+
+    `proved`: the asker is that site, and the register has forgotten nothing; else nothing is written.
+    """
+
+    rid: str
+    att: int
+    site: str
+    reply_to: str
+    proved: bool
+
+
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
-Operation = CaseOperation | Examine | Ask | Recover
+Operation = CaseOperation | Examine | Ask | Permit | Recover
 
 
 class Unreadable(msgspec.Struct, frozen=True):

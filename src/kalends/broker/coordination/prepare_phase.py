@@ -174,7 +174,8 @@ class PreparePhase:
             self.log.add(case, "changed", f"to {_described(record.wants)}", now)
         else:
             self.log.add(case, "reserved", "", now)
-        op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
+        places = len(case.parts) if record.at_most_once else 0
+        op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record), places)
         self.table.write(case, op)
 
     def give_up_attempt(

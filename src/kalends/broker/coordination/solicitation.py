@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination.bid_order import ranked_places, told, too_late
 from kalends.broker.coordination.candidates import Candidates
@@ -52,6 +54,9 @@ from kalends.core.refusals import error_of
 
 BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""
+
+REDUNDANT_PLACES: Final = 2
+"""So many places has a job that wants more than one, where as many sites bid."""
 
 DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
@@ -224,26 +229,32 @@ class Solicitation:
         if self._asks_script(case, ranked, now):
             return
         ranked, said = followed(case.bidding.pick, ranked)
-        winner = ranked[0].site
-        case.bidding.reserve = next((each.site for each in ranked if each.site != winner), "")
-        for site in asked:
-            if site not in (winner, case.bidding.reserve):
-                self._release(case, site)
-        best = next(each for each in bids[winner].offers if each.machine == ranked[0].resource)
-        want = Want(queue_of(best.machine), best.start, best.end, 1)
-        case.parts = {winner: Branch(winner, (want,), (best.hold_id,))}
-        case.record.wants = (want,)
-        self.tally.of(winner).chosen += 1
-        case.record.placed = PlacedJob(
-            machine=best.machine,
-            number=best.job,
-            start_by=best.start_by,
-            late_start=best.late_start,
-            implementation=case.bidding.jobs[best.machine].implementation,
-        )
+        self._choose(case, ranked)
         story = f"{said}{told(ranked, len(asked), case.bidding.jobs)}"
         self.log.add(case, "bids", story, now, refusals)
         self.prepare.prepare(case, now)
+
+    def _choose(self, case: Transaction, ranked: Sequence[OfferedPlace]) -> None:
+        """Take the best place, or the best at two sites; all but the next best are released."""
+        asked, bids = list(case.parts), case.bidding.bids
+        best = {each.site: each.resource for each in reversed(ranked)}
+        sites = list(dict.fromkeys(each.site for each in ranked))
+        redundant = case.record.spec.redundant
+        winners = sites[: REDUNDANT_PLACES if redundant else 1]
+        # The next attempt of a redundant job begins anew: it wants more than one place again.
+        case.bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
+        for site in asked:
+            if site not in (*winners, case.bidding.reserve):
+                self._release(case, site)
+        case.parts, placed = {}, []
+        for site in winners:
+            offer = next(each for each in bids[site].offers if each.machine == best[site])
+            want = Want(queue_of(offer.machine), offer.start, offer.end, 1)
+            case.parts[site] = Branch(site, (want,), (offer.hold_id,))
+            self.tally.of(site).chosen += 1
+            placed.append(_placed(offer, case.bidding.jobs[offer.machine].implementation))
+        case.record.wants = tuple(want for part in case.parts.values() for want in part.wants)
+        case.record.placed = replace(placed[0], also=tuple(placed[1:]))
 
     def _asks_script(self, case: Transaction, ranked: Sequence[OfferedPlace], now: Moment) -> bool:
         """Have the user's script order the offers, if there is one; False where it was asked before."""
@@ -301,3 +312,13 @@ class Solicitation:
         record = case.record
         secret = self.credentials.secret(record, site)
         self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
+
+
+def _placed(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
+    return PlacedJob(
+        machine=offer.machine,
+        number=offer.job,
+        start_by=offer.start_by,
+        late_start=offer.late_start,
+        implementation=implementation,
+    )

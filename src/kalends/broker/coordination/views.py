@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.plain_data import plain_data
-from kalends.contract.calls import AgentNote, ClaimView, RequestView
+from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.identifiers import split_resource
 
@@ -48,10 +50,20 @@ def view_of(
         ),
         changing=changing,
         waiting=record.waiting if record.state == "open" else None,
-        placed=record.placed if reserved else None,
+        placed=_placed(record) if reserved else None,
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         problem=record.problem,
     )
+
+
+def _placed(record: Record) -> PlacedJob | None:
+    """Return where the job is, or may start: once it has started, that is one place."""
+    placed = record.placed
+    if placed is None or not record.started:
+        return placed
+    places = (placed, *placed.also)
+    at = (each for each in places if split_resource(each.machine)[0] == record.started)
+    return replace(next(at, placed), also=())
 
 
 def problem_of(error: KalendsError, rid: str) -> Problem:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kalends.agents.runs import ScriptRun
 from kalends.backends.records import Errand
-from kalends.contract.messages import Dispatch, Message
+from kalends.contract.messages import Dispatch, Message, StartVerdict
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Fact
@@ -69,6 +69,14 @@ class PlaceAsk(NamedTuple):
     counted_s: int
 
 
+class StartWord(NamedTuple):
+    """What the broker of a request says about the start of its job here; `at` is where it has started."""
+
+    rid: str
+    says: StartVerdict
+    at: str
+
+
 @dataclass(slots=True)
 class ParticipantEffects:
     """`alarms` are for the operator: something happened that the protocol forbids.
@@ -85,8 +93,9 @@ class ParticipantEffects:
     relays: list[Relay] = field(default_factory=list)
     provisions: list[Provision] = field(default_factory=list)
     asks: list[PlaceAsk] = field(default_factory=list)
+    starts: list[StartWord] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         told = self.alarms or self.reports
-        away = self.errands or self.relays or self.provisions or self.asks
+        away = self.errands or self.relays or self.provisions or self.asks or self.starts
         return bool(self.facts or self.sends or told or away)

@@ -11,6 +11,7 @@ from kalends.resource_servers.participation.effects import (
     Relay,
     RunTask,
     Send,
+    StartWord,
 )
 
 
@@ -47,6 +48,10 @@ class ParticipantOutbox:
 
     def ask_queues(self, ask: PlaceAsk) -> None:
         self._effects.asks.append(ask)
+
+    def start(self, word: StartWord) -> None:
+        """Hand on whether a job may start here."""
+        self._effects.starts.append(word)
 
     def take(self) -> ParticipantEffects:
         """Return all effects since the last call."""

@@ -77,6 +77,7 @@ from kalends.resource_servers.participation.registers import (
 from kalends.resource_servers.participation.retention import Retention
 from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.runs import RunTable
+from kalends.resource_servers.participation.start_questions import StartQuestions
 from kalends.resource_servers.participation.sure_time import TimePassed
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
@@ -118,6 +119,7 @@ class Participant:
     provisions_type: ClassVar[type[Provisions]] = Provisions
     mirror_type: ClassVar[type[Mirror]] = Mirror
     grants_type: ClassVar[type[GrantTable]] = GrantTable
+    starts_type: ClassVar[type[StartQuestions]] = StartQuestions
 
     def __init__(
         self,
@@ -180,6 +182,7 @@ class Participant:
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
 
+        self.starts = self.starts_type(here, book.stakes, outbox, jitter)
         self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
 
         line, offers = WaitQueue(), Earmarks()
@@ -323,6 +326,7 @@ class Participant:
         self.reminders.advance(now)
         self.recovery.advance(now)
         self.in_doubt.advance(now)
+        self.starts.advance(now)
         self.retention.advance(now)
         self.provisions.advance(now)
         self._settle(now)
@@ -338,6 +342,7 @@ class Participant:
             self.reminders.next_deadline_ms(),
             self.recovery.next_deadline_ms(),
             self.in_doubt.next_deadline_ms(),
+            self.starts.next_deadline_ms(),
             self.retention.next_deadline_ms(),
             self.provisions.next_deadline_ms(),
         )
@@ -493,6 +498,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.Give: lambda site, source, give, now: site.wound_wait.give(give, now),
     m.Await: lambda site, source, wish, now: site.lists.wait(source, wish, now),
     m.Outcome: lambda site, source, outcome, now: site.in_doubt.outcome(outcome),
+    m.StartSays: lambda site, source, says, now: site.starts.said(says),
     m.PeerAsk: lambda site, source, ask, now: site.in_doubt.peer_ask(source, ask),
     m.PeerSays: lambda site, source, says, now: site.in_doubt.peer_says(source, says),
     m.Compare: lambda site, source, compare, now: site.comparison.page(source, compare),

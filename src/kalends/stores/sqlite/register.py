@@ -15,6 +15,7 @@ import msgspec
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import (
+    FORGOTTEN,
     Adopt,
     Ask,
     Begin,
@@ -25,6 +26,7 @@ from kalends.broker.coordination.decision_record import (
     Finish,
     Note,
     Operation,
+    Permit,
     Raise,
     Read,
     Record,
@@ -74,20 +76,29 @@ create table site (
 create table life (life text primary key, position integer not null) without rowid;
 """
 
-SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
+STARTS: Final = """
+create table start (rid text primary key, site text not null, places integer not null) without rowid;
+"""
+"""Of jobs that start at most once: where, "" if they may still start at any of so many places."""
+
+SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS
 
 BEATS: Final = """
 drop table replica;
 create table replica (owner text primary key, beats integer not null) without rowid;
 """
 
-UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS}
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS}
 """To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
-count beats in the place of leases by the wall clock; it remembers how far each site was."""
+count beats in the place of leases by the wall clock; it remembers how far each site was. To version 4: it
+says where jobs may start."""
 
 Row = Record | Unreadable
 
-_COLUMNS: Final = "rid, client, key, reservation, att, state, owner, done, cast(body as blob)"
+_COLUMNS: Final = (
+    "rid, client, key, reservation, att, state, owner, done,"
+    " (select site from start where start.rid = request.rid), cast(body as blob)"
+)
 
 _OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
 """The request and its changes: only changes are in an index of their own, for most are never changed."""
@@ -153,13 +164,17 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
         )
         if not replaced.rowcount:
             return _registered(op, False, row(connection, op.rid))
-    return _decide(
+    decided = _decide(
         connection,
         op,
         "update request set state = 'commit', body = ?"
         " where rid = ? and att = ? and state = 'open'",
         (op.body, op.rid, op.att),
     )
+    if decided.won and op.places:
+        values = (op.rid, op.places)
+        connection.execute("insert into start values (?, '', ?) on conflict do nothing", values)
+    return decided
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
@@ -225,6 +240,29 @@ def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
             (op.rid, op.rid, op.att),
         )
     return _registered(op, True, found)
+
+
+def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
+    """First come, first served; again for whoever was first.
+
+    Of several places a register that has forgotten the commit may have forgotten the start as well.
+    """
+    if not op.proved:
+        return Registered(op, False)
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
+        return _registered(op, False, found)
+    if op.site not in found.chosen:
+        return Registered(op, False, found)
+    places = len(found.chosen)
+    connection.execute(
+        "insert into start values (?, ?, ?) on conflict (rid) do update"
+        " set site = excluded.site where site = ''",
+        (op.rid, op.site if places == 1 or found.started is not None else FORGOTTEN, places),
+    )
+    found = row(connection, op.rid)
+    assert isinstance(found, Record)
+    return Registered(op, found.started == op.site, found)
 
 
 _DECIDED: Final = ("commit", "cancelled", "replaced")
@@ -308,6 +346,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Read: _read,
     Examine: _examine,
     Ask: _ask,
+    Permit: _permit,
     Recover: _recover,
 }
 
@@ -496,6 +535,7 @@ def made_good(
     if not is_put_back(connection):
         return None
     connection.execute("delete from meta where name = ?", (RECOVERING,))
+    connection.execute("update start set site = ? where site = '' and places > 1", (FORGOTTEN,))
     for each in known:
         live(connection, each)
     found = connection.execute(f"select {_COLUMNS} from request where state = 'open'").fetchall()
@@ -573,7 +613,7 @@ def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...
 
 def _of_columns(columns: tuple[Any, ...]) -> Row:
     """The body as it was stored, with the columns that conditional statements have moved on."""
-    rid, user, key, reservation, att, state, owner, done, body = columns
+    rid, user, key, reservation, att, state, owner, done, started, body = columns
     try:
         record = decode_record(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
@@ -583,4 +623,5 @@ def _of_columns(columns: tuple[Any, ...]) -> Row:
         reason = f"its record is of {record.rid}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
     record.att, record.state, record.owner, record.done = att, state, owner, bool(done)
+    record.started = started
     return record

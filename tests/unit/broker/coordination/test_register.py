@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
 from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
 from kalends.stores.sqlite import register
@@ -54,6 +55,8 @@ class Twin:
     def __init__(self) -> None:
         self.rows: dict[str, Record | None] = {}
         """None: a tombstone that `Ask` has written."""
+        self.keys: dict[str, str] = {}
+        """By which a request began, whatever is written of it later."""
 
     def apply(self, op: r.Operation) -> Registered:
         return getattr(self, f"do_{type(op).__name__.lower()}")(op)
@@ -64,7 +67,8 @@ class Twin:
     def body(self, op: Any, **changes: Any) -> None:
         row = self.rows[op.rid]
         assert row is not None
-        kept = {"att": row.att, "state": row.state, "owner": row.owner, "done": row.done}
+        names = ("att", "state", "owner", "done", "started")
+        kept = {name: getattr(row, name) for name in names}
         self.rows[op.rid] = msgspec.structs.replace(
             r.decode_record(op.body) if hasattr(op, "body") else row, **{**kept, **changes}
         )
@@ -75,16 +79,13 @@ class Twin:
 
     def do_begin(self, op: r.Begin) -> Registered:
         new = op.record
-        of_key = [
-            row
-            for row in self.rows.values()
-            if row is not None and (row.user, row.key) == (new.user, new.key)
-        ]
+        of_key = [self.rows[rid] for rid, key in self.keys.items() if key == new.key]
         if of_key:
             return Registered(op, False, copy.copy(of_key[0]))
         if new.rid in self.rows:
             return Registered(op, False, copy.copy(self.rows[new.rid]))
         self.rows[new.rid] = msgspec.structs.replace(new, done=False)
+        self.keys[new.rid] = new.key
         return Registered(op, True)
 
     def do_note(self, op: r.Note) -> Registered:
@@ -108,7 +109,7 @@ class Twin:
                 assert old is not None
                 old.state = "replaced"
         if won:
-            self.body(op, state="commit")
+            self.body(op, state="commit", started="" if op.places else None)
         return self.answer(op, won)
 
     def do_close(self, op: r.Close) -> Registered:
@@ -147,8 +148,22 @@ class Twin:
         standing = copy.copy(self.rows.get(op.rid))
         return Registered(op, True, standing)
 
+    def do_permit(self, op: r.Permit) -> Registered:
+        row = self.rows.get(op.rid)
+        if not op.proved:
+            return Registered(op, False)
+        taken = row is not None and (row.state, row.att) == ("commit", op.att)
+        if row is None or not taken or op.site not in row.chosen:
+            return self.answer(op, False)
+        if row.started is None:
+            row.started = op.site if len(row.chosen) == 1 else r.FORGOTTEN
+        row.started = row.started or op.site
+        return Registered(op, row.started == op.site, copy.copy(row))
+
 
 attempts = st.integers(1, 3)
+sites = st.sampled_from(("east", "west"))
+places = st.sampled_from(((), ("east",), ("east", "west")))
 rids = st.sampled_from(RIDS)
 owners = st.sampled_from(OWNERS)
 notes = st.sampled_from(("", "another note"))
@@ -163,6 +178,7 @@ def operations(draw: st.DrawFn) -> r.Operation:
     written = record_of(rid, key, owner)
     written.problem = None
     written.stamp = draw(st.integers(1, 9))
+    written.chosen = dict.fromkeys(draw(places), (1,))
     body = encode_record(written)
     replaces = draw(st.sampled_from(("", *(other for other in RIDS if other != rid))))
     state = draw(st.sampled_from(TOLD))
@@ -172,7 +188,8 @@ def operations(draw: st.DrawFn) -> r.Operation:
                 r.Begin(written),
                 r.Note(rid, att, body),
                 r.Raise(rid, att, owner, body),
-                r.Commit(rid, att, replaces, body),
+                r.Commit(rid, att, replaces, body, draw(st.sampled_from((0, len(written.chosen))))),
+                r.Permit(rid, att, draw(sites), "site", proved=draw(st.booleans())),
                 r.Close(rid, att, body),
                 r.Cancel(rid, owner, body),
                 r.Finish(rid, state),  # type: ignore[arg-type]  # one of TOLD
@@ -310,3 +327,38 @@ def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_s
     assert [row.state for row in register.history(connection, first.rid)] == ["replaced", "commit"]
     listed = list(register.of_user(connection, "anna", "", everyone=False))
     assert [row.rid for row in listed] == [first.rid]
+
+
+def test_a_job_may_start_at_the_first_site_that_asks_and_at_no_other(
+    connection: sqlite3.Connection,
+) -> None:
+    record = record_of(RIDS[0], KEYS[0])
+    record.chosen = {"east": (1,), "west": (2,)}
+    commit = r.Commit(record.rid, 1, "", encode_record(record), places=2)
+    register.apply(connection, [r.Begin(record), commit])
+    first, second, again = register.apply(connection, [ask("west"), ask("east"), ask("west")])
+    assert (first.won, second.won, again.won) == (True, False, True)
+    assert second.record is not None
+    assert second.record.started == "west"
+    register.apply(connection, [r.Cancel(record.rid, OWNERS[0], encode_record(record))])
+    (late,) = register.apply(connection, [ask("west")])
+    assert not late.won
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_register_that_was_put_back_lets_no_job_start_that_may_have_started_elsewhere(
+    connection: sqlite3.Connection, places: int
+) -> None:
+    record = record_of(RIDS[0], KEYS[0])
+    record.chosen = dict.fromkeys(("east", "west")[:places], (1,))
+    commit = r.Commit(record.rid, 1, "", encode_record(record), places=places)
+    register.apply(connection, [r.Begin(record), commit])
+    register.put_back(connection)
+    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
+    register.made_good(connection, (), lost)
+    (asked,) = register.apply(connection, [ask("east")])
+    assert asked.won == (places == 1)
+
+
+def ask(site: str) -> r.Permit:
+    return r.Permit(RIDS[0], 1, site, "reply", proved=True)

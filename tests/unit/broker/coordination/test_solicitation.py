@@ -18,6 +18,7 @@ from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
+from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.directory import Directory
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
@@ -98,7 +99,7 @@ class Rig:
     def submit(
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
         homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
-        pick: str = "", key: str = "the-key",
+        pick: str = "", redundant: bool = False, key: str = "the-key",
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -107,7 +108,8 @@ class Rig:
             not_after=end_by,
         )  # fmt: skip
         spec = Spec(
-            request=request, job=JOB, prefer=preferences_in(prefer), homes=homes,
+            request=request, redundant=redundant,
+            job=structs.replace(JOB, at_most_once=redundant), prefer=preferences_in(prefer), homes=homes,
             implementations=implementations, pick=pick,
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
@@ -613,3 +615,75 @@ def test_where_there_is_one_bid_no_script_is_asked() -> None:
     sent = rig.pass_time(BID_MS_MAX)
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
     assert not rig.picks
+
+
+# Jobs that start at most once
+
+
+def at_two_sites() -> tuple[Rig, str]:
+    """The job is promised places at `b` and `c`."""
+    rig = Rig()
+    rid = rig.submit(redundant=True)
+    for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
+        sent = rig.hear(site, bid(rid, offer(site, in_s)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b", "c"]
+    assert [site for site, _ in of_kind(sent, m.Release)] == ["a"]
+    return rig, rid
+
+
+def start_ask(rig: Rig, rid: str, site: str, *, secret: str = "") -> list[tuple[str, m.Message]]:
+    secret = secret or rig.coordinator.starts.credentials.secret(rig.row(rid), site)
+    return rig.hear("asker", m.StartAsk(rid=rid, att=1, site=site, secret=secret))
+
+
+def verdicts(sent: list[tuple[str, m.Message]]) -> list[tuple[str, str, str]]:
+    return [(to, each.says, each.at) for to, each in sent if isinstance(each, m.StartSays)]
+
+
+def test_a_redundant_job_has_a_place_at_the_two_best_sites_once_both_have_voted() -> None:
+    rig, rid = at_two_sites()
+    assert not of_kind(rig.hear("b", voted(rid)), m.Decide)
+    sent = rig.hear("c", voted(rid))
+    assert [site for site, _ in of_kind(sent, m.Decide)] == ["b", "c"]
+    placed = rig.answers[1].placed
+    assert placed is not None
+    assert [placed.machine, *(each.machine for each in placed.also)] == ["b/m", "c/m"]
+
+
+def test_a_redundant_job_is_asked_for_anew_at_several_sites_where_one_does_not_promise() -> None:
+    rig, rid = at_two_sites()
+    rig.hear("b", voted(rid))
+    sent = rig.hear("c", voted(rid, "no"))
+    assert len(of_kind(sent, m.Solicit)) > 1
+
+
+def test_a_redundant_job_for_which_one_site_bids_has_one_place() -> None:
+    rig = Rig(machines={"a": 8})
+    rid = rig.submit(redundant=True)
+    sent = rig.hear("a", bid(rid, offer("a", 100)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["a"]
+
+
+def test_the_first_site_that_asks_is_where_it_starts_and_the_other_is_told() -> None:
+    rig, rid = at_two_sites()
+    rig.hear("b", voted(rid))
+    rig.hear("c", voted(rid))
+    assert verdicts(start_ask(rig, rid, "c")) == [("asker", "start", ""), ("b", "elsewhere", "c")]
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "elsewhere", "c")]
+    assert verdicts(start_ask(rig, rid, "c"))[0] == ("asker", "start", "")
+    placed = view_of(rig.row(rid)).placed
+    assert placed is not None
+    assert (placed.machine, placed.also) == ("c/m", ())
+
+
+def test_nobody_may_start_what_is_cancelled_or_not_decided_or_was_promised_elsewhere() -> None:
+    rig, rid = at_two_sites()
+    assert verdicts(start_ask(rig, rid, "b")) == []
+    rig.hear("b", voted(rid))
+    rig.hear("c", voted(rid))
+    assert verdicts(start_ask(rig, rid, "a")) == []
+    assert verdicts(start_ask(rig, rid, "b", secret="s" * 32)) == []
+    rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
+    rig.settle()
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "over", "")]
+    assert rig.row(rid).started == ""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
 from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
-from kalends.resource_servers.participation.effects import PlaceAsk
+from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
 from kalends.resource_servers.participation.places import HELD_MS_MAX
+from kalends.resource_servers.participation.start_questions import ASK_AGAIN_MS, ASK_AGAIN_MS_MAX
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, nodes=2, command=("true",))
@@ -236,3 +238,66 @@ def test_nobody_keeps_a_place_for_long_by_asking_again_or_by_renewing_it() -> No
         answered(site, effects.asks[0], offers_of(effects.asks[0]))
     assert att * HOLD_MS <= HELD_MS_MAX + 2 * HOLD_MS
     assert site.states(2) == []
+
+
+# Jobs that start at most once
+
+
+def locked(site: Site, number: int) -> None:
+    hold_ids = tuple(offer.hold_id for offer in bid(site, number).offers)
+    site.answer(prepare(number, hold_ids))
+    site.answer(m.Decide(rid=rid(number), att=1, outcome="commit", chosen={HERE: hold_ids}))
+
+
+def ask_to_start(site: Site, number: int) -> list[tuple[str, m.Message]]:
+    site.call(lambda participant, now: participant.starts.ask(rid(number), now))
+    return asked_brokers(site)
+
+
+def asked_brokers(site: Site) -> list[tuple[str, m.Message]]:
+    sent = [(send.to, send.message) for send in site.unsent]
+    site.unsent.clear()
+    return sent
+
+
+def says(number: int, verdict: m.StartVerdict, at: str = "") -> m.StartSays:
+    return m.StartSays(rid=rid(number), att=1, secret=secret_of(rid(number)), says=verdict, at=at)
+
+
+def test_brokers_are_asked_one_after_the_other_until_one_says_whether_a_job_may_start() -> None:
+    site = Site()
+    locked(site, 1)
+    ask = m.StartAsk(rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)))
+    assert ask_to_start(site, 1) == [(COORDS[0], ask)]
+    assert ask_to_start(site, 1) == []
+    effects = site.advance(ASK_AGAIN_MS)
+    assert [(send.to, send.message) for send in effects.sends] == [(COORDS[1 % len(COORDS)], ask)]
+    assert site.receive(says(1, "start")).starts == [StartWord(rid(1), "start", "")]
+    assert site.receive(says(1, "start")).starts == []
+    assert site.advance(10 * ASK_AGAIN_MS_MAX).sends == []
+
+
+def test_that_a_job_has_started_elsewhere_is_heard_without_having_asked() -> None:
+    site = Site()
+    locked(site, 1)
+    assert site.receive(says(1, "elsewhere", "there")).starts == [
+        StartWord(rid(1), "elsewhere", "there")
+    ]
+
+
+def test_only_the_broker_of_a_job_says_whether_it_may_start() -> None:
+    site = Site()
+    locked(site, 1)
+    ask_to_start(site, 1)
+    forged = structs.replace(says(1, "start"), secret="s" * 32)
+    effects = site.receive(forged, "stranger")
+    assert effects.starts == []
+    assert effects.alarms
+
+
+def test_what_is_not_locked_here_does_not_start() -> None:
+    site = Site()
+    bid(site, 1)
+    site.participant.starts.ask(rid(1), site.now)
+    effects = site.participant.take_effects()
+    assert (effects.sends, effects.starts) == ([], [StartWord(rid(1), "over", "")])

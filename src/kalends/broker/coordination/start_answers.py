@@ -1,0 +1,53 @@
+"""At most once: a job that is to start once in the world asks the register before its first process.
+
+The first site that asks is where it starts, for ever, and its question may be repeated. All other sites
+with a place for it are told at once, so that nobody waits behind a job that does not come. What the register
+may have forgotten is no permit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+
+
+@dataclass(eq=False)
+class StartAnswers:
+    """Answers sites whose job has come up; `certain` tells whether the register has forgotten nothing."""
+
+    outbox: CoordinatorOutbox
+    credentials: Credentials
+    certain: Callable[[], bool]
+
+    def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
+        """Ask the register for a site that proves its name; others learn nothing, and leave nothing."""
+        proved = self.credentials.proves(ask.secret, ask.site, ask.rid) and self.certain()
+        self.outbox.write(r.Permit(ask.rid, ask.att, ask.site, reply_to, proved))
+
+    def decided(self, permit: r.Permit, won: bool, row: Record | None) -> None:
+        """Say what the register has written down; where it starts, to the sites where it does not as well."""
+        if row is None or row.state == "open" or permit.site not in row.chosen:
+            return
+        here = row.started or ""
+        says: m.StartVerdict = "over"
+        if won:
+            says = "start"
+        elif row.state == "commit":
+            says = "unknown" if here == r.FORGOTTEN else "elsewhere"
+        self.outbox.send(permit.reply_to, self._says(row, permit.site, says))
+        if won:
+            for site in row.chosen:
+                if site != permit.site:
+                    self.outbox.send(site, self._says(row, site, "elsewhere"))
+
+    def _says(self, row: Record, site: str, says: m.StartVerdict) -> m.StartSays:
+        at = (row.started or "") if says == "elsewhere" else ""
+        secret = self.credentials.secret(row, site)
+        return m.StartSays(rid=row.rid, att=row.att, secret=secret, says=says, at=at)

@@ -1,0 +1,73 @@
+"""Jobs that start at most once: before its first process, a job's broker is asked whether it may start here.
+
+The question is repeated until it is answered, at one address of the broker after the other; without an answer
+nothing starts. What a broker says of its own accord, that a job has started elsewhere, is passed on as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.this_site import ThisSite
+
+ASK_AGAIN_MS: Final = 500
+ASK_AGAIN_MS_MAX: Final = 15_000
+
+
+class _Question(NamedTuple):
+    times: int
+    due_ms: int
+    """When it is asked again (monotonic)."""
+
+
+@dataclass(eq=False)
+class StartQuestions:
+    """Asks for requests that are locked here, and hands on what is said (`StartWord`)."""
+
+    here: ThisSite
+    stakes: Stakes
+    outbox: ParticipantOutbox
+    jitter: Callable[[], float]
+    _asked: dict[str, _Question] = field(init=False, default_factory=dict)
+
+    def ask(self, rid: str, now: Moment) -> None:
+        """Ask until there is an answer, or the request is locked here no more."""
+        if rid not in self._asked:
+            self._asked[rid] = _Question(0, now.monotonic_ms)
+            self._ask(rid, now)
+
+    def said(self, says: m.StartSays) -> None:
+        """Take the word of the request's own broker."""
+        stake = self.stakes.get(says.rid)
+        if stake is None or not stake.decided or stake.att != says.att:
+            return
+        known = self._asked.pop(says.rid, None)
+        if known is not None or says.says != "start":
+            self.outbox.start(StartWord(says.rid, says.says, says.at))
+
+    def advance(self, now: Moment) -> None:
+        for rid in [rid for rid, each in self._asked.items() if each.due_ms <= now.monotonic_ms]:
+            self._ask(rid, now)
+
+    def next_deadline_ms(self) -> int | None:
+        return min((each.due_ms for each in self._asked.values()), default=None)
+
+    def _ask(self, rid: str, now: Moment) -> None:
+        stake, count = self.stakes.get(rid), self._asked[rid].times
+        if stake is None or not stake.has("locked") or not stake.coords:
+            del self._asked[rid]
+            self.outbox.start(StartWord(rid, "over", ""))
+            return
+        to = stake.coords[count % len(stake.coords)]
+        ask = m.StartAsk(rid=rid, att=stake.att, site=self.here.name, secret=stake.secret)
+        self.outbox.send(to, ask)
+        later_ms = min(ASK_AGAIN_MS << min(count, 8), ASK_AGAIN_MS_MAX)
+        due_ms = now.monotonic_ms + int(later_ms * (1 + 0.2 * self.jitter()))
+        self._asked[rid] = _Question(count + 1, due_ms)
