@@ -62,6 +62,7 @@ SEEDS: dict[str, Any] = {
         "reason": "a new pump",
     },
     "reclaim_end": {},
+    "job_place_elsewhere": {"key": "elsewhere-key", "wait_ms": 0},
     "job_place": {
         "key": "place-key",
         "job": {

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from .servers import Server, free_urls, running, until
 
 JOBS = 24
 KILLS = 8
+LOST_S = 2.0
 
 
 class Federation:
@@ -37,7 +39,7 @@ class Federation:
         (url,) = free_urls(1)
         urls = {name: each.site.url for name, each in self.sites.items()}
         text = broker_text(url, urls).replace(
-            "[[broker.sites]]", "bid_s_max = 30.0\n[[broker.sites]]", 1
+            "[[broker.sites]]", f"bid_s_max = 30.0\nlost_s = {LOST_S}\n[[broker.sites]]", 1
         )
         self.broker = Server("broker", write(directory / "broker.toml", text), url)
 
@@ -76,15 +78,14 @@ async def placed(
     job: JobRequest,
     key: str,
     explain: Callable[[], str] = lambda: "",
-    *,
-    redundant: bool = False,
+    **options: Any,
 ) -> RequestView:
     """Ask, by the same key, until it is told where the job is."""
     last: list[object] = []
 
     async def told() -> RequestView | None:
         try:
-            view = await client.place_job(job, redundant=redundant, key=key, wait_s=20)
+            view = await client.place_job(job, key=key, wait_s=20, **options)
         except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
             last[:] = [error]
             return None
@@ -192,3 +193,51 @@ async def test_a_job_that_waits_at_two_sites_starts_once_whoever_is_killed(
 
         await until(nothing_waits, "no place is left of a job that has started elsewhere")
         assert set(federation.marks().values()) == {1}
+
+
+async def test_a_job_of_a_site_that_is_gone_runs_elsewhere_and_not_there_when_it_is_back(
+    federation: Federation,
+) -> None:
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        for name in federation.sites:
+            long = JobRequest(
+                machine="", nodes=4, limit_s=600, directory="/", command=("/bin/sleep", "600")
+            )
+            await placed(client, long, f"first-{name}-job")
+        text = "; ".join(
+            f'[ "$KALENDS_MACHINE" = {name}/box ] && cd {each.marks}'
+            for name, each in federation.sites.items()
+        )
+        job = JobRequest(
+            machine="", limit_s=60, directory="/", command=("/bin/sh", "-c", f"{text}; echo it >> marks")
+        )  # fmt: skip
+        view = await placed(client, job, "the-job-that-moves", at_most_once=True)
+        assert view.placed is not None
+        gone, _, _ = view.placed.machine.partition("/")
+        (other,) = federation.sites.keys() - {gone}
+        await federation.sites[gone].site.kill()
+
+        async def moved() -> bool:
+            now = (await client.show(view.id)).placed
+            return now is not None and now.machine == f"{other}/box"
+
+        await until(moved, "it has another place", explain=federation.logs)
+        await federation.sites[gone].site.start()
+        for name in (gone, other):
+            url = federation.sites[name].site.url
+            async with kalends.connect(url, user=USER, zone="UTC") as ann:
+                for each in (await ann.jobs(f"{name}/box")).jobs:
+                    if each.limit_s == 600:
+                        await ann.kill_job(each.machine, each.job)
+
+        async def all_is_over() -> bool:
+            for name, each in federation.sites.items():
+                async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
+                    if (await ann.jobs(f"{name}/box")).jobs:
+                        return False
+            return True
+
+        await until(all_is_over, "nothing is left of it where it was first")
+        assert federation.marks() == {"it": 1}
+        assert federation.sites[other].marked() == {"it": 1}

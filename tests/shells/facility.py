@@ -42,7 +42,8 @@ class Plan(NamedTuple):
     """What a facility consists of. `replicas` of each broker share its host and store.
 
     Each site has one resource, ``cluster``, of `capacity` units. With `keys`, each owner has a key of
-    its own; without, access is open. `site_options` goes into each site's section as TOML.
+    its own; without, access is open. `site_options` goes into each site's section as TOML, `broker_options`
+    into each broker's.
     """
 
     sites: int = 2
@@ -51,6 +52,7 @@ class Plan(NamedTuple):
     capacity: int = 4
     keys: bool = False
     site_options: str = ""
+    broker_options: str = ""
     machine: bool = False
     """Each site runs jobs on its resource: on a simulated host (`job_host`)."""
     policy: str = "easy"
@@ -216,6 +218,7 @@ listen = "{self._address[name]}:80"
 url = "http://{self._address[name]}:80"
 store = "{broker}.sqlite"
 coords = [{coords}]
+{self.plan.broker_options}
 {self._keys.own(broker) if self._keys else ""}
 [broker.agents]
 enabled = false

@@ -108,3 +108,17 @@ def every_site_may_start() -> None:
         return Registered(op, isinstance(found, Record) and found.state == "commit", found)
 
     register._HANDLERS[Permit] = last
+
+
+@mutation
+def a_site_that_was_left_may_start() -> None:
+    """Who asks for the start of a job that is placed elsewhere is told to start it."""
+    stored = register._permit
+
+    def whatever_was_decided(connection: Any, op: Any) -> Registered:
+        found = register.row(connection, op.rid)
+        if isinstance(found, Record) and found.state == "replaced":
+            return Registered(op, True, found)
+        return stored(connection, op)
+
+    register._HANDLERS[Permit] = whatever_was_decided

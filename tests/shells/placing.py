@@ -23,6 +23,7 @@ TRIES_MAX: Final = 600
 AGAIN_S: Final = 0.5
 LIMIT_S_MAX: Final = 300
 RUN_S_MAX: Final = 120.0
+MOVED_S_MAX: Final = 20.0
 STRIKE_S_MAX: Final = 0.4
 LATE_S: Final = 5.0
 """A program begins so long after its job has nodes, at most, where nothing fails."""
@@ -56,6 +57,10 @@ class PlaceCustomers:
     jobs: int = 10
     pause_s: float = 30.0
     cancels: float = 0.2
+    moves: float = 0.3
+    """How often somebody wants a job elsewhere: those go that start at most once, and have not started."""
+    once: float = 0.25
+    """How often a job starts at most once; as many wait at two sites."""
     strikes: float = 0.0
     """How often some server dies while bids are made, compared, or decided."""
     wishes: list[Wish] = field(default_factory=list)
@@ -84,7 +89,7 @@ class PlaceCustomers:
             key = f"a-job-of-{user}-{count:04}"
             request = self._request(user, count, chance)
             draw = random.Random(key)
-            wish = Wish(key, user, request, *_wished(request, draw), *_once(draw))
+            wish = Wish(key, user, request, *_wished(request, draw), *self._once(draw))
             self.wishes.append(wish)
             self._strike(chance)
             async with self.facility.connect(broker, user, timeout_s=10) as client:
@@ -98,6 +103,12 @@ class PlaceCustomers:
                         key=w.key,
                     )
                 )
+                if wish.view is not None and draw.random() < self.moves:
+                    await asyncio.sleep(draw.uniform(0, MOVED_S_MAX))
+                    moved = await self._ask(
+                        lambda c=client, w=wish: c.place_elsewhere(w.view.id, key=f"move-{w.key}")  # type: ignore[misc]
+                    )
+                    self.facility.counts["moved"] += moved is not None
                 if wish.view is not None and chance.random() < self.cancels:
                     wish.unwanted = True
                     await asyncio.sleep(chance.uniform(0, LIMIT_S_MAX))
@@ -105,6 +116,11 @@ class PlaceCustomers:
                     if told is not None and told.state == "cancelled":
                         wish.cancelled_s = self.facility.world.loop.now_s
             await asyncio.sleep(chance.uniform(0, self.pause_s))
+
+    def _once(self, chance: random.Random) -> tuple[bool, bool]:
+        """Draw whether a job asks before it starts, and whether it waits at two sites."""
+        drawn = chance.random()
+        return drawn < self.once, self.once <= drawn < 2 * self.once
 
     def _strike(self, chance: random.Random) -> None:
         if chance.random() < self.strikes:
@@ -167,11 +183,6 @@ def _wished(
     return prefer, ways
 
 
-def _once(chance: random.Random) -> tuple[bool, bool]:
-    """Draw whether a job asks before it starts, and whether it waits at two sites."""
-    return chance.choice(((False, False), (False, False), (True, False), (False, True)))
-
-
 async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctual: bool) -> None:
     """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
 
@@ -180,6 +191,16 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
     judge_hosts()
     ran = _runs_by_command()
     for wish in customers.wishes:
+        if wish.view is not None:
+            # It may have another place by now.
+            async with facility.connect(facility.replicas[0], wish.user) as client:
+                now = await client.show(wish.view.id)
+            told = wish.view.placed
+            facility.counts["at two sites"] += bool(told is not None and told.also)
+            facility.counts["elsewhere"] += not wish.redundant and _machine(now) != _machine(
+                wish.view
+            )
+            wish.view = now
         runs = ran.get(wish.request.command, [])
         placed = wish.view.placed if wish.view is not None else None
         what = f"{wish.key}, told as {wish.view and (wish.view.state, placed)}, ran as {runs}"
@@ -203,8 +224,11 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
         if punctual and placed is not None and runs:
             _judge_start(placed, runs[0][1], what)
         facility.counts["placed" if placed is not None else "not placed"] += 1
-        facility.counts["at two sites"] += len(places) > 1
         facility.counts["promised"] += bool(placed is not None and placed.start_by)
+
+
+def _machine(view: RequestView) -> str:
+    return view.placed.machine if view.placed is not None else ""
 
 
 def _judge_start(placed: PlacedJob, run: Run, what: str) -> None:

@@ -15,6 +15,14 @@ def test_a_job_that_was_left_to_a_broker_runs_once_and_where_its_user_was_told()
     check("bids_in_storms", 8)
 
 
+def test_jobs_of_lost_sites_run_once_elsewhere_whether_or_not_the_sites_come_back() -> None:
+    check("lost_sites", 6)
+
+
+def test_a_site_that_was_left_and_starts_the_job_all_the_same_shows() -> None:
+    assert seeds_to_catch("lost_sites", "a_site_that_was_left_may_start", 60) is not None
+
+
 @pytest.mark.parametrize(
     "mutation",
     [

@@ -74,6 +74,10 @@ class Deeds:
         self.seen.append((caller, body))
         return self._view(RID, caller)
 
+    def job_place_elsewhere(self, caller: Caller, body: calls.PlaceElsewhere) -> calls.Answer:
+        self.seen.append((caller, body))
+        return self._view(body.id, caller)
+
     async def by_id(self, caller: Caller, body: Any) -> calls.Answer:
         self.seen.append((caller, body))
         return self._view(body.id, caller)

@@ -22,6 +22,7 @@ from kalends.batch.job_notices import JobNotices
 from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied, QueueEffects
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
@@ -93,11 +94,13 @@ class QueueService:
         reported: Callable[[str, str], None],
         notices: JobNotices,
         broken: Callable[[str, Exception], Unavailable],
+        over: Callable[[str, BatchJob], None],
     ) -> None:
         """`reserved` are the reservations of each machine that had begun when it was last looked at.
 
         `reported` is told of a problem about something, and with "" that it is over. `broken` is told when
         a queue has raised what is no refusal; it ends this life, and returns what those who wait are told.
+        `over` hears of each job that is over, but for offers.
         """
         self.queues = queues
         self._ledger = ledger
@@ -108,6 +111,7 @@ class QueueService:
         self._reported = reported
         self._notices = notices
         self._broken = broken
+        self._over = over
         self._faults = dict.fromkeys(queues, "")
         """What the operator knows of policies that were put aside."""
         self._claims: dict[str, dict[int, f.NodeClaim]] = {name: {} for name in queues}
@@ -255,7 +259,9 @@ class QueueService:
             self._unplaced[queue.name].add(booking)
             self._alarmed(f"{queue.name}: {queue.flow.room.why_unplaced}")
         letters = self._notices.post(queue.name, effects.milestones, self.now_s())
-        over = (job for job in effects.over if not job.offered)
+        over = [job for job in effects.over if not job.offered]
+        for job in over:
+            self._over(queue.name, job)
         operations: list[Operation] = [over_of(queue.name, job) for job in over]
         operations += letters
         if effects.entries:

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import PriorityGrant, granted_priority
@@ -143,6 +144,25 @@ class RequestCommands:
             return spec, None
 
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
+    async def place_elsewhere(
+        self, caller: Caller, body: calls.PlaceElsewhere
+    ) -> calls.RequestView:
+        """Answers once another site has the job; then it is not at the one before any more.
+
+        Raises why it stays where it is.
+        """
+
+        async def moved() -> tuple[Spec, Record]:
+            old = self._records.of(caller, body.id)
+            check_unstarted(old)
+            return elsewhere(old), old
+
+        digest = _digest("place elsewhere", body.id)
+        view = await self._decided(caller, body.key, digest, body.wait_ms, moved)
+        if view.state == "failed" and view.problem is not None:
+            raise error_from_problem(view.problem)
+        return view
 
     def _check_homes(self, homes: Sequence[str]) -> None:
         for home in homes:

@@ -25,6 +25,7 @@ from kalends.broker.event_ring import EventRing
 from kalends.broker.heart import Heart
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.life import STUCK_S, Life, Lives
+from kalends.broker.lost_sites import LostSites
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
@@ -78,6 +79,7 @@ class BrokerService:
         directory: Directory,
         open_per_user_max: int,
         bid_ms_max: int = BID_MS_MAX,
+        lost_ms: int = 0,
         logger: Logger,
         measures: Measures,
         moment: Callable[[], Moment] = moment,
@@ -103,6 +105,7 @@ class BrokerService:
         self._open_per_user_max = open_per_user_max
         self._bid_ms_max = bid_ms_max
         self._sources: dict[str, str] = {}
+        self._lost_sites = LostSites(directory, lost_ms, logger)
         self.heart = Heart(
             self.lives, self.leases, self.memories, logger,
             begin=self._begin, lease=self._lease, look_at_clock=self.clock_watch.now,
@@ -206,6 +209,9 @@ class BrokerService:
 
     def _beaten(self) -> None:
         self.comparisons.beat()
+        life = self.lives.current
+        if life is not None and life.recognition.is_certain(self.moment().monotonic_ms):
+            self.step(lambda: self._lost_sites.move_jobs(life, self.moment()))
         self.stir()
 
     # For the calls of users

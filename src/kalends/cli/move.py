@@ -1,4 +1,4 @@
-"""``kalends move``: move a reservation to another time."""
+"""``kalends move``: move a reservation to another time, or a job that waits to another site."""
 
 from __future__ import annotations
 
@@ -15,21 +15,36 @@ from kalends.core.times import format_time
     cls=ServerCommand,
     examples=(
         "kalends move 5d0c1f2e --to 'tomorrow 14:00'",
-        "kalends move 5d0c1f2e --to 'fri 09:00' --wait 2m",
+        "kalends move 5d0c1f2e --elsewhere",
     ),
 )
 @click.argument("id")
-@click.option("--to", metavar="TIME", required=True, help="New start, e.g. 'tomorrow 14:00'.")
+@click.option("--to", metavar="TIME", default="", help="New start, e.g. 'tomorrow 14:00'.")
+@click.option(
+    "--elsewhere",
+    is_flag=True,
+    help="Another site for a job that was submitted --at-most-once, and has not started.",
+)
 @change_options
 @pass_settings
-def command(settings: Settings, id: str, to: str, key: str, wait: str) -> None:
-    """Move a reservation to another time.
+def command(
+    settings: Settings, id: str, to: str, elsewhere: bool, key: str, wait: str
+) -> None:  # fmt: skip
+    """Move a reservation to another time, or a job that waits to another site.
 
-    Keeps the old time until every site has agreed to the new one.
+    Keeps the old time, or place, until every site has agreed to the new one.
     """
+    if bool(to) == elsewhere:
+        raise click.UsageError("Give one of --to and --elsewhere.")
     wait_s = _request_options.wait_s(wait)
     zone = settings.time_zone()
     with settings.connect() as client:
+        if elsewhere:
+            send(
+                settings, client, id, key, "to another site",
+                lambda full, key: client.place_elsewhere(full, key=key, wait_s=wait_s),
+            )  # fmt: skip
+            return
         start_s = client.time_s(to)
         send(
             settings, client, id, key, f"to start at {format_time(start_s, zone)}",

@@ -37,13 +37,14 @@ T = TypeVar("T")
 _CHANGING = frozenset(
     {
         "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
-        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_place", "job_change",
+        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_place", "job_place_elsewhere",
+        "job_change",
         "machine_nodes", "machine_policy",
     }
 )  # fmt: skip
 """Calls that change something: only for these does a lost answer leave a question."""
 
-_SETTLED_BY_KEY = frozenset({"book", "job_place", "change"})
+_SETTLED_BY_KEY = frozenset({"book", "job_place", "job_place_elsewhere", "change"})
 """Calls whose outcome can be looked up by their key."""
 
 _SAYS_NOTHING_OF_EARLIER_SENDS = (

@@ -188,6 +188,17 @@ class Client(RequestCalls, JobCalls):
         """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
         return await self._change(id, key, wait_s, start=self.time_s(to))
 
+    async def place_elsewhere(
+        self, id: str, *, key: str = "", wait_s: float = 30.0
+    ) -> calls.RequestView:
+        """Find another site for the job of request `id`, which is to start at most once, and has not started.
+
+        It keeps its place until it has another, and where there is none. Raises `Conflict` where it has
+        started, or may have.
+        """
+        body = calls.PlaceElsewhere(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s))
+        return settled(await self._caller.call(body, "job_place_elsewhere", calls.RequestView))
+
     async def extend(
         self,
         id: str,

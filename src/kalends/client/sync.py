@@ -137,6 +137,7 @@ class SyncClient:
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)
     move = _waiting(Client.move)
+    place_elsewhere = _waiting(Client.place_elsewhere)
     extend = _waiting(Client.extend)
     shrink = _waiting(Client.shrink)
     show = _waiting(Client.show)

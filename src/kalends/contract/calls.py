@@ -362,6 +362,18 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     wait_ms: WaitMs = 30_000
 
 
+class PlaceElsewhere(Body, frozen=True, kw_only=True):
+    """Find another site for a job that was left to a broker, and has not started.
+
+    It keeps its place until it has another. For jobs that start at most once. `key` and `wait_ms` are as in
+    `Book`.
+    """
+
+    id: RequestId
+    key: Key
+    wait_ms: WaitMs = 30_000
+
+
 class Change(Body, frozen=True, kw_only=True):
     """Replace a reservation by the same resources at another time: the old stands until it is decided.
 
@@ -733,6 +745,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Book or hold every part of a request, or nothing"),
     Operation("job_place", "POST", "/v1/requests/jobs", PlaceJob, RequestView, "use", _BROKER,
               "Submit a job where it ends first, by the bids of sites"),
+    Operation("job_place_elsewhere", "POST", "/v1/requests/{id}/elsewhere", PlaceElsewhere, RequestView,
+              "use", _BROKER, "Find another site for a job that has not started"),
     Operation("by_key", "POST", "/v1/requests/by-key", ByKey, RequestView, "use", _BROKER,
               "Look up a request by its idempotency key, to settle an unknown outcome"),
     Operation("list", "POST", "/v1/requests/list", ListRequests, Requests, "use", _BROKER,

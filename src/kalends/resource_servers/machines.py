@@ -172,6 +172,7 @@ class SiteMachines:
             reported=self._reported,
             notices=self._notices,
             broken=partial(self._broken, engine),
+            over=self._gate.over,
         )
         engine.follow = partial(self._claims_moved, self._service)
         for name, queue in queues.items():

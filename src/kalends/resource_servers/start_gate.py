@@ -85,6 +85,12 @@ class StartGate:
                     if job.request.at_most_once and place_of_job(name, job).rid == word.rid:
                         self._report(name, partial(_end, number=job.number, why=_why(word)))
 
+    def over(self, machine: str, job: BatchJob) -> None:
+        """Use up the only start of a job that was ended before it: no other site is to start it later."""
+        rid = place_of_job(machine, job).rid if job.request.at_most_once else ""
+        if rid and not job.begun_attempt:
+            self._loop.call_soon(self._ask, rid)
+
     def words(self, machine: str, job: BatchJob) -> str:
         """Return what a job waits for here; "" if it does not."""
         waits = any(

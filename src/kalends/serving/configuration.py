@@ -491,6 +491,11 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
     bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
     """So long the bids of sites for a job are waited for; less, where many others could be asked."""
+    lost_s: Annotated[float, Meta(ge=0, le=30 * 86_400)] = 900.0
+    """A site that is away for so long is lost: what starts at most once, and waits there, goes elsewhere.
+
+    0: none is ever lost.
+    """
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 

@@ -20,6 +20,10 @@ from tests.shells.scenarios import scenario
 STRIKES: Final = 14
 STRIKES_S_MAX: Final = 40.0
 STRUCK: Final = 0.3
+LOST_S: Final = 4.0
+"""Cut cables and frozen sites last longer than that: their jobs go elsewhere, and they come back."""
+ABSENT_S_MAX: Final = 30.0
+ABSENCES: Final = 8
 QUEUED_S: Final = 3 * 3_600.0
 """Within it all jobs are over, if nothing is in their way."""
 
@@ -36,7 +40,9 @@ async def bids(facility: Facility, chance: random.Random) -> None:
     await judge_places(facility, customers, punctual=True)
 
 
-@scenario(Plan(sites=3, replicas=2, machine=True, audited=False))
+@scenario(
+    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+)
 async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     """Everything fails that can, between the bid and the vote above all."""
     world = facility.world
@@ -52,6 +58,42 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
         strikes.strike()
     await asyncio.sleep(31)
     customers.strikes = 0.0
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False)
+
+
+@scenario(
+    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+)
+async def lost_sites(facility: Facility, chance: random.Random) -> None:
+    """Queues are long, and sites are gone for longer than brokers wait: cut off, frozen, or dead."""
+    world = facility.world
+    await facility.up()
+    for site in facility.sites:
+        host_called(world, site)
+    customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
+    for _ in range(ABSENCES):
+        site, away_s = chance.choice(facility.sites), chance.uniform(LOST_S, ABSENT_S_MAX)
+        kind = chance.choice(("cut", "frozen", "dead"))
+        if kind == "frozen":
+            world.pause(site)
+        elif kind == "dead":
+            world.kill(site, dark=chance.random() < 0.5)
+        else:
+            for replica in facility.replicas:
+                world.network.cut(site, replica, both=True)
+        await asyncio.sleep(away_s)
+        world.network.heal()
+        if kind == "frozen":
+            world.resume(site)
+        elif kind == "dead":
+            facility.start(site)
+        if chance.random() < STRUCK:
+            facility.restart(chance.choice(facility.replicas))
+        await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
+    facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
     await calm(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)

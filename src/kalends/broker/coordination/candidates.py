@@ -86,7 +86,9 @@ class Candidates:
 
         Of a site that was not there since this broker has started nothing is known.
         """
-        unseen = [self._away(name) for name, site in self.directory.sites.items() if not site.epoch]
+        left = case.record.spec.elsewhere
+        sites = self.directory.sites.items()
+        unseen = [self._away(name) for name, each in sites if not each.epoch and name not in left]
         fitting = (info for info in self._wanted(case) if not case.tries.shuns(info.name))
         lacks = [self._why_not(case, info) for info in fitting]
         return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
@@ -107,12 +109,15 @@ class Candidates:
         )
 
     def _wanted(self, case: Transaction) -> list[ResourceInfo]:
-        """Return the machines that have the attributes that are asked for, in order of name."""
+        """Return the machines with the attributes that are asked for, where it has no place yet, by name."""
         attributes = term_of(case).attributes
+        left = case.record.spec.elsewhere
         return [
             info
-            for _, info in sorted(self.directory.resources.items())
-            if info.queue and matches(described(info), attributes)
+            for name, info in sorted(self.directory.resources.items())
+            if info.queue
+            and matches(described(info), attributes)
+            and split_resource(name)[0] not in left
         ]
 
     def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:

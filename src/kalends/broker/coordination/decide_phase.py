@@ -90,7 +90,7 @@ class DecidePhase:
             if all(part.freed for part in case.parts.values()):
                 case.record.done = True
                 self.table.answer(case)
-                self.table.write(case, r.Finish(case.rid, "cancelled"))
+                self.table.write(case, r.Finish(case.rid, case.record.state))
 
     def _all_told(self, case: Transaction) -> None:
         """Locked everywhere: the sites may forget the decision."""

@@ -12,6 +12,8 @@ Note      open at this attempt                     what was planned or held is w
 Raise     open at this attempt                     attempt + 1, owned by the raiser
 Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
           that it replaces is a finished commit
+          and with `elsewhere`: is a commit of a   the same, and its sites are told by the
+          job that has started nowhere             committer until they are done
 Close     open at this attempt                     closed: the outcome is abort
 Cancel    commit                                   cancelled, owned by the canceller, who tells the
                                                    sites until they are done
@@ -75,6 +77,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     pick: str = ""
     redundant: bool = False
     """Of a job: see `kalends.contract.calls.PlaceJob`."""
+    elsewhere: tuple[str, ...] = ()
+    """Sites where it is not wanted: it has its place there until it has another."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
@@ -197,13 +201,17 @@ class Raise(OfCase, frozen=True):
 
 
 class Commit(OfCase, frozen=True):
-    """With `places`, the job at one of so many sites asks before it starts."""
+    """With `places`, the job at one of so many sites asks before it starts.
+
+    `elsewhere`: what it replaces is the place of a job, which must not have started.
+    """
 
     rid: str
     att: int
     replaces: str
     body: bytes
     places: int = 0
+    elsewhere: bool = False
 
 
 class Close(OfCase, frozen=True):

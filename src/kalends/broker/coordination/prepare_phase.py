@@ -25,7 +25,7 @@ from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, Transa
 from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
-from kalends.contract.calls import Waiting
+from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
@@ -171,11 +171,15 @@ class PreparePhase:
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            self.log.add(case, "changed", f"to {_described(record.wants)}", now)
+            to = _places(record.placed) if record.placed else _described(record.wants)
+            self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
         places = len(case.parts) if record.at_most_once else 0
-        op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record), places)
+        op = r.Commit(
+            case.rid, record.att, record.replaces, r.encode_record(record), places,
+            elsewhere=bool(record.spec.elsewhere),
+        )  # fmt: skip
         self.table.write(case, op)
 
     def give_up_attempt(
@@ -233,6 +237,10 @@ def _described(wants: tuple[Want, ...]) -> str:
     return "; ".join(
         f"{want.resource}:{want.units} {_time(want.start, want.end)}" for want in wants
     )
+
+
+def _places(placed: PlacedJob) -> str:
+    return " and ".join(f"{each.machine}/{each.number}" for each in (placed, *placed.also))
 
 
 def _time(start: int, end: int) -> str:

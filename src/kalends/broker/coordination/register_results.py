@@ -127,10 +127,10 @@ class RegisterResults:
             return
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
-        error = Conflict(
-            "the reservation was changed or cancelled meanwhile, or is not confirmed yet",
-            remedy="look at it with `kalends show`, then try again",
-        )
+        meanwhile = "the reservation was changed or cancelled meanwhile, or is not confirmed yet"
+        if case.record.spec.elsewhere:
+            meanwhile = "the job has started, was cancelled, or was placed elsewhere, meanwhile"
+        error = Conflict(meanwhile, remedy="look at it with `kalends show`, then try again")
         self.prepare.close(case, error, "failed", now)
 
     def _closed(self, case: Transaction, result: Registered) -> None:

@@ -78,6 +78,7 @@ create table life (life text primary key, position integer not null) without row
 
 STARTS: Final = """
 create table start (rid text primary key, site text not null, places integer not null) without rowid;
+create index start_open on start (rid) where site = '';
 """
 """Of jobs that start at most once: where, "" if they may still start at any of so many places."""
 
@@ -155,14 +156,10 @@ def _raise(connection: sqlite3.Connection, op: Raise) -> Registered:
 
 
 def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
-    """The replaced request first: only a finished commit can be replaced, and only once."""
+    """The replaced request first: only a commit can be replaced, and only once."""
     if op.replaces:
-        replaced = connection.execute(
-            "update request set state = 'replaced' where rid = ? and state = 'commit' and done = 1"
-            " and exists (select 1 from request where rid = ? and att = ? and state = 'open')",
-            (op.replaces, op.rid, op.att),
-        )
-        if not replaced.rowcount:
+        replace = _leave_places if op.elsewhere else _leave_slots
+        if not replace(connection, op):
             return _registered(op, False, row(connection, op.rid))
     decided = _decide(
         connection,
@@ -177,6 +174,32 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
     return decided
 
 
+def _leave_slots(connection: sqlite3.Connection, op: Commit) -> bool:
+    """Replace a finished commit, whose sites learn it by the new one."""
+    replaced = connection.execute(
+        "update request set state = 'replaced' where rid = ? and state = 'commit' and done = 1"
+        " and exists (select 1 from request where rid = ? and att = ? and state = 'open')",
+        (op.replaces, op.rid, op.att),
+    )
+    return bool(replaced.rowcount)
+
+
+def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
+    """Replace the commit of a job that has started nowhere; who commits tells its sites."""
+    old, new = row(connection, op.replaces), row(connection, op.rid)
+    if not isinstance(old, Record) or old.state != "commit" or old.started != "":
+        return False
+    if not isinstance(new, Record) or (new.state, new.att) != ("open", op.att):
+        return False
+    old.told = old.told or old.done
+    connection.execute(
+        "update request set state = 'replaced', done = 0, owner = ?, body = ? where rid = ?",
+        (new.owner, encode_record(old), op.replaces),
+    )
+    connection.execute("delete from start where rid = ?", (op.replaces,))
+    return True
+
+
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
     return _decide(
         connection,
@@ -188,13 +211,16 @@ def _close(connection: sqlite3.Connection, op: Close) -> Registered:
 
 
 def _cancel(connection: sqlite3.Connection, op: Cancel) -> Registered:
-    return _settle(
+    cancelled = _settle(
         connection,
         op,
         "update request set state = 'cancelled', done = 0, owner = ?, body = ?"
         " where rid = ? and state = 'commit'",
         (op.owner, op.body, op.rid),
     )
+    if cancelled.won:
+        connection.execute("delete from start where rid = ? and site = ''", (op.rid,))
+    return cancelled
 
 
 def _finish(connection: sqlite3.Connection, op: Finish) -> Registered:
@@ -443,6 +469,26 @@ def unattended(
     missing = [rid for (rid,) in owned if rid not in attended][:count_max]
     found = (row(connection, rid) for rid in missing)
     return [each for each in found if each is not None]
+
+
+def unstarted(
+    connection: sqlite3.Connection, sites: Collection[str], count_max: int
+) -> list[Record]:
+    """Jobs that start at most once, and may start at none but these sites; none that is being moved."""
+    rids = connection.execute("select rid from start where site = ''").fetchall()
+    found: list[Record] = []
+    for (rid,) in rids:
+        record = row(connection, rid)
+        if (
+            isinstance(record, Record)
+            and record.state == "commit"
+            and record.chosen.keys() <= set(sites)
+            and not changing(connection, record.reservation)
+        ):
+            found.append(record)
+        if len(found) == count_max:
+            break
+    return found
 
 
 def every(connection: sqlite3.Connection) -> Iterator[Row]:

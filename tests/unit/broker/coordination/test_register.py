@@ -104,10 +104,18 @@ class Twin:
         won = self.open_at(op)
         if won and op.replaces:
             old = self.rows.get(op.replaces)
-            won = old is not None and old.state == "commit" and old.done
+            won = old is not None and old.state == "commit"
+            if won:
+                assert old is not None
+                won = old.started == "" if op.elsewhere else old.done
             if won:
                 assert old is not None
                 old.state = "replaced"
+            if won and op.elsewhere:
+                new = self.rows[op.rid]
+                assert old is not None
+                assert new is not None
+                old.told, old.done, old.owner, old.started = old.done, False, new.owner, None
         if won:
             self.body(op, state="commit", started="" if op.places else None)
         return self.answer(op, won)
@@ -121,8 +129,9 @@ class Twin:
     def do_cancel(self, op: r.Cancel) -> Registered:
         row = self.rows.get(op.rid)
         won = row is not None and row.state == "commit"
-        if won:
-            self.body(op, state="cancelled", done=False, owner=op.owner)
+        if won and row is not None:
+            started = row.started or None
+            self.body(op, state="cancelled", done=False, owner=op.owner, started=started)
         return self.answer(op, won)
 
     def do_finish(self, op: r.Finish) -> Registered:
@@ -188,7 +197,14 @@ def operations(draw: st.DrawFn) -> r.Operation:
                 r.Begin(written),
                 r.Note(rid, att, body),
                 r.Raise(rid, att, owner, body),
-                r.Commit(rid, att, replaces, body, draw(st.sampled_from((0, len(written.chosen))))),
+                r.Commit(
+                    rid,
+                    att,
+                    replaces,
+                    body,
+                    draw(st.sampled_from((0, len(written.chosen)))),
+                    elsewhere=draw(st.booleans()),
+                ),
                 r.Permit(rid, att, draw(sites), "site", proved=draw(st.booleans())),
                 r.Close(rid, att, body),
                 r.Cancel(rid, owner, body),

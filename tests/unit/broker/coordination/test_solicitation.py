@@ -15,6 +15,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
@@ -24,7 +25,7 @@ from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
-from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.errors import Conflict, Refusal, RefusalCode
 from kalends.core.identifiers import request_id
 from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
@@ -99,7 +100,7 @@ class Rig:
     def submit(
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
         homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
-        pick: str = "", redundant: bool = False, key: str = "the-key",
+        pick: str = "", redundant: bool = False, at_most_once: bool = False, key: str = "the-key",
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -108,8 +109,8 @@ class Rig:
             not_after=end_by,
         )  # fmt: skip
         spec = Spec(
-            request=request, redundant=redundant,
-            job=structs.replace(JOB, at_most_once=redundant), prefer=preferences_in(prefer), homes=homes,
+            request=request, redundant=redundant, prefer=preferences_in(prefer), homes=homes,
+            job=structs.replace(JOB, at_most_once=redundant or at_most_once),
             implementations=implementations, pick=pick,
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
@@ -686,4 +687,71 @@ def test_nobody_may_start_what_is_cancelled_or_not_decided_or_was_promised_elsew
     rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
     rig.settle()
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "over", "")]
-    assert rig.row(rid).started == ""
+    assert rig.row(rid).started is None
+
+
+def placed_at_b() -> tuple[Rig, str]:
+    """The job, which starts at most once, has its place at `b`, and everybody knows it."""
+    rig = Rig()
+    rid = rig.submit(at_most_once=True)
+    for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
+        rig.hear(site, bid(rid, offer(site, in_s)))
+    rig.hear("b", voted(rid))
+    rig.hear("b", m.Done(rid=rid, att=1, of="commit"))
+    return rig, rid
+
+
+def move(rig: Rig, rid: str) -> tuple[str, str]:
+    """Ask for another place, and let all bid who are asked; return that request, and the winner."""
+    old = rig.row(rid)
+    new = rig.coordinator.calls.submit(
+        ANN, "move-key", "digest", elsewhere(old), 2, rig.now, replaces=old
+    )
+    asked = [site for site, _ in of_kind(rig.settle(), m.Solicit)]
+    assert asked
+    assert "b" not in asked
+    for site in asked:
+        sent = rig.hear(site, bid(new, offer(site, 400)))
+    ((winner, _),) = of_kind(sent, m.Prepare)
+    return new, winner
+
+
+def test_a_job_keeps_its_place_until_it_has_another_and_then_its_first_site_is_told() -> None:
+    rig, rid = placed_at_b()
+    new, winner = move(rig, rid)
+    assert rig.row(rid).state == "commit"
+    sent = rig.hear(winner, voted(new))
+    assert (rig.row(rid).state, rig.row(new).state) == ("replaced", "commit")
+    assert [site for site, _ in of_kind(sent, m.Decide)] == [winner]
+    rig.coordinator.attempts.take_over(rig.row(rid), rig.now)
+    assert [site for site, _ in of_kind(rig.settle(), m.Cancel)] == ["b"]
+    rig.hear("b", m.Done(rid=rid, att=1, of="cancel"))
+    assert rig.row(rid).done
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "over", "")]
+
+
+def test_a_job_that_starts_meanwhile_stays_where_it_is() -> None:
+    rig, rid = placed_at_b()
+    new, winner = move(rig, rid)
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
+    sent = rig.hear(winner, voted(new))
+    assert [each.outcome for _, each in sent if isinstance(each, m.Decide)] == ["abort"]
+    assert (rig.row(rid).state, rig.row(new).state) == ("commit", "closed")
+    problem = rig.row(new).problem
+    assert problem is not None
+    assert "the job has started" in problem.detail
+
+
+@pytest.mark.parametrize("what", ["not at most once", "started", "cancelled"])
+def test_what_may_have_started_or_has_no_place_is_not_placed_elsewhere(what: str) -> None:
+    rig, rid = placed_at_b()
+    if what == "started":
+        start_ask(rig, rid, "b")
+    if what == "cancelled":
+        rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
+        rig.settle()
+    record = rig.row(rid)
+    if what == "not at most once":
+        record.started = None
+    with pytest.raises(Conflict):
+        check_unstarted(record)

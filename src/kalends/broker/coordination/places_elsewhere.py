@@ -1,0 +1,34 @@
+"""Other places for jobs that have not started: asked for by users, or because their site is lost.
+
+The job keeps its place until it has another, and changes over by the one row that commits the new place, on
+condition that it has started nowhere. Its old site is told as of a cancel, or learns it when it asks.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.core.errors import Conflict
+
+
+def elsewhere(record: Record) -> Spec:
+    """Return what is asked for in place of `record`: the same at other sites."""
+    return structs.replace(record.spec, elsewhere=tuple(sorted(record.chosen)))
+
+
+def check_unstarted(record: Record) -> None:
+    """Raise `Conflict` for what is no job, is not placed, or may have started."""
+    id = record.reservation
+    if record.spec.job is None:
+        raise Conflict("it is no job", remedy="kalends move ID --to TIME moves it", request_id=id)
+    if record.state != "commit":
+        raise Conflict(f"it is {record.public_state}: it has no place", request_id=id)
+    if record.started is None:
+        raise Conflict(
+            "it may have started where it is: it was not submitted to start at most once",
+            remedy="cancel it, and submit it again with --at-most-once",
+            request_id=id,
+        )
+    if record.started:
+        raise Conflict(f"it has started at {record.started}", request_id=id)
