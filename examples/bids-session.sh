@@ -27,12 +27,20 @@ dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- ech
 echo $dear | cut -d / -f 1
 kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with what you prefer is'
 
+# Who waits in two queues starts once, where it comes up first; the other place is given up at once.
+twin=$(kalends submit $IN -n 2 --for 1m --redundant -- echo only once)
+echo $twin | grep -o 'waits as .*box'
+other=$(echo $twin | grep -o '[a-z]*/box/[0-9]*' | tail -1)
+
 # From then on they are jobs of their sites, as all others.
 touch go
 until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
 kalends log large/box/1
 until kalends job large/box/2 | grep -q 'over'; do sleep 0.1; done
 kalends log large/box/2
+until kalends job $other | grep -q 'over'; do sleep 0.1; done
+kalends job $other | grep -o 'it has started at .*'
+kalends move $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) --elsewhere 2>&1 | grep started
 echo 'three lines' > names
 kalends run --on 'memory>=128' $IN --for 1m -- wc -w < names 2> told; head -1 told | cut -d ' ' -f 2
 

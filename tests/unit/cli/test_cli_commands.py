@@ -197,6 +197,11 @@ def test_move_extend_and_shrink_say_what_they_ask_and_print_what_is(run: Run) ->
     moved = run("move", "0001", "--to", "2027-02-01 10:00")
     assert "to start at Mon 2027-02-01 10:00:00 CET (UTC+01:00)" in moved.stderr
     assert "start    Mon 2027-02-01 10:00:00 CET" in moved.stdout
+    assert (
+        run("move", "0001").exit_code
+        == run("move", "0001", "--to", "now", "--elsewhere").exit_code
+        == 2
+    )
     assert "3h later" in run("extend", "0001", "--by", "1h").stdout
     assert "4h later" in run("extend", "0001", "--for", "4h").stdout
     smaller = run("shrink", "0001", "--by", "1h", "--units", "sdsc/sp2=8", "--json")

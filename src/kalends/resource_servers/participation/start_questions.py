@@ -1,7 +1,8 @@
 """Jobs that start at most once: before its first process, a job's broker is asked whether it may start here.
 
-The question is repeated until it is answered, at one address of the broker after the other; without an answer
-nothing starts. What a broker says of its own accord, that a job has started elsewhere, is passed on as well.
+The question goes to all replicas that are connected, and is repeated until it is answered: at one address of
+the broker after the other as well. Without an answer nothing starts. That a job has started elsewhere, which
+a broker says of its own accord, is passed on, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500
@@ -60,14 +62,15 @@ class StartQuestions:
         return min((each.due_ms for each in self._asked.values()), default=None)
 
     def _ask(self, rid: str, now: Moment) -> None:
-        stake, count = self.stakes.get(rid), self._asked[rid].times
-        if stake is None or not stake.has("locked") or not stake.coords:
+        stake, times = self.stakes.get(rid), self._asked[rid].times
+        if stake is None or not stake.has("locked"):
             del self._asked[rid]
             self.outbox.start(StartWord(rid, "over", ""))
             return
-        to = stake.coords[count % len(stake.coords)]
         ask = m.StartAsk(rid=rid, att=stake.att, site=self.here.name, secret=stake.secret)
-        self.outbox.send(to, ask)
-        later_ms = min(ASK_AGAIN_MS << min(count, 8), ASK_AGAIN_MS_MAX)
+        self.outbox.send(f"{REGISTER}{stake.register}", ask)
+        if times and stake.coords:
+            self.outbox.send(stake.coords[times % len(stake.coords)], ask)
+        later_ms = min(ASK_AGAIN_MS << min(times, 8), ASK_AGAIN_MS_MAX)
         due_ms = now.monotonic_ms + int(later_ms * (1 + 0.2 * self.jitter()))
-        self._asked[rid] = _Question(count + 1, due_ms)
+        self._asked[rid] = _Question(times + 1, due_ms)

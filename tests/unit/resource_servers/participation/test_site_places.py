@@ -11,8 +11,10 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
+from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
 from kalends.resource_servers.participation.places import HELD_MS_MAX
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.start_questions import ASK_AGAIN_MS, ASK_AGAIN_MS_MAX
 
 POOL = f"{HERE}/pool"
@@ -249,6 +251,12 @@ def locked(site: Site, number: int) -> None:
     site.answer(m.Decide(rid=rid(number), att=1, outcome="commit", chosen={HERE: hold_ids}))
 
 
+def stake_of(site: Site, number: int) -> Stake:
+    stake = site.stake(number)
+    assert stake is not None
+    return stake
+
+
 def ask_to_start(site: Site, number: int) -> list[tuple[str, m.Message]]:
     site.call(lambda participant, now: participant.starts.ask(rid(number), now))
     return asked_brokers(site)
@@ -268,10 +276,12 @@ def test_brokers_are_asked_one_after_the_other_until_one_says_whether_a_job_may_
     site = Site()
     locked(site, 1)
     ask = m.StartAsk(rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)))
-    assert ask_to_start(site, 1) == [(COORDS[0], ask)]
+    everybody = f"{REGISTER}{stake_of(site, 1).register}"
+    assert ask_to_start(site, 1) == [(everybody, ask)]
     assert ask_to_start(site, 1) == []
     effects = site.advance(ASK_AGAIN_MS)
-    assert [(send.to, send.message) for send in effects.sends] == [(COORDS[1 % len(COORDS)], ask)]
+    sent = [(send.to, send.message) for send in effects.sends]
+    assert sent == [(everybody, ask), (COORDS[1], ask)]
     assert site.receive(says(1, "start")).starts == [StartWord(rid(1), "start", "")]
     assert site.receive(says(1, "start")).starts == []
     assert site.advance(10 * ASK_AGAIN_MS_MAX).sends == []
