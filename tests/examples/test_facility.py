@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transcripts import EXAMPLES, environment
 
-from kalends.demo.facility import BROKER, SITES, USER, Facility, all_sites_up, servers
+from kalends.demo.facility import BROKER, THREE_SITES, USER, Facility, all_sites_up, servers
 
 
 def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Pat
 
     async def book_as_the_readme_says() -> subprocess.CompletedProcess[str]:
         async with servers(directory) as running:
-            assert set(running) == {BROKER, *SITES}
+            assert set(running) == {BROKER, *THREE_SITES.sites}
             facility = Facility(directory, running)
             await all_sites_up(facility)
             command = ["kalends", "book", "sdsc/sp2:64 + caltech/beamline + ncsa/cave", "--for=2h"]

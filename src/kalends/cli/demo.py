@@ -1,4 +1,4 @@
-"""``kalends demo``: run three sites and a broker on this machine."""
+"""``kalends demo``: run sites and a broker on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
 @click.command(
     "demo",
     cls=LocalCommand,
-    examples=("kalends demo --keep --directory kalends-demo", "kalends demo --slurm"),
+    examples=("kalends demo --keep --directory kalends-demo", "kalends demo --bids"),
 )
 @click.option("--keep", is_flag=True, help="Keep the servers running until Ctrl-C.")
 @click.option(
@@ -27,8 +27,13 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
     is_flag=True,
     help="Two clusters, each with a Slurm of its own, and an instrument; needs root and Slurm.",
 )
+@click.option(
+    "--bids", is_flag=True, help="Four sites that bid for jobs, one with a Slurm if it can be run."
+)
 @pass_settings
-def command(settings: Settings, keep: bool, directory: Path | None, slurm: bool) -> None:
+def command(
+    settings: Settings, keep: bool, directory: Path | None, slurm: bool, bids: bool
+) -> None:  # fmt: skip
     """Run three sites and a broker on this machine.
 
     Fills a 128-node machine with jobs from a real log, books 64 of its nodes, a beamline and a
@@ -37,7 +42,14 @@ def command(settings: Settings, keep: bool, directory: Path | None, slurm: bool)
 
     With --slurm, two owners run a cluster with Slurm, and a third has a beamline. All three are booked for
     the same time, and one program runs on both clusters in step.
+
+    With --bids, four sites with different policies bid for jobs that name no machine; one of the sites is
+    stopped, and its job goes elsewhere.
     """
+    if slurm and bids:
+        raise click.UsageError("Give one of --slurm and --bids.")
     with server_parts():
         from kalends.demo.runner import demo
-    demo(settings, keep=keep, directory=directory, slurm=slurm)
+    demo(
+        settings, keep=keep, directory=directory, which="slurm" if slurm else "bids" if bids else ""
+    )

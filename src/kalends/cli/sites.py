@@ -23,10 +23,10 @@ def command(settings: Settings) -> None:
     """
     with settings.connect() as client:
         answer = client.resources()
-    _output.answer(settings, "sites", answer.sites, lambda: _lines(answer))
+    _output.answer(settings, "sites", answer.sites, lambda: site_lines(answer))
 
 
-def _lines(answer: Resources) -> list[str]:
+def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
     return _output.rows(
         ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "DETAIL"),

@@ -1,6 +1,6 @@
-"""Three sites and a broker on loopback, as in examples/facility: configurations, keys, all running.
+"""Sites and a broker on loopback: configurations, keys, all running.
 
-The configurations are the files of that example, with ports that are free; keys and tokens are real.
+Those of `THREE_SITES` are the files of examples/facility. Ports are free ones; keys and tokens are real.
 Tokens are in ``tokens/USER``, and the file ``environment`` makes a shell use the facility as `ada`.
 """
 
@@ -11,11 +11,10 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import kalends
@@ -28,7 +27,6 @@ from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 
 BROKER: Final = "npaci"
-SITES: Final = ("sdsc", "caltech", "ncsa")
 MACHINE: Final = "sdsc/sp2"
 USER: Final = "ada"
 OPERATOR: Final = "operator"
@@ -39,11 +37,33 @@ _PEER = re.compile(r'^name = "([a-z]+)"\nurl = "[^"]*"$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
+class FacilityPlan:
+    """What a facility consists of: the configuration of each site, by its name, and of the broker."""
+
+    sites: Mapping[str, str]
+    broker: str
+    jobs_at: tuple[str, ...]
+    """Where the user submits jobs."""
+
+
+def packaged(*path: str) -> str:
+    """Return a file of the demo's configurations."""
+    return (resources.files("kalends.demo") / "data").joinpath(*path).read_text("utf-8")
+
+
+THREE_SITES: Final = FacilityPlan(
+    {name: packaged(f"site-{name}.toml") for name in ("sdsc", "caltech", "ncsa")},
+    packaged("broker.toml"),
+    jobs_at=("sdsc",),
+)
+
+
+@dataclass(frozen=True)
 class Facility:
     """The servers, by name, and the directory of all their files."""
 
     directory: Path
-    servers: Mapping[str, Server]
+    servers: dict[str, Server]
 
     @property
     def broker_url(self) -> str:
@@ -73,19 +93,18 @@ async def facility(
     directory: Path,
     now_s: int,
     said: Callable[[str], None] = lambda line: None,
-    slurm_files: Mapping[str, str] | None = None,
+    plan: FacilityPlan = THREE_SITES,
 ) -> AsyncIterator[Facility]:
     """Run a facility in `directory`, new or empty, until this context ends.
 
-    `said` is told what goes on. With `slurm_files`, configurations of Slurms by site, it is the one whose
-    machines are run by these. Raises `Conflict` for a directory with something in it, and what
+    `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
     `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
     """
     make_directory(directory)
     said("writing configurations, making keys and tokens")
-    write_configurations(directory, slurm_files or {})
-    make_keys(directory, now_s, slurm_files or ("sdsc",))
-    async with servers(directory, said) as running:
+    write_configurations(directory, plan)
+    make_keys(directory, now_s, plan)
+    async with servers(directory, said, plan) as running:
         made = Facility(directory, running)
         (directory / "environment").write_text(
             "".join(f"export {name}={shlex.quote(v)}\n" for name, v in made.environment().items())
@@ -122,24 +141,17 @@ def make_directory(directory: Path) -> None:
         )
 
 
-def write_configurations(
-    directory: Path, slurm_files: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Write the files of examples/facility, unchanged; or those of clusters, see `facility`."""
-    packaged = resources.files("kalends.demo") / "data"
-    folder = packaged / "clusters" if slurm_files else packaged
-    for site in SITES:
-        file = "site-cluster.toml" if site in slurm_files else f"site-{site}.toml"
-        text = (folder / file).read_text("utf-8").replace("SITE", site)
-        text = text.replace("SLURM_CONF", slurm_files.get(site, ""))
-        (directory / f"site-{site}.toml").write_text(text, "utf-8")
-    (directory / "broker.toml").write_text((packaged / "broker.toml").read_text("utf-8"), "utf-8")
+def write_configurations(directory: Path, plan: FacilityPlan = THREE_SITES) -> None:
+    """Write the configurations of `plan`, unchanged."""
+    for site, text in plan.sites.items():
+        _write(directory / f"site-{site}.toml", text)
+    _write(directory / "broker.toml", plan.broker)
 
 
-def make_keys(directory: Path, now_s: int, machines_at: Iterable[str] = ("sdsc",)) -> None:
+def make_keys(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
     """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users.
 
-    The user's token is good at the sites `machines_at`, too, where jobs are submitted.
+    The user's token is good where jobs are submitted, too.
     """
     keys, tokens = directory / "keys", directory / "tokens"
     for made in (keys, tokens):
@@ -148,8 +160,8 @@ def make_keys(directory: Path, now_s: int, machines_at: Iterable[str] = ("sdsc",
     write_key_pair(keys / BROKER)
     people = load_private_key(keys / "people")
     for user, group, audience, scopes in (
-        (USER, "crystallography", [BROKER, *machines_at], ["use"]),
-        (OPERATOR, "operators", [BROKER, *SITES], ["use", "audit", "admin"]),
+        (USER, "crystallography", [BROKER, *plan.jobs_at], ["use"]),
+        (OPERATOR, "operators", [BROKER, *plan.sites], ["use", "audit", "admin"]),
     ):
         token = mint(
             people, user=user, groups=[group], audience=audience, scopes=scopes,
@@ -161,8 +173,10 @@ def make_keys(directory: Path, now_s: int, machines_at: Iterable[str] = ("sdsc",
 
 @contextlib.asynccontextmanager
 async def servers(
-    directory: Path, said: Callable[[str], None] = lambda line: None
-) -> AsyncIterator[Mapping[str, Server]]:
+    directory: Path,
+    said: Callable[[str], None] = lambda line: None,
+    plan: FacilityPlan = THREE_SITES,
+) -> AsyncIterator[dict[str, Server]]:
     """Run the servers configured in `directory` on free ports until this context ends.
 
     Raises `Unavailable` when one does not come up. However the context ends, all have ended too.
@@ -176,8 +190,8 @@ async def servers(
     # Of its own, with a short path, as sockets need it: `directory` may lie anywhere.
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-", ignore_cleanup_errors=True) as jobs:
         try:
-            said(f"starting the sites {', '.join(SITES)}")
-            await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in SITES)
+            said(f"starting the sites {', '.join(plan.sites)}")
+            await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in plan.sites)
             said(f"starting the broker {BROKER}")
             await begin(BROKER, _with_sites(directory, running))
             yield running
@@ -188,11 +202,11 @@ async def servers(
 def _on_free_port(directory: Path, site: str, jobs: str) -> Path:
     text = (directory / f"site-{site}.toml").read_text("utf-8")
     text = _LISTEN.sub('listen = "127.0.0.1:0"', text)
-    if "[[site.machines]]" in text:
+    if "[[site.machines]]" in text and "batch_system =" not in text:
         text += f'directory = "{jobs}/{site}"\n'
         if os.geteuid() == 0 and "batch_systems" not in text:
             # Jobs never run as root: theirs is the Unix user who owns nothing.
-            text += f'users = {{ {USER} = "nobody" }}\n'
+            text += f'users = {{ {USER} = "nobody", {OPERATOR} = "nobody" }}\n'
     return _write(directory / f"running-{site}.toml", text)
 
 

@@ -164,12 +164,12 @@ def in_a_second_terminal(facility: Facility, *commands: str) -> Iterator[str]:
     yield "Ctrl-C stops everything."
 
 
-def try_later(*, slurm: bool = False) -> Iterator[str]:
-    """Yield commands to copy when everything has stopped."""
+def try_later(options: str = "") -> Iterator[str]:
+    """Yield commands to copy when everything has stopped; `options` chose the demo."""
     yield ""
     yield "Everything is stopped again. To try the commands above yourself, start it with"
     yield ""
-    yield f"    {program()} demo {'--slurm ' if slurm else ''}--keep"
+    yield f"    {program()} demo {options}--keep"
     yield ""
     yield "which prints what to enter in a second terminal."
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -18,6 +19,8 @@ from kalends.demo import narrator
 from kalends.demo.clusters import story as clusters
 from kalends.demo.clusters.sites import centres
 from kalends.demo.facility import facility
+from kalends.demo.federation import story as bids
+from kalends.demo.federation.sites import federation
 from kalends.demo.one_job import end_all
 from kalends.demo.story import Teller, play
 
@@ -43,20 +46,24 @@ class Performance:
             asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
-def demo(settings: Settings, *, keep: bool, directory: Path | None, slurm: bool = False) -> None:
-    """Play the demo in `directory` (None: a temporary one, removed at the end).
+Which = Literal["", "slurm", "bids"]
+"""Three sites; two clusters with Slurm; or four sites that bid for jobs: by its option."""
 
-    With `keep` its servers run on until a signal; with `slurm` it is the one of two clusters. Raises
-    `KeyboardInterrupt` when a signal ends it earlier. However it ends, no server is left running.
+
+def demo(settings: Settings, *, keep: bool, directory: Path | None, which: Which = "") -> None:
+    """Play a demo in `directory` (None: a temporary one, removed at the end).
+
+    With `keep` its servers run on until a signal. Raises `KeyboardInterrupt` when a signal ends it earlier.
+    However it ends, no server is left running.
     """
     performance = Performance()
-    show = _two_clusters if slurm else _three_sites
+    show = {"": _three_sites, "slurm": _two_clusters, "bids": _four_sites}[which]
     with _directory(directory) as where:
         asyncio.run(_watched(performance, show(settings, where, performance, keep=keep)))
     if not performance.played:
         raise KeyboardInterrupt
     if not settings.json and not keep:
-        _say(narrator.try_later(slurm=slurm))
+        _say(narrator.try_later(f"--{which} " if which else ""))
 
 
 @contextlib.contextmanager
@@ -104,6 +111,21 @@ async def _two_clusters(
             await _told(settings, performance, "clusters_demo", report, later, keep=keep)
         finally:
             performance.stop()
+        _progress("stopping the servers")
+
+
+async def _four_sites(
+    settings: Settings, directory: Path, performance: Performance, *, keep: bool
+) -> None:
+    async with federation(directory, int(time.time()), _progress) as running:
+        tell = narrator.tell_nothing if settings.json else narrator.tell_step
+        try:
+            report = await bids.play(running, tell, _progress, settings.time_zone())
+            later = bids.try_now(running)
+            await _told(settings, performance, "bids_demo", report, later, keep=keep)
+        finally:
+            performance.stop()
+            await bids.end_all(running)
         _progress("stopping the servers")
 
 

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Final
 from kalends.core.errors import Unavailable
 from kalends.demo.clusters import loopback_slurm
 from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
-from kalends.demo.facility import Facility, facility
+from kalends.demo.facility import Facility, FacilityPlan, facility, packaged
 
 NODES: Final = 4
 CENTRES: Final = ("sdsc", "ncsa")
@@ -51,21 +51,29 @@ async def centres(
             why, remedy="as root: tools/setup-slurm, or apt-get install these packages"
         )
     python = _python_of_all()
-    with _folder() as top:
+    with top_folder() as top:
         rod = top / "rod.py"
         rod.write_text(
             resources.files("kalends.demo.clusters").joinpath("rod.py").read_text("utf-8")
         )
         said(f"starting two Slurms of {NODES} nodes: {', '.join(CENTRES)}")
-        async with _slurms(top) as slurms:
+        async with slurms(top, CENTRES) as running_slurms:
             files = {name: f"{top}/{name}/slurm.conf" for name in CENTRES}
-            async with facility(directory, now_s, said, slurm_files=files) as running:
-                yield Centres(running, slurms, (python, str(rod)))
+            async with facility(directory, now_s, said, _plan(files)) as running:
+                yield Centres(running, running_slurms, (python, str(rod)))
             said("stopping both Slurms")
 
 
+def _plan(slurm_files: Mapping[str, str]) -> FacilityPlan:
+    sites = {"caltech": packaged("clusters", "site-caltech.toml")}
+    for name, file in slurm_files.items():
+        text = packaged("clusters", "site-cluster.toml")
+        sites[name] = text.replace("SITE", name).replace("SLURM_CONF", file)
+    return FacilityPlan(sites, packaged("broker.toml"), jobs_at=CENTRES)
+
+
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
+def top_folder() -> Iterator[Path]:
     """Make a folder with a short path, as sockets need it, that is open to those who run jobs."""
     with tempfile.TemporaryDirectory(prefix="kalends-slurm-") as top:
         Path(top).chmod(0o755)
@@ -73,9 +81,10 @@ def _folder() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _slurms(top: Path) -> AsyncIterator[Mapping[str, LoopbackSlurm]]:
+async def slurms(top: Path, names: Sequence[str]) -> AsyncIterator[Mapping[str, LoopbackSlurm]]:
+    """Run a Slurm of `NODES` nodes for each of `names`, below `top`, until this context ends."""
     found = {}
-    for name in CENTRES:
+    for name in names:
         (top / name).mkdir()
         found[name] = LoopbackSlurm(top / name, NODES, name=name)
     starting = asyncio.gather(*(asyncio.to_thread(each.start) for each in found.values()))
