@@ -125,7 +125,7 @@ class SiteOperations:
     async def drain(self, caller: Caller, body: calls.Drain) -> calls.Health:
         """Holds over a restart: an operator who drains a site means it."""
         engine = self._site.engine()
-        engine.participant.admission.draining = body.on
+        engine.drain(on=body.on)
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
 

@@ -218,6 +218,11 @@ class SiteEngine:
         """A broker has said how far its register is."""
         self.participant.registers.mark(source, mark)
 
+    def drain(self, *, on: bool) -> None:
+        """Take nothing new, and have jobs that wait placed elsewhere; or take everything again."""
+        self.participant.admission.draining = on
+        self._step(self.participant.advance)
+
     def broker_came(self) -> None:
         """A broker has opened a session: what it was asked for in vain is said again."""
         self._step(self.participant.reminders.remind_all)

@@ -76,11 +76,13 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
     for _ in range(ABSENCES):
         site, away_s = chance.choice(facility.sites), chance.uniform(LOST_S, ABSENT_S_MAX)
-        kind = chance.choice(("cut", "frozen", "dead"))
+        kind = chance.choice(("cut", "frozen", "dead", "drained"))
         if kind == "frozen":
             world.pause(site)
         elif kind == "dead":
             world.kill(site, dark=chance.random() < 0.5)
+        elif kind == "drained":
+            await _drained(facility, site, on=True)
         else:
             for replica in facility.replicas:
                 world.network.cut(site, replica, both=True)
@@ -90,6 +92,8 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
             world.resume(site)
         elif kind == "dead":
             facility.start(site)
+        elif kind == "drained":
+            await _drained(facility, site, on=False)
         if chance.random() < STRUCK:
             facility.restart(chance.choice(facility.replicas))
         await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
@@ -98,3 +102,8 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False)
+
+
+async def _drained(facility: Facility, site: str, *, on: bool) -> None:
+    async with facility.connect(site, "operator") as operator:
+        await operator.drain(on=on)

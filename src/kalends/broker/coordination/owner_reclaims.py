@@ -7,6 +7,7 @@ until the new is decided everywhere, and a failed change leaves it as it was.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -19,6 +20,7 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -162,8 +164,8 @@ class OwnerReclaims:
             or not recovery.reclaims
             or record.state != "commit"
             or not (record.done and result.won)
-            or record.spec.job is not None  # A place in a queue is at no time that could be moved.
-            or min(want.start for want in record.wants) <= now.wall_s
+            # A job that waits may start later than was foreseen.
+            or (record.spec.job is None and min(want.start for want in record.wants) <= now.wall_s)
             or any(case.record.replaces == rid for case in self.table.cases.values())
         ):
             self._end_recovery(recovery)
@@ -176,9 +178,25 @@ class OwnerReclaims:
             recovery.taking_over = True
             self.outbox.write(r.Examine(rid, me, record.owner))
             return
+        if record.spec.job is not None:
+            self._place_elsewhere(recovery, record, now)
+            return
         recovery.record = record
         recovery.stamp = 0
         self._look_for(recovery, record, now)
+
+    def _place_elsewhere(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
+        """A job that may go elsewhere does, if there is a place; its site asks again where there is none."""
+        self._end_recovery(recovery)
+        key = f"elsewhere {record.rid} {now.wall_ms}"
+        with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
+            check_unstarted(record)
+            rid = self.submit(
+                record.principal, key, "elsewhere", elsewhere(record), NO_TICKET, now, replaces=record,
+                stamp=record.stamp,
+            )  # fmt: skip
+            why = "; ".join(f"{site}: {each.reason}" for site, each in recovery.reclaims.items())
+            self.log.add(self.table.cases[rid], "reclaimed", why, now)
 
     def _drop_unfounded(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """A site may have back what the record has claimed of it, at that time, and nothing else."""

@@ -54,6 +54,7 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.place_returns import PlaceReturns
 from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.participation.planned_room import PlannedRoom
 from kalends.resource_servers.participation.provision.errands import Errands
@@ -208,6 +209,7 @@ class Participant:
         places = self.places = self.places_type(
             here, book, claims, then, attempts, self.admission, known, outbox, numbers
         )
+        self.place_returns = PlaceReturns(book, self.admission, outbox, jitter)
         attempts.under_way = (
             visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of, places.att_of,
         )  # fmt: skip
@@ -323,6 +325,7 @@ class Participant:
         self.wound_wait.advance(now)
         self.lists.advance(now)
         self.places.advance(now)
+        self.place_returns.advance(now)
         self.reminders.advance(now)
         self.recovery.advance(now)
         self.in_doubt.advance(now)
@@ -339,6 +342,7 @@ class Participant:
             self.wound_wait.next_deadline_ms(),
             self.lists.next_deadline_ms(),
             self.places.next_deadline_ms(),
+            self.place_returns.next_deadline_ms(),
             self.reminders.next_deadline_ms(),
             self.recovery.next_deadline_ms(),
             self.in_doubt.next_deadline_ms(),

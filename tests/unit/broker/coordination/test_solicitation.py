@@ -690,10 +690,10 @@ def test_nobody_may_start_what_is_cancelled_or_not_decided_or_was_promised_elsew
     assert rig.row(rid).started is None
 
 
-def placed_at_b() -> tuple[Rig, str]:
-    """The job, which starts at most once, has its place at `b`, and everybody knows it."""
+def placed_at_b(*, at_most_once: bool = True) -> tuple[Rig, str]:
+    """The job has its place at `b`, and everybody knows it."""
     rig = Rig()
-    rid = rig.submit(at_most_once=True)
+    rid = rig.submit(at_most_once=at_most_once)
     for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
         rig.hear(site, bid(rid, offer(site, in_s)))
     rig.hear("b", voted(rid))
@@ -755,3 +755,18 @@ def test_what_may_have_started_or_has_no_place_is_not_placed_elsewhere(what: str
         record.started = None
     with pytest.raises(Conflict):
         check_unstarted(record)
+
+
+@pytest.mark.parametrize("may_go", [True, False])
+def test_what_waits_at_a_site_that_is_drained_is_placed_elsewhere_if_it_starts_at_most_once(
+    *, may_go: bool
+) -> None:
+    rig, rid = placed_at_b(at_most_once=may_go)
+    (want,) = rig.row(rid).wants
+    reclaim = m.Reclaim(
+        rid=rid, att=1, resources=(want.resource,), start=want.start, end=want.end, reason="drained"
+    )
+    sent = rig.hear("b", reclaim)
+    asked = {site for site, _ in of_kind(sent, m.Solicit)}
+    assert asked == ({"a", "c"} if may_go else set())
+    assert of_kind(rig.hear("b", reclaim), m.Solicit) == []

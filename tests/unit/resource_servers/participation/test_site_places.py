@@ -13,6 +13,7 @@ from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
+from kalends.resource_servers.participation.place_returns import ASK_EVERY_MS
 from kalends.resource_servers.participation.places import HELD_MS_MAX
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.start_questions import ASK_AGAIN_MS, ASK_AGAIN_MS_MAX
@@ -311,3 +312,17 @@ def test_what_is_not_locked_here_does_not_start() -> None:
     site.participant.starts.ask(rid(1), site.now)
     effects = site.participant.take_effects()
     assert (effects.sends, effects.starts) == ([], [StartWord(rid(1), "over", "")])
+
+
+def test_while_a_site_is_drained_brokers_are_asked_to_place_elsewhere_what_waits_there() -> None:
+    site = Site()
+    locked(site, 1)
+    bid(site, 2)
+    site.participant.admission.draining = True
+    (send,) = site.advance(0).sends
+    assert send.to == f"{REGISTER}{stake_of(site, 1).register}"
+    assert isinstance(send.message, m.Reclaim)
+    assert (send.message.rid, send.message.resources) == (rid(1), (queue_of(POOL),))
+    assert [each.to for each in site.advance(ASK_EVERY_MS).sends] == [send.to]
+    site.participant.admission.draining = False
+    assert site.advance(2 * ASK_EVERY_MS).sends == []
