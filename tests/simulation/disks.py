@@ -96,15 +96,19 @@ class SiteDisk:
             return
         path = Path(self._directory.name) / "site.db"
         log = path.with_name(path.name + "-wal")
-        before = log.stat().st_size if log.exists() else 0
+        before = log.read_bytes() if log.exists() else b""
         self._store.apply(facts, wall_ms)
-        written = log.stat().st_size
+        after = log.read_bytes()
+        written = len(after)
         image = _temporary()
         for file in sorted(Path(self._directory.name).iterdir()):
             if not file.name.endswith(("-shm", ".lock")):
                 shutil.copy(file, image.name)
-        # A log that begins anew overwrites old frames: then any byte may be the last that is right.
-        floor = before if before < written else 0
+        # A log that begins anew overwrites old frames, and facts may change nothing: what differs tells.
+        floor = next(
+            (at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
+            min(len(before), written),
+        )
         cut = self._kernel.random.randrange(floor, written) if written > floor else floor
         with (Path(image.name) / log.name).open("r+b") as torn:
             torn.truncate(cut)

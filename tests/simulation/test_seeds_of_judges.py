@@ -52,6 +52,9 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 119735262319373, id="a-node-that-is-free-but-for-the-gap-after-it"
     ),
+    pytest.param(
+        "batch-slots-end", 182345770886350, id="a-torn-write-of-facts-that-change-nothing"
+    ),
 ]
 
 

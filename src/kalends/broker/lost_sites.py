@@ -6,8 +6,7 @@ absence that was only a cut cable does no harm. All other jobs wait for their si
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.owner_reclaims import NO_TICKET
@@ -23,7 +22,14 @@ MOVED_MAX: Final = 100
 """Jobs that are moved in one go: the rest follows with a later look."""
 
 AGAIN_MS: Final = 60_000
-"""Where there was no place elsewhere, it is looked for again after so long."""
+AGAIN_MS_MAX: Final = 3_600_000
+"""Where there was no place elsewhere it is looked for again after a minute, later after up to an hour."""
+
+
+class _Rest(NamedTuple):
+    until_ms: int
+    """When another place is asked for again (monotonic)."""
+    for_ms: int
 
 
 class LostSites:
@@ -34,9 +40,8 @@ class LostSites:
         self._lost_ms = lost_ms
         self._logger = logger
         self._away_since_ms: dict[str, int] = {}
-        self._asked_ms: dict[str, int] = {}
-        """When another place was asked for, by request (monotonic)."""
-        self._times: Counter[str] = Counter()
+        self._rests: dict[str, _Rest] = {}
+        """Of requests for which another place was asked for."""
 
     def lost(self, now: Moment) -> list[str]:
         """Return the sites that are away for so long, as far as this replica knows."""
@@ -54,18 +59,18 @@ class LostSites:
         """Ask for other places for jobs whose sites are all lost."""
         lost = self.lost(now)
         if not lost:
-            self._asked_ms.clear()
+            self._rests.clear()
             return
-        for record in life.store.read(register.unstarted, lost, MOVED_MAX):
-            last_ms = self._asked_ms.get(record.rid)
-            if last_ms is None or now.monotonic_ms - last_ms >= AGAIN_MS:
-                self._asked_ms[record.rid] = now.monotonic_ms
-                self._move(life, record, now)
+        resting = {rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms}
+        for record, number in life.store.read(register.unstarted, lost, resting, MOVED_MAX):
+            before = self._rests.get(record.rid)
+            for_ms = min(before.for_ms * 2, AGAIN_MS_MAX) if before is not None else AGAIN_MS
+            self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)
+            self._move(life, record, number, now)
 
-    def _move(self, life: Life, record: Record, now: Moment) -> None:
-        self._times[record.rid] += 1
+    def _move(self, life: Life, record: Record, number: int, now: Moment) -> None:
         # It has spaces, as no user's key has; of replicas that ask at once, one gets it.
-        key = f"elsewhere {record.rid} {self._times[record.rid]}"
+        key = f"elsewhere {record.rid} {number}"
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
             life.coordinator.calls.submit(

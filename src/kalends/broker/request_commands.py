@@ -32,6 +32,7 @@ from kalends.core.errors import (
     InvalidInput,
     KalendsError,
     LostRace,
+    NotAllowed,
     NotFound,
     error_from_problem,
 )
@@ -155,6 +156,12 @@ class RequestCommands:
 
         async def moved() -> tuple[Spec, Record]:
             old = self._records.of(caller, body.id)
+            if old.user != caller.principal.user:
+                raise NotAllowed(
+                    f"it is {old.user}'s job, and would become yours",
+                    where="id",
+                    remedy="have its user move it; a site that is drained has all of its jobs moved",
+                )
             check_unstarted(old)
             return elsewhere(old), old
 
@@ -234,7 +241,15 @@ class RequestCommands:
             if view.state != "reserved":
                 return view
             record = self._records.of(caller, body.id)
-        return await self._finished(record, body, self._service.coordinator.calls.cancel)
+        while True:
+            view = await self._finished(record, body, self._service.coordinator.calls.cancel)
+            if view.state != "replaced":
+                return view
+            # It has another place, or time, since a moment ago: that is what is to be cancelled.
+            standing = self._records.of(caller, body.id)
+            if standing.rid == record.rid:
+                return view
+            record = standing
 
     async def _decided(
         self,

@@ -180,6 +180,12 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
                 where="at",
                 remedy="leave out reservation, not_before, after, held and indices",
             )
+        if self.rerun and self.at_most_once:
+            raise InvalidInput(
+                "to start again after a failed node, and at most once",
+                where="at_most_once",
+                remedy="leave out either",
+            )
         for where, text in _texts(self):
             if "\0" in text:
                 raise InvalidInput("a null character", where=where, remedy="leave it out")

@@ -33,7 +33,7 @@ from kalends.core.errors import (
 )
 from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import JOBS_MAX, TEXT_MAX
+from kalends.core.limits import JOBS_MAX, LISTING_MAX, TEXT_MAX, TIME_S_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.occupancy import Placed
@@ -94,6 +94,26 @@ class PlaceDesk:
                 if (hold_id := claim_of_job(job)) is not None:
                     self._places[hold_id] = place_of_job(queue.name, job)
         self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
+        self._engine.participant.retention.has_job = self._has_job
+        self._use_up_starts()
+
+    def _has_job(self, rid: str) -> bool:
+        return any(place.rid == rid and self._waits(place) for place in self._places.values())
+
+    def _use_up_starts(self) -> None:
+        """Ask for the only start of each job that is over: it may have been killed, and nobody asked in time.
+
+        Where it has started, that changes nothing.
+        """
+        book = self._engine.participant.book
+        for name in book.calendars:
+            if not machine_of(name):
+                continue
+            booked = book.calendars[name].calendar.listing(0, TIME_S_MAX, LISTING_MAX)
+            for rid in {each.reservation for each in booked if each.state == "locked"}:
+                stake = book.stakes.peek(rid)
+                if stake is not None and stake.once and not self._has_job(rid):
+                    self._engine.apply(lambda site, now, rid=rid: site.starts.ask(rid, now))  # type: ignore[misc]
 
     def close(self) -> None:
         for task in self._tasks:

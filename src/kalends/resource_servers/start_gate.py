@@ -20,6 +20,9 @@ from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.place_keys import place_of_job
 from kalends.resource_servers.service import SiteEngine
 
+LATE_S: Final = 30
+"""A word that comes later lets a job start at its next turn only."""
+
 WAITS: Final = "its broker is asked whether it has started elsewhere"
 
 Step = Callable[[BatchQueue, int], None]
@@ -78,12 +81,19 @@ class StartGate:
             if word.says == "start":
                 machine, start = self._waiting.pop(word.rid, ("", None))
                 if start is not None:
-                    self._carry_out(machine, (start,))
+                    self._report(machine, partial(self._let_start, machine=machine, start=start))
                 continue
             for name, queue in self._queues.items():
                 for job in [*queue.flow.table]:
                     if job.request.at_most_once and place_of_job(name, job).rid == word.rid:
                         self._report(name, partial(_end, number=job.number, why=_why(word)))
+
+    def _let_start(self, queue: BatchQueue, now: int, *, machine: str, start: Start) -> None:
+        """Start it; if it has waited for long, have it planned anew, for its nodes may be others' soon."""
+        if now - start.job.asked_s > LATE_S:
+            queue.void(start.job.number, start.attempt, now)
+        else:
+            self._carry_out(machine, (start,))
 
     def over(self, machine: str, job: BatchJob) -> None:
         """Use up the only start of a job that was ended before it: no other site is to start it later."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
 from kalends.core.errors import Conflict
 
 
@@ -24,9 +24,12 @@ def check_unstarted(record: Record) -> None:
         raise Conflict("it is no job", remedy="kalends move ID --to TIME moves it", request_id=id)
     if record.state != "commit":
         raise Conflict(f"it is {record.public_state}: it has no place", request_id=id)
-    if record.started is None:
+    if record.started is None or record.started == FORGOTTEN:
+        why = "it was not submitted to start at most once"
+        if record.at_most_once:
+            why = "the broker was restored from a copy, and has forgotten whether it has"
         raise Conflict(
-            "it may have started where it is: it was not submitted to start at most once",
+            f"it may have started where it is: {why}",
             remedy="cancel it, and submit it again with --at-most-once",
             request_id=id,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.decision_record import FORGOTTEN, Record
 from kalends.broker.coordination.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView
 from kalends.core.errors import KalendsError, Problem
@@ -59,7 +59,7 @@ def view_of(
 def _placed(record: Record) -> PlacedJob | None:
     """Return where the job is, or may start: once it has started, that is one place."""
     placed = record.placed
-    if placed is None or not record.started:
+    if placed is None or not record.started or record.started == FORGOTTEN:
         return placed
     places = (placed, *placed.also)
     at = (each for each in places if split_resource(each.machine)[0] == record.started)

@@ -78,6 +78,8 @@ class Stake(msgspec.Struct, gc=False):
     """For each other site of a committed request, the proof of the commit there."""
     warrant: str = ""
     """What proves to the register that it has committed this, or cancelled it since."""
+    once: bool = False
+    """It is a place of a job that is to start at most once."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

@@ -184,6 +184,7 @@ class Places:
             stamp=solicit.stamp,
             ends_at=max(each.end for each in offers),
             register=self.registers.of(asked.source),
+            once=solicit.job.at_most_once,
         )
         self.claims.hold_place(stake, self.admission.hold_until_ms(solicit.hold_ms, now))
 

@@ -72,6 +72,8 @@ class Retention:
     """No claim that ends by then is taken any more (UTC seconds)."""
     passed: InitVar[TimePassed]
     now: InitVar[Moment]
+    has_job: Callable[[str], bool] = field(init=False, default_factory=lambda: _has_none)
+    """Whether a job of the request waits or runs here, however long after its time."""
     _asked: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For commits that may be asked about: when their brokers are asked next, and how often they were."""
     _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
@@ -169,7 +171,7 @@ class Retention:
     def _is_needed(self, stake: Stake) -> bool:
         if any(stake.has(state) for state in ("held", "intended", "prepared")):
             return True
-        if self.book.changer_of(stake.rid):
+        if self.book.changer_of(stake.rid) or self.has_job(stake.rid):
             return True
         return self._is_untold(stake)
 
@@ -212,3 +214,8 @@ class Retention:
         self.claims.drop(stake)
         self._forgettable.discard(stake.rid)
         self._asked.pop(stake.rid, None)
+
+
+def _has_none(rid: str) -> bool:
+    """The answer where no jobs are run."""
+    return False

@@ -472,20 +472,22 @@ def unattended(
 
 
 def unstarted(
-    connection: sqlite3.Connection, sites: Collection[str], count_max: int
-) -> list[Record]:
-    """Jobs that start at most once, and may start at none but these sites; none that is being moved."""
-    rids = connection.execute("select rid from start where site = ''").fetchall()
-    found: list[Record] = []
-    for (rid,) in rids:
-        record = row(connection, rid)
+    connection: sqlite3.Connection, sites: Collection[str], but: Container[str], count_max: int
+) -> list[tuple[Record, int]]:
+    """Jobs that start at most once, and may start at none but these sites, with how often they were changed.
+
+    None of those in `but`, and none that is being moved.
+    """
+    found: list[tuple[Record, int]] = []
+    for (rid,) in connection.execute("select rid from start where site = ''").fetchall():
+        record = row(connection, rid) if rid not in but else None
         if (
             isinstance(record, Record)
             and record.state == "commit"
             and record.chosen.keys() <= set(sites)
             and not changing(connection, record.reservation)
         ):
-            found.append(record)
+            found.append((record, len(history(connection, record.reservation))))
         if len(found) == count_max:
             break
     return found
@@ -581,7 +583,9 @@ def made_good(
     if not is_put_back(connection):
         return None
     connection.execute("delete from meta where name = ?", (RECOVERING,))
+    # Where it has started, may be forgotten: at its only place it may start, and no other is looked for.
     connection.execute("update start set site = ? where site = '' and places > 1", (FORGOTTEN,))
+    connection.execute("delete from start where site = ''")
     for each in known:
         live(connection, each)
     found = connection.execute(f"select {_COLUMNS} from request where state = 'open'").fetchall()

@@ -25,7 +25,7 @@ from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
-from kalends.core.errors import Conflict, Refusal, RefusalCode
+from kalends.core.errors import Conflict, Problem, Refusal, RefusalCode
 from kalends.core.identifiers import request_id
 from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
@@ -770,3 +770,26 @@ def test_what_waits_at_a_site_that_is_drained_is_placed_elsewhere_if_it_starts_a
     asked = {site for site, _ in of_kind(sent, m.Solicit)}
     assert asked == ({"a", "c"} if may_go else set())
     assert of_kind(rig.hear("b", reclaim), m.Solicit) == []
+
+
+def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_have_started() -> None:
+    rig, rid = placed_at_b()
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    rig.connection.backup(copy)
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
+    rig.connection = copy
+    register.put_back(copy)
+    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
+    register.made_good(copy, (), lost)
+    with pytest.raises(Conflict, match="restored from a copy"):
+        check_unstarted(rig.row(rid))
+    assert register.unstarted(copy, ["b"], (), 10) == []
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
+
+
+def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others() -> None:
+    rig, rid = placed_at_b()
+    ((record, number),) = register.unstarted(rig.connection, ["b"], (), 1)
+    assert (record.rid, number) == (rid, 1)
+    assert register.unstarted(rig.connection, ["b"], {rid}, 1) == []
+    assert register.unstarted(rig.connection, ["a", "c"], (), 1) == []

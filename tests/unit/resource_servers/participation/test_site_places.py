@@ -326,3 +326,14 @@ def test_while_a_site_is_drained_brokers_are_asked_to_place_elsewhere_what_waits
     assert [each.to for each in site.advance(ASK_EVERY_MS).sends] == [send.to]
     site.participant.admission.draining = False
     assert site.advance(2 * ASK_EVERY_MS).sends == []
+
+
+def test_what_was_promised_to_a_job_is_kept_as_long_as_it_waits_here() -> None:
+    for waits in (True, False):
+        site = Site()
+        locked(site, 1)
+        site.receive(m.Forget(rid=rid(1), att=1))
+        site.participant.retention.has_job = lambda rid, waits=waits: waits  # type: ignore[misc]
+        for _ in range(24 * 8):
+            site.advance(3_600_000)
+        assert (site.stake(1) is not None) == waits
