@@ -214,6 +214,9 @@ async def test_a_job_of_a_site_that_is_gone_runs_elsewhere_and_not_there_when_it
         )  # fmt: skip
         view = await placed(client, job, "the-job-that-moves", at_most_once=True)
         assert view.placed is not None
+        async with kalends.connect(federation.broker.url, user="bob", zone="UTC") as bob:
+            with pytest.raises(kalends.KalendsError, match=f"it is {USER}'s job|no such request"):
+                await bob.place_elsewhere(view.id)
         gone, _, _ = view.placed.machine.partition("/")
         (other,) = federation.sites.keys() - {gone}
         await federation.sites[gone].site.kill()
@@ -241,3 +244,37 @@ async def test_a_job_of_a_site_that_is_gone_runs_elsewhere_and_not_there_when_it
         await until(all_is_over, "nothing is left of it where it was first")
         assert federation.marks() == {"it": 1}
         assert federation.sites[other].marked() == {"it": 1}
+
+
+async def test_who_kills_a_job_at_a_site_that_is_cut_off_ends_it_everywhere(
+    federation: Federation,
+) -> None:
+    """Also if that site starts again before its broker is back, which has not heard of it."""
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        first = {}
+        for name, each in federation.sites.items():
+            async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
+                long = JobRequest(
+                    machine=f"{name}/box", nodes=4, limit_s=600, directory="/",
+                    command=("/bin/sleep", "600"),
+                )  # fmt: skip
+                first[name] = (await ann.submit(long)).job.job
+        job = JobRequest(machine="", nodes=4, limit_s=60, directory="/", command=("/bin/true",))
+        view = await placed(client, job, "the-job-that-is-killed", redundant=True)
+    assert view.placed is not None
+    (other,) = view.placed.also
+    await federation.broker.kill()
+    killed = federation.sites[view.placed.machine.partition("/")[0]].site
+    async with kalends.connect(killed.url, user=USER, zone="UTC") as ann:
+        await ann.kill_job(view.placed.machine, view.placed.number)
+    await killed.kill()
+    await killed.start()
+    await federation.broker.start()
+    url = federation.sites[other.machine.partition("/")[0]].site.url
+    async with kalends.connect(url, user=USER, zone="UTC") as ann:
+
+        async def over() -> str:
+            return (await ann.job(other.machine, other.number)).end
+
+        assert await until(over, "its other place is given up") == "withdrawn"
