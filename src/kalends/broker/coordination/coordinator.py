@@ -218,9 +218,18 @@ class Coordinator:
                 self.timeouts.resend(case, part)
 
     def site_forgot(self, site: str, now: Moment) -> None:
-        """What `site` has promised may be gone: no attempt that counts on it goes on."""
+        """What `site` has promised may be gone: no attempt that counts on it goes on.
+
+        A place in a queue cannot be locked again there, only to be given up: that it is given up is enough.
+        """
         for case in list(self.cases.values()):
             part = case.parts.get(site)
+            if part is not None and case.phase == "cancelling" and case.record.spec.job is not None:
+                self.table.at_work_on = case.rid
+                part.done = True
+                self.decide.resend(case, part)
+            if part is not None and case.phase == "telling" and case.record.spec.job is not None:
+                self.table.write(case, r.Read(case.rid))
             if part is not None and part.voted and case.phase in ("voting", "preparing"):
                 self.table.at_work_on = case.rid
                 refusal = site_down(site, "it has forgotten its promise")

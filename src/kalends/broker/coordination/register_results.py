@@ -120,6 +120,8 @@ class RegisterResults:
             self.bids.placed(case, now)
             self.table.answer(case)
             self.decide.tell(case, now)
+            if (left := self.table.cases.get(case.record.replaces)) is not None:
+                self.table.write(left, r.Read(left.rid))
             return
         row = result.record
         if row is None or row.state != "open" or row.att != case.record.att:
@@ -168,6 +170,10 @@ class RegisterResults:
                     part.done = True
             elif not case.record.done:
                 self.table.drop(case, row)
+            return
+        if case.phase == "telling" and row is not None and row.state == "replaced":
+            # Its job has another place: its sites are told that, by whoever the row says.
+            self.table.drop(case, row)
             return
         if case.phase not in OPEN_PHASES:
             return

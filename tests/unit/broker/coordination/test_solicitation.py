@@ -793,3 +793,26 @@ def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others(
     assert (record.rid, number) == (rid, 1)
     assert register.unstarted(rig.connection, ["b"], {rid}, 1) == []
     assert register.unstarted(rig.connection, ["a", "c"], (), 1) == []
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_place_that_its_site_has_forgotten_is_given_up_without_being_locked_first(
+    *, moved: bool
+) -> None:
+    rig = Rig()
+    rid = rig.submit(at_most_once=True)
+    for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
+        rig.hear(site, bid(rid, offer(site, in_s)))
+    rig.hear("b", voted(rid))
+    if moved:
+        new, winner = move(rig, rid)
+        rig.hear(winner, voted(new))
+        rig.coordinator.attempts.take_over(rig.row(rid), rig.now)
+    else:
+        rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
+    rig.settle()
+    assert of_kind(rig.pass_time(1_100), m.Cancel) == []
+    rig.coordinator.site_forgot("b", rig.now)
+    assert [site for site, _ in of_kind(rig.settle(), m.Cancel)] == ["b"]
+    rig.hear("b", m.Done(rid=rid, att=1, of="cancel"))
+    assert rig.row(rid).done
