@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec import structs
 
+from kalends.cli._job_options import Wish
+from kalends.cli._placed import place_to_follow, placed_words
 from kalends.cli._words import request_lines
+from kalends.client.sync import SyncClient
 from kalends.contract.calls import PlacedJob, RequestState, RequestView
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
 
 PLACED = PlacedJob(machine="ctc/sp2", number=412, start_by=1_800_000_000, late_start=1_800_000_000)
 
@@ -24,3 +31,16 @@ def test_a_start_is_told_only_while_it_is_promised(state: RequestState, line: st
         id="0" * 36, state=state, user="ann", text="a job", created_at=1, placed=PLACED
     )
     assert f"  {line}" in request_lines(view, ZoneInfo("UTC"))
+
+
+def test_other_places_are_told_until_it_has_started_at_one() -> None:
+    also = PlacedJob(machine="sdsc/sp2", number=7)
+    assert placed_words(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
+        "; waits as sdsc/sp2/7 as well"
+    )
+
+
+def test_a_terminal_waits_at_one_site_only() -> None:
+    job = JobRequest(machine="", limit_s=60, command=("true",))
+    with pytest.raises(InvalidInput, match="followed at neither"):
+        place_to_follow(cast(SyncClient, None), job, Wish(redundant=True))
