@@ -156,12 +156,7 @@ class RequestCommands:
 
         async def moved() -> tuple[Spec, Record]:
             old = self._records.of(caller, body.id)
-            if old.user != caller.principal.user:
-                raise NotAllowed(
-                    f"it is {old.user}'s job, and would become yours",
-                    where="id",
-                    remedy="have its user move it; a site that is drained has all of its jobs moved",
-                )
+            check_own(old, caller)
             check_unstarted(old)
             return elsewhere(old), old
 
@@ -189,6 +184,7 @@ class RequestCommands:
 
         async def changed() -> tuple[Spec, Record]:
             old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
+            check_own(old, caller)
             if old.state != "commit":
                 raise Conflict(
                     f"it is {old.public_state}, but only a reservation can be changed",
@@ -375,6 +371,17 @@ class RequestCommands:
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
+
+
+def check_own(record: Record, caller: Caller) -> None:
+    """Raise `NotAllowed` for what would become the caller's by a change: whoever audits sees all requests."""
+    if record.user != caller.principal.user:
+        raise NotAllowed(
+            f"it is {record.user}'s, and would become yours",
+            where="id",
+            remedy="have its user change it; an owner reclaims time with kalends admin reclaim, and has what"
+            " waits placed elsewhere with kalends admin drain",
+        )
 
 
 def _job_text(term: Term) -> str:

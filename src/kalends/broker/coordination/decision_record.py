@@ -201,7 +201,7 @@ class Raise(OfCase, frozen=True):
 
 
 class Commit(OfCase, frozen=True):
-    """With `places`, the job at one of so many sites asks before it starts.
+    """With `places`, the job asks before it starts at any of these sites.
 
     `elsewhere`: what it replaces is the place of a job, which must not have started.
     """
@@ -210,7 +210,7 @@ class Commit(OfCase, frozen=True):
     att: int
     replaces: str
     body: bytes
-    places: int = 0
+    places: tuple[str, ...] = ()
     elsewhere: bool = False
 
 

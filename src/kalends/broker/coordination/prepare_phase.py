@@ -175,7 +175,7 @@ class PreparePhase:
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
-        places = len(case.parts) if record.at_most_once else 0
+        places = tuple(case.parts) if record.at_most_once else ()
         op = r.Commit(
             case.rid, record.att, record.replaces, r.encode_record(record), places,
             elsewhere=bool(record.spec.elsewhere),

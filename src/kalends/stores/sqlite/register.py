@@ -77,10 +77,10 @@ create table life (life text primary key, position integer not null) without row
 """
 
 STARTS: Final = """
-create table start (rid text primary key, site text not null, places integer not null) without rowid;
+create table start (rid text primary key, site text not null, places text not null) without rowid;
 create index start_open on start (rid) where site = '';
 """
-"""Of jobs that start at most once: where, "" if they may still start at any of so many places."""
+"""Of jobs that start at most once: where, "" if they may still start at any of the sites `places`."""
 
 SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS
 
@@ -169,7 +169,7 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
         (op.body, op.rid, op.att),
     )
     if decided.won and op.places:
-        values = (op.rid, op.places)
+        values = (op.rid, ",".join(op.places))
         connection.execute("insert into start values (?, '', ?) on conflict do nothing", values)
     return decided
 
@@ -280,11 +280,11 @@ def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
         return _registered(op, False, found)
     if op.site not in found.chosen:
         return Registered(op, False, found)
-    places = len(found.chosen)
+    sure = len(found.chosen) == 1 or found.started is not None
     connection.execute(
         "insert into start values (?, ?, ?) on conflict (rid) do update"
         " set site = excluded.site where site = ''",
-        (op.rid, op.site if places == 1 or found.started is not None else FORGOTTEN, places),
+        (op.rid, op.site if sure else FORGOTTEN, ",".join(found.chosen)),
     )
     found = row(connection, op.rid)
     assert isinstance(found, Record)
@@ -479,14 +479,12 @@ def unstarted(
     None of those in `but`, and none that is being moved.
     """
     found: list[tuple[Record, int]] = []
-    for (rid,) in connection.execute("select rid from start where site = ''").fetchall():
+    waiting = connection.execute("select rid, places from start where site = ''").fetchall()
+    for rid in [rid for rid, places in waiting if set(sites).issuperset(places.split(","))]:
         record = row(connection, rid) if rid not in but else None
-        if (
-            isinstance(record, Record)
-            and record.state == "commit"
-            and record.chosen.keys() <= set(sites)
-            and not changing(connection, record.reservation)
-        ):
+        if not isinstance(record, Record) or record.state != "commit":
+            continue
+        if not changing(connection, record.reservation):
             found.append((record, len(history(connection, record.reservation))))
         if len(found) == count_max:
             break
@@ -584,7 +582,9 @@ def made_good(
         return None
     connection.execute("delete from meta where name = ?", (RECOVERING,))
     # Where it has started, may be forgotten: at its only place it may start, and no other is looked for.
-    connection.execute("update start set site = ? where site = '' and places > 1", (FORGOTTEN,))
+    connection.execute(
+        "update start set site = ? where site = '' and places like '%,%'", (FORGOTTEN,)
+    )
     connection.execute("delete from start where site = ''")
     for each in known:
         live(connection, each)

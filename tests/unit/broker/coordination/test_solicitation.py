@@ -21,11 +21,12 @@ from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.directory import Directory
+from kalends.broker.request_commands import check_own
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
-from kalends.core.errors import Conflict, Problem, Refusal, RefusalCode
+from kalends.core.errors import Conflict, NotAllowed, Problem, Refusal, RefusalCode
 from kalends.core.identifiers import request_id
 from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
@@ -34,6 +35,7 @@ from kalends.core.language import parse_alternatives
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
+from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import register
 
 T0 = 1_800_000_000
@@ -816,3 +818,11 @@ def test_a_place_that_its_site_has_forgotten_is_given_up_without_being_locked_fi
     assert [site for site, _ in of_kind(rig.settle(), m.Cancel)] == ["b"]
     rig.hear("b", m.Done(rid=rid, att=1, of="cancel"))
     assert rig.row(rid).done
+
+
+def test_a_request_is_changed_by_its_user_alone_whoever_else_may_see_it() -> None:
+    rig, rid = placed_at_b()
+    scopes = frozenset({"use", "audit", "admin"})
+    check_own(rig.row(rid), Caller(ANN, scopes, ""))
+    with pytest.raises(NotAllowed, match="it is ann's"):
+        check_own(rig.row(rid), Caller(Principal("oscar"), scopes, ""))
