@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.owner_reclaims import NO_TICKET
-from kalends.broker.coordination.places_elsewhere import elsewhere
+from kalends.broker.coordination.places_elsewhere import submit_elsewhere
 from kalends.broker.life import Life
 from kalends.broker.planning.directory import Directory
 from kalends.core.errors import KalendsError
@@ -69,14 +68,9 @@ class LostSites:
             self._move(life, record, number, now)
 
     def _move(self, life: Life, record: Record, number: int, now: Moment) -> None:
-        # It has spaces, as no user's key has; of replicas that ask at once, one gets it.
-        key = f"elsewhere {record.rid} {number}"
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
-            life.coordinator.calls.submit(
-                record.principal, key, "elsewhere", elsewhere(record), NO_TICKET, now, replaces=record,
-                stamp=record.stamp,
-            )  # fmt: skip
+            submit_elsewhere(life.coordinator.calls.submit, record, number, now)
         except KalendsError as error:
             # Draining, or too much of this user is open: it is asked again.
             self._logger.info("not_placed_elsewhere", rid=record.rid, reason=error.detail)

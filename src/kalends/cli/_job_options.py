@@ -56,7 +56,7 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
     Raises `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine.
     """
     names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant")
-    given = {name: options.pop(name) for name in names}
+    given = {name: options.pop(name, False) for name in names}
     named = [name for name, value in given.items() if value]
     if machine and named:
         raise InvalidInput(
@@ -119,8 +119,6 @@ _WISHES = (
                  help="Without a machine: site that is always asked; may be repeated."),
     click.option("--at-most-once", is_flag=True,
                  help="Without a machine: note at the broker where it starts, before it does."),
-    click.option("--redundant", is_flag=True,
-                 help="Without a machine: wait at two sites, and start once, where it comes up first."),
 )  # fmt: skip
 
 _OPTIONS = (

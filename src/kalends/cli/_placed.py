@@ -28,16 +28,7 @@ def check_broker(client: SyncClient, command: str) -> None:
 
 
 def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJob:
-    """Leave a job to the broker; if nobody is here any more when it is placed, it is cancelled again.
-
-    Raises `InvalidInput` for a job with two places, which nobody can follow before it has started.
-    """
-    if wish.redundant:
-        raise InvalidInput(
-            "it would wait at two sites, and could be followed at neither",
-            where="--redundant",
-            remedy="leave it out, or use kalends submit",
-        )
+    """Leave a job to the broker; if nobody is here any more when it is placed, it is cancelled again."""
     key = client.new_key()
     try:
         view = client.place_job(job, **wish._asdict(), key=key)

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     ),
 )
 @_job_options.machine_or_wish
+@click.option(
+    "--redundant",
+    is_flag=True,
+    help="Without a machine: wait at two sites, and start once, where it comes up first.",
+)
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import starmap
 from typing import Final, Literal, Protocol
 
@@ -32,11 +33,14 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.identifiers import machine_of, queue_of
+from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import JOBS_MAX, LISTING_MAX, TEXT_MAX, TIME_S_MAX
+from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.places import locked_places
 from kalends.resource_servers.place_keys import (
     Place,
     claim_of_job,
@@ -105,15 +109,9 @@ class PlaceDesk:
 
         Where it has started, that changes nothing.
         """
-        book = self._engine.participant.book
-        for name in book.calendars:
-            if not machine_of(name):
-                continue
-            booked = book.calendars[name].calendar.listing(0, TIME_S_MAX, LISTING_MAX)
-            for rid in {each.reservation for each in booked if each.state == "locked"}:
-                stake = book.stakes.peek(rid)
-                if stake is not None and stake.once and not self._has_job(rid):
-                    self._engine.apply(lambda site, now, rid=rid: site.starts.ask(rid, now))  # type: ignore[misc]
+        for stake, _ in list(locked_places(self._engine.participant.book)):
+            if stake.once and not self._has_job(stake.rid):
+                self._engine.apply(partial(_ask_to_start, stake.rid))
 
     def close(self) -> None:
         for task in self._tasks:
@@ -261,6 +259,10 @@ class PlaceDesk:
                     return "locked"
                 return "cancelled" if claim.state in ("cancelled", "replaced") else "held"
         return "none"
+
+
+def _ask_to_start(rid: str, site: Participant, now: Moment) -> None:
+    site.starts.ask(rid, now)
 
 
 def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
 from zoneinfo import ZoneInfo
 
 import pytest
+from click.testing import CliRunner
 from msgspec import structs
 
-from kalends.cli._job_options import Wish
-from kalends.cli._placed import place_to_follow, placed_words
+from kalends.cli._placed import placed_words
 from kalends.cli._words import request_lines
-from kalends.client.sync import SyncClient
+from kalends.cli.run import command as run
 from kalends.contract.calls import PlacedJob, RequestState, RequestView
-from kalends.core.errors import InvalidInput
-from kalends.core.jobs import JobRequest
 
 PLACED = PlacedJob(machine="ctc/sp2", number=412, start_by=1_800_000_000, late_start=1_800_000_000)
 
@@ -41,6 +38,5 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
 
 
 def test_a_terminal_waits_at_one_site_only() -> None:
-    job = JobRequest(machine="", limit_s=60, command=("true",))
-    with pytest.raises(InvalidInput, match="followed at neither"):
-        place_to_follow(cast(SyncClient, None), job, Wish(redundant=True))
+    refused = CliRunner().invoke(run, ["--redundant", "--for", "1m", "--", "true"])
+    assert (refused.exit_code, "No such option" in refused.output) == (2, True)

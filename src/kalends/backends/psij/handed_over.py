@@ -80,7 +80,7 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: str = ""
     attributes: dict[str, str | int | float | bool] = {}
     options: tuple[str, ...] = ()
-    """Of ``sbatch``, for all jobs."""
+    """Options of ``sbatch``, added for every job."""
     answer_s_max: float = 6.0
     """A command of Slurm's that has not ended by then has no answer."""
     keep_s: int = 30 * 86_400

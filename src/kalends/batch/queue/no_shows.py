@@ -20,7 +20,7 @@ class NoShows:
 
     has_jobs: Callable[[Reserved], bool]
     given_back: dict[int, NodeClaim] = field(default_factory=dict)
-    """Whose nodes are the queue's; their bookings stand in the calendar until they end."""
+    """Reservations whose nodes the queue may use; the calendar shows them until they end."""
     _unused: dict[int, tuple[NodeClaim, int]] = field(default_factory=dict)
     """Slots of which no job has had nodes, and from when nobody uses them."""
 

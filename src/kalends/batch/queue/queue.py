@@ -69,7 +69,7 @@ class BatchQueue:
         self.name = name
         self._prescribed_to = prescribed_to
         self.number = 0
-        """Of the last entry."""
+        """The number of the last entry."""
         self.last_s = 0
         self._first_number = 1
         stored = iter(entries)

@@ -23,7 +23,7 @@ from kalends.core.jobs import JobRequest
 from kalends.scheduling.profile import Profile
 
 PLANNED_MAX: Final = 500
-"""So many of the jobs that wait in one reservation are planned; the others wait behind them."""
+"""At most this many jobs that wait in one reservation are planned; the rest wait behind them."""
 
 
 LATE_S_MAX: Final = 60

@@ -34,7 +34,7 @@ KERNEL_THREAD: Final = 0x00200000
 
 
 class Verdict(Enum):
-    """Of a process: of the attempt, or not, or dead; or gone, or changing, while it was looked at."""
+    """What a look at a process showed: whether it belongs to the attempt, is dead, or could not be read."""
 
     OURS = auto()
     ANOTHERS = auto()

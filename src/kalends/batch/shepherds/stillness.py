@@ -64,7 +64,7 @@ class StoppedProcesses:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._sent: set[int] = set()
-        """Those that were sent a signal to stop."""
+        """Processes that were told to stop."""
         self._before: set[int] | None = None
         """Who was there at the last look, if nobody of them ran."""
 

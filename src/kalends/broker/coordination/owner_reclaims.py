@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -20,7 +20,12 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.pending_reclaim import PendingReclaim
-from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
+from kalends.broker.coordination.places_elsewhere import (
+    NO_TICKET,
+    Submit,
+    check_unstarted,
+    submit_elsewhere,
+)
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -33,7 +38,6 @@ from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
-from kalends.core.principals import Principal
 from kalends.core.times import format_duration, format_time
 
 LOOK_MS_MAX: Final = 5_000
@@ -45,8 +49,6 @@ TRIES_MAX: Final = 16
 LOST_TRIES_MAX: Final = 128
 """Other times that are refused, for whatever reason, before what cannot be kept is cancelled."""
 
-NO_TICKET: Final = 0
-"""The ticket of a call that nobody waits for."""
 
 PASSING: Final = frozenset(
     {
@@ -58,15 +60,6 @@ PASSING: Final = frozenset(
     }
 )
 """Refusals that say nothing against another try."""
-
-
-class Submit(Protocol):
-    """See `UserCalls.submit`."""
-
-    def __call__(
-        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None, stamp: int = 0,
-    ) -> str: ...  # fmt: skip
 
 
 ENDING: Final = {RefusalCode.SITE_DOWN, RefusalCode.BEING_CHANGED, RefusalCode.DRAINED}
@@ -188,13 +181,9 @@ class OwnerReclaims:
     def _place_elsewhere(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """A job that may go elsewhere does, if there is a place; its site asks again where there is none."""
         self._end_recovery(recovery)
-        key = f"elsewhere {record.rid} {now.wall_ms}"
         with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
             check_unstarted(record)
-            rid = self.submit(
-                record.principal, key, "elsewhere", elsewhere(record), NO_TICKET, now, replaces=record,
-                stamp=record.stamp,
-            )  # fmt: skip
+            rid = submit_elsewhere(self.submit, record, now.wall_ms, now)
             why = "; ".join(f"{site}: {each.reason}" for site, each in recovery.reclaims.items())
             self.log.add(self.table.cases[rid], "reclaimed", why, now)
 

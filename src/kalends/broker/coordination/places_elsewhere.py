@@ -6,15 +6,44 @@ condition that it has started nowhere. Its old site is told as of a cancel, or l
 
 from __future__ import annotations
 
+from typing import Final, Protocol
+
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
 from kalends.core.errors import Conflict
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+
+NO_TICKET: Final = 0
+"""The ticket of a call that nobody waits for."""
 
 
 def elsewhere(record: Record) -> Spec:
     """Return what is asked for in place of `record`: the same at other sites."""
     return structs.replace(record.spec, elsewhere=tuple(sorted(record.chosen)))
+
+
+class Submit(Protocol):
+    """See `kalends.broker.coordination.user_calls.UserCalls.submit`."""
+
+    def __call__(
+        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
+        *, replaces: Record | None = None, stamp: int = 0,
+    ) -> str: ...  # fmt: skip
+
+
+def submit_elsewhere(submit: Submit, record: Record, mark: int, now: Moment) -> str:
+    """Ask for another place in the name of the job's user, and by its old stamp; return the request's id.
+
+    The key has spaces, as no user's key has; of replicas that ask with one `mark`, one gets it. Raises what
+    `submit` raises.
+    """
+    key = f"elsewhere {record.rid} {mark}"
+    return submit(
+        record.principal, key, "elsewhere", elsewhere(record), NO_TICKET, now, replaces=record,
+        stamp=record.stamp,
+    )  # fmt: skip
 
 
 def check_unstarted(record: Record) -> None:

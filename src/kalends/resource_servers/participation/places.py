@@ -9,7 +9,7 @@ Grimshaw 1996, section 4, on the race between the answer and the submission.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -17,9 +17,9 @@ from msgspec import structs
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
-from kalends.core.identifiers import queue_of
+from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.intervals import Moment
-from kalends.core.limits import PLACE_HOLD_MS_MAX
+from kalends.core.limits import LISTING_MAX, PLACE_HOLD_MS_MAX, TIME_S_MAX
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -33,6 +33,17 @@ from kalends.resource_servers.participation.this_site import FenceNumbers, ThisS
 
 HELD_MS_MAX: Final = 2 * PLACE_HOLD_MS_MAX
 """So long a request has its places held, over all of its attempts."""
+
+
+def locked_places(book: ClaimTable) -> Iterator[tuple[Stake, Claim]]:
+    """Yield all places that jobs have for good, waiting or not, with the requests that they are for."""
+    for queue in [name for name in book.calendars if machine_of(name)]:
+        booked = book.calendars[queue].calendar.listing(0, TIME_S_MAX, LISTING_MAX)
+        for rid in dict.fromkeys(each.reservation for each in booked if each.state == "locked"):
+            stake = book.stakes.get(rid)
+            for claim in stake.claims_in("locked") if stake is not None else ():
+                if stake is not None and claim.resource == queue:
+                    yield stake, claim
 
 
 class PlaceQuestion(NamedTuple):

@@ -13,7 +13,7 @@ from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
-from kalends.resource_servers.participation.place_returns import ASK_EVERY_MS
+from kalends.resource_servers.participation.place_returns import ASK_AGAIN_MS as RETURN_AGAIN_MS
 from kalends.resource_servers.participation.places import HELD_MS_MAX
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.start_questions import ASK_AGAIN_MS, ASK_AGAIN_MS_MAX
@@ -323,9 +323,11 @@ def test_while_a_site_is_drained_brokers_are_asked_to_place_elsewhere_what_waits
     assert send.to == f"{REGISTER}{stake_of(site, 1).register}"
     assert isinstance(send.message, m.Reclaim)
     assert (send.message.rid, send.message.resources) == (rid(1), (queue_of(POOL),))
-    assert [each.to for each in site.advance(ASK_EVERY_MS).sends] == [send.to]
+    assert [each.to for each in site.advance(RETURN_AGAIN_MS).sends] == [send.to]
+    assert site.advance(RETURN_AGAIN_MS).sends == [], "less and less often"
+    assert [each.to for each in site.advance(RETURN_AGAIN_MS).sends] == [send.to]
     site.participant.admission.draining = False
-    assert site.advance(2 * ASK_EVERY_MS).sends == []
+    assert site.advance(4 * RETURN_AGAIN_MS).sends == []
 
 
 def test_what_was_promised_to_a_job_is_kept_as_long_as_it_waits_here() -> None:
