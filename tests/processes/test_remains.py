@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.batch.shepherds import linux
+from kalends.batch.shepherds import linux, remains
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Begun, Main
 from kalends.batch.shepherds.record import take
@@ -63,6 +63,41 @@ def test_a_process_that_hops_from_one_to_the_next_is_caught(tmp_path: Path, mark
         )  # fmt: skip
     assert end_remains(str(tmp_path), None, group) >= 1
     assert bearers(marked) == set()
+
+
+HOPPER_ON_DEMAND = """
+import os, sys
+go, gone = map(int, sys.argv[1:])
+while os.read(go, 1):
+    if os.fork():
+        os._exit(0)
+    os.write(gone, b"x")
+"""
+
+
+def test_one_that_hops_just_after_all_were_listed_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, go = os.pipe()
+    gone, told = os.pipe()
+    command = [sys.executable, "-S", "-c", HOPPER_ON_DEMAND, str(ready), str(told)]
+    environment = {"KALENDS_JOB_DIRECTORY": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, pass_fds=(ready, told)) as process:
+        os.close(told)
+        listed = remains._processes
+
+        def list_and_let_hop() -> list[int]:
+            found = listed()
+            os.write(go, b"x")
+            os.read(gone, 1)
+            return found
+
+        monkeypatch.setattr(remains, "_processes", list_and_let_hop)
+        assert end_remains(str(tmp_path), None, ControlGroup("", "1.1")) == 1
+        process.wait()
+    assert os.read(gone, 1) == b""
+    for each in (ready, go, gone):
+        os.close(each)
 
 
 @pytest.fixture

@@ -85,6 +85,11 @@ def stat_fields(pid: int, thread: int = 0) -> list[bytes] | None:
         return None
 
 
+def newest_pid() -> int:
+    """Return the number that the kernel gave to the last process or thread (proc(5), /proc/loadavg)."""
+    return int(_read("/proc/loadavg").split()[-1])
+
+
 def threads(pid: int) -> list[int]:
     """Return the threads of `pid`; none if it is gone."""
     try:

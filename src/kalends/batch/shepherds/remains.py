@@ -2,8 +2,8 @@
 
 The kernel kills the program's first process together with the shepherd. Others are known by their session,
 by the folder in their environment, or by their control group. One that is in none of them any more, on a
-host without control groups, is not found; and one that makes the next and goes, faster than it can be looked
-at, is caught by chance.
+host without control groups, is not found. One that makes the next and goes is followed by the numbers that
+the kernel gives: only where others make processes faster than they can be looked at is it caught by chance.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ KERNEL_THREAD: Final = 0x00200000
 
 
 class Verdict(Enum):
-    """What a look at a process showed: whether it belongs to the attempt, is dead, or could not be read."""
+    """What a look at a process showed: whether it belongs to the attempt, is gone, or could not be read."""
 
     OURS = auto()
     ANOTHERS = auto()
-    DEAD = auto()
+    GONE = auto()
     UNSURE = auto()
 
 
@@ -50,18 +50,30 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
     group.end()
     mark = FOLDER_VARIABLE + os.fsencode(folder)
     ended: set[int] = set()
-    dead: set[int] = set()
     suspected_until_s = time.monotonic() + SUSPECT_S
     while True:
-        judged = {pid: _judge(pid, mark, main) for pid in _processes()}
+        judged, followed = _sweep(mark, main, suspected_until_s)
         found = {pid for pid, verdict in judged.items() if verdict is Verdict.OURS}
         ended |= found
-        # Who has died since the last look may have left another one, that this look has missed.
-        before, dead = dead, {pid for pid, verdict in judged.items() if verdict is Verdict.DEAD}
-        unsure = Verdict.UNSURE in judged.values() or not dead <= before
+        unsure = Verdict.UNSURE in judged.values() or not followed
         if not found and not (unsure and time.monotonic() < suspected_until_s):
             return len(ended)
         time.sleep(PAUSE_S)
+
+
+def _sweep(mark: bytes, main: Main | None, until_s: float) -> tuple[dict[int, Verdict], bool]:
+    """Judge all processes, and then whoever was made meanwhile, until nobody was.
+
+    Return the verdicts, and whether nobody can have been missed: who has gone before it was looked at has
+    made the next before that, with a later number. The numbers may have begun anew, or others may make
+    processes faster than they are looked at: nobody is sure then.
+    """
+    newest = linux.newest_pid()
+    judged = {pid: _judge(pid, mark, main) for pid in _processes()}
+    while (latest := linux.newest_pid()) > newest and time.monotonic() < until_s:
+        judged |= {pid: _judge(pid, mark, main) for pid in range(latest, newest, -1)}
+        newest = latest
+    return judged, latest == newest
 
 
 def _processes() -> list[int]:
@@ -80,22 +92,18 @@ def _judge(pid: int, mark: bytes, main: Main | None) -> Verdict:
 
 def _look(pid: int, mark: bytes, main: Main | None) -> Verdict:
     fields = linux.stat_fields(pid)
-    if fields is None:
-        return Verdict.UNSURE
-    if fields[0] in (b"Z", b"X"):
-        return Verdict.DEAD
+    if fields is None or fields[0] in (b"Z", b"X"):
+        return Verdict.GONE
     if int(fields[FLAGS_FIELD]) & KERNEL_THREAD:
         return Verdict.ANOTHERS
     # Only its user's processes that began after the first one can be of it.
-    candidate = (
-        main is not None and _uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks
-    )
+    candidate = main is None or (_uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks)
     readable = True
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read(ENVIRONMENT_BYTES_MAX).split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
-        return Verdict.UNSURE
+        return Verdict.GONE
     except OSError:
         readable, environment = False, []
     if mark in environment:
