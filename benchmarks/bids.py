@@ -22,8 +22,8 @@ from typing import Final
 
 import kalends
 from benchmarks.facility import Server, broker_text, start_server, stop
-from kalends.broker.federation.breadth import sites_to_ask
 from kalends.core.jobs import JobRequest
+from kalends.federation.breadth import sites_to_ask
 
 NODES: Final = 8
 USER: Final = "ann"

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from bid_jobs import FederatedJob
 from bid_sites import FederatedSite
 
-from kalends.broker.federation.breadth import sites_to_ask
-from kalends.broker.federation.draws import draw_of
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.offered_places import OfferedPlace
-from kalends.broker.federation.site_choice import Bidder, whom_to_ask
 from kalends.core.intervals import Moment
+from kalends.federation.breadth import sites_to_ask
+from kalends.federation.draws import draw_of
+from kalends.federation.experience import Experience
+from kalends.federation.offered_places import OfferedPlace
+from kalends.federation.site_choice import Bidder, whom_to_ask
 
 ROUND_TRIP_MS: Final = 80.0
 FAR_SIGMA: Final = 0.5

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bid_jobs import FederatedJob, SiteNature, left_over
 from bid_sites import COUNTED_S, SOMEBODY, T0_S, At, Begun, FederatedSite, seconds
 
-from kalends.broker.federation.offered_places import OfferedPlace
+from kalends.federation.offered_places import OfferedPlace
 from kalends.scheduling.profile import Profile
 
 

@@ -14,9 +14,9 @@ from kalends.batch.queue.effects import Start
 from kalends.batch.queue.facts import JobEnding, Terms
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
-from kalends.broker.federation.offered_places import OfferedPlace
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.federation.offered_places import OfferedPlace
 
 T0_S: Final = 1_800_000_000
 COUNTED_S: Final = 3

@@ -1,7 +1,7 @@
 """Brokers that have sites bid for jobs, in virtual time; what they decide by is what is shipped.
 
 A message takes half of a round trip that is drawn: around 80 ms, with far and near sites. A broker asks,
-waits and compares by `kalends.broker.federation`; the sites are real queues. The winner is asked to promise
+waits and compares by `kalends.federation`; the sites are real queues. The winner is asked to promise
 its place while the runner-up's is held; the user is told when the promise is there.
 """
 
@@ -21,9 +21,9 @@ from bid_locks import LOCKS
 from bid_sites import T0_S, Begun, FederatedSite
 from bid_tally import Tally
 
-from kalends.broker.federation.offered_places import OfferedPlace, best_first
-from kalends.broker.federation.patience import enough, enough_at_ms
 from kalends.core.intervals import Moment
+from kalends.federation.offered_places import OfferedPlace, best_first
+from kalends.federation.patience import enough, enough_at_ms
 
 MESSAGE_SIGMA: Final = 0.3
 """How messages on one line differ."""

@@ -24,10 +24,10 @@ from bid_brokers import Setting
 from bid_locks import LOCKS
 from bid_world import BidWorld
 
-from kalends.broker.federation.answer_delays import ANSWERS_KEPT
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.told_waits import DAY_HOURS, HOUR_S
 from kalends.core.intervals import Moment
+from kalends.federation.answer_delays import ANSWERS_KEPT
+from kalends.federation.experience import Experience
+from kalends.federation.told_waits import DAY_HOURS, HOUR_S
 
 SITES: Final = (10, 100, 1_000, 10_000)
 JOBS: Final = 8_000

@@ -9,8 +9,6 @@ import msgspec
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import site_down
-from kalends.broker.federation.bid_tally import BidTally
-from kalends.broker.federation.experience import Experience
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
@@ -26,6 +24,8 @@ from kalends.core.intervals import Moment, align_up
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
 from kalends.core.resources import ResourceInfo
+from kalends.federation.bid_tally import BidTally
+from kalends.federation.experience import Experience
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 

@@ -8,8 +8,8 @@ from typing import Final, get_args
 
 from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.federation.bid_tally import BidTally
 from kalends.broker.planning.directory import Directory
+from kalends.federation.bid_tally import BidTally
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed
 

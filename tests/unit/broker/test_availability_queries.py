@@ -9,7 +9,6 @@ import pytest
 from serving_support import ManualClock
 
 from kalends.broker.availability_queries import AvailabilityQueries
-from kalends.broker.federation.experience import Experience
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
@@ -24,6 +23,7 @@ from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
+from kalends.federation.experience import Experience
 from kalends.resource_servers.participation.participant import Participant
 from kalends.serving.auth.callers import Caller
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kalends.broker.federation.offered_places import OfferedPlace, best_first
 from kalends.contract import messages as m
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
+from kalends.federation.offered_places import OfferedPlace, best_first
 
 TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""

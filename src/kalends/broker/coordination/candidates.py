@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.federation.breadth import sites_to_ask
-from kalends.broker.federation.draws import draw_of
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.site_choice import Bidder, whom_to_ask
 from kalends.broker.planning.directory import Directory
 from kalends.core.attributes import described, matches
 from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
@@ -23,6 +19,10 @@ from kalends.core.place_preferences import worth_s
 from kalends.core.refusals import error_of
 from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo
+from kalends.federation.breadth import sites_to_ask
+from kalends.federation.draws import draw_of
+from kalends.federation.experience import Experience
+from kalends.federation.site_choice import Bidder, whom_to_ask
 
 
 @dataclass(eq=False)

@@ -38,10 +38,6 @@ from kalends.broker.coordination.user_pick import (
     followed,
     pick_run,
 )
-from kalends.broker.federation.bid_tally import BidTally
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.offered_places import OfferedPlace
-from kalends.broker.federation.patience import enough_at_ms
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob
@@ -51,6 +47,10 @@ from kalends.core.identifiers import queue_of, split_resource
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
+from kalends.federation.bid_tally import BidTally
+from kalends.federation.experience import Experience
+from kalends.federation.offered_places import OfferedPlace
+from kalends.federation.patience import enough_at_ms
 
 BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kalends.agents.runs import RunOutcome, ScriptRun
-from kalends.broker.federation.offered_places import OfferedPlace
 from kalends.core.jobs import JobRequest
+from kalends.federation.offered_places import OfferedPlace
 
 PICK_MS_MAX: Final = 500
 """So long a decision waits for a script at most: the places are held meanwhile."""

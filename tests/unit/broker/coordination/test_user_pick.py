@@ -9,9 +9,9 @@ import pytest
 
 from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination.user_pick import UserPick, followed, pick_run
-from kalends.broker.federation.offered_places import OfferedPlace
 from kalends.client.trials.engines import engine_here
 from kalends.core.jobs import JobRequest
+from kalends.federation.offered_places import OfferedPlace
 
 T0 = 1_800_000_000
 JOB = JobRequest(machine="", limit_s=600, command=("true",), implementation="wide")

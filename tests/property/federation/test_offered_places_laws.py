@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.broker.federation.draws import number_of
-from kalends.broker.federation.offered_places import OfferedPlace, best_first
+from kalends.federation.draws import number_of
+from kalends.federation.offered_places import OfferedPlace, best_first
 
 TIMES = st.sampled_from((0, 100, 200, 300))
 PLACES = st.builds(

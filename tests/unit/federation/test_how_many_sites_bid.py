@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kalends.broker.federation.breadth import sites_to_ask
-from kalends.broker.federation.patience import enough, enough_at_ms
+from kalends.federation.breadth import sites_to_ask
+from kalends.federation.patience import enough, enough_at_ms
 
 HOUR_S = 3_600
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.federation.bid_tally import REASONS_MAX, BidTally, SiteCounts
+from kalends.federation.bid_tally import REASONS_MAX, BidTally, SiteCounts
 
 placements = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30)
 

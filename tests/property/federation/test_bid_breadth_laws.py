@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.federation.breadth import ASKED_MAX, ASKED_MIN, sites_to_ask
-from kalends.broker.federation.patience import enough, enough_at_ms
 from kalends.core.limits import DURATION_S_MAX, UNITS_MAX
+from kalends.federation.breadth import ASKED_MAX, ASKED_MIN, sites_to_ask
+from kalends.federation.patience import enough, enough_at_ms
 
 NODES = st.integers(1, UNITS_MAX)
 LIMITS_S = st.integers(1, DURATION_S_MAX)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.broker.federation.draws import Draw, draw_of
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.site_choice import SAMPLED_PER_ASKED, Bidder, whom_to_ask
 from kalends.core.intervals import Moment
+from kalends.federation.draws import Draw, draw_of
+from kalends.federation.experience import Experience
+from kalends.federation.site_choice import SAMPLED_PER_ASKED, Bidder, whom_to_ask
 
 NOW = Moment(1_000, 1_800_000_000_000)
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.broker.federation.answer_delays import ANSWERS_KEPT, DELAY_MS_MAX
-from kalends.broker.federation.back_off import PROBE_MS, REST_MS_MAX, REST_MS_MIN, SHORTENED
-from kalends.broker.federation.experience import DELAY_MS_PRIOR, Experience
-from kalends.broker.federation.told_waits import TOLD_MS, WAIT_S_MAX
 from kalends.core.intervals import Moment
+from kalends.federation.answer_delays import ANSWERS_KEPT, DELAY_MS_MAX
+from kalends.federation.back_off import PROBE_MS, REST_MS_MAX, REST_MS_MIN, SHORTENED
+from kalends.federation.experience import DELAY_MS_PRIOR, Experience
+from kalends.federation.told_waits import TOLD_MS, WAIT_S_MAX
 
 SITES = ("a", "b", "c")
 EPOCH_MS = 1_800_000_000_000

@@ -18,9 +18,9 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kalends.broker.federation.draws import Draw
-from kalends.broker.federation.experience import Experience
 from kalends.core.intervals import Moment
+from kalends.federation.draws import Draw
+from kalends.federation.experience import Experience
 
 SAMPLED_PER_ASKED: Final = 4
 

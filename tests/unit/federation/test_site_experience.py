@@ -6,9 +6,9 @@ from math import inf, nan
 
 import pytest
 
-from kalends.broker.federation import answer_delays, back_off, experience, told_waits
-from kalends.broker.federation.experience import Experience
 from kalends.core.intervals import Moment
+from kalends.federation import answer_delays, back_off, experience, told_waits
+from kalends.federation.experience import Experience
 
 DAY_S = 86_400
 

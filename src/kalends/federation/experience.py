@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kalends.broker.federation.answer_delays import AnswerDelays, median_of
-from kalends.broker.federation.back_off import ACTIVE, told
-from kalends.broker.federation.told_waits import FadedMean, ToldWaits
 from kalends.core.intervals import Moment
+from kalends.federation.answer_delays import AnswerDelays, median_of
+from kalends.federation.back_off import ACTIVE, told
+from kalends.federation.told_waits import FadedMean, ToldWaits
 
 SITES_MAX: Final = 16_384
 """The one that was noted longest ago is forgotten. Above all sites of any federation there is."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-from kalends.broker.federation.draws import number_of
+from kalends.federation.draws import number_of
 
 
 class OfferedPlace(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kalends.broker.federation.draws import draw_of, number_of
-from kalends.broker.federation.experience import Experience
-from kalends.broker.federation.site_choice import Bidder, whom_to_ask
 from kalends.core.intervals import Moment
+from kalends.federation.draws import draw_of, number_of
+from kalends.federation.experience import Experience
+from kalends.federation.site_choice import Bidder, whom_to_ask
 
 NOW = Moment(0, 1_800_000_000_000)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kalends.broker.federation.offered_places import OfferedPlace, best_first
+from kalends.federation.offered_places import OfferedPlace, best_first
 
 T0 = 1_800_000_000
 
