@@ -85,17 +85,17 @@ class AvailabilityQueries:
         entry = self._directory.sites[site]
         up = entry.up and not silent
         detail = SILENT if entry.up and silent else entry.detail
-        known, now_ms = self._experience(), int(self._clock.monotonic_s() * 1_000)
-        answer_ms = round(known.answer_ms(site))
-        now = Moment(now_ms, self._clock.wall_s() * 1_000)
+        now = Moment(int(self._clock.monotonic_s() * 1_000), self._clock.wall_s() * 1_000)
+        seen = self._experience().seen(site, now)
         return calls.SiteStatus(
             site=site,
             url=entry.url,
             state="up" if up else "down",
             detail=detail,
-            answer_ms=answer_ms,
-            wait_s=round(known.expected_wait_s(site, now)) if answer_ms else 0,
-            rests_s=max(-(-(known.active_at_ms(site) - now_ms) // 1_000), 0),
+            answer_ms=seen.answer_ms,
+            wait_s=seen.wait_s,
+            rests_s=seen.rests_s,
+            through="/".join(filter(None, (entry.virtual, *entry.way.split("/")[:-1]))),
         )
 
     def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:

@@ -8,7 +8,15 @@ itself sends what must wait for an operation only when it is told the operation'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Final, TypeVar
 
@@ -26,6 +34,7 @@ from kalends.broker.coordination.decision_record import (
     Unreadable,
 )
 from kalends.broker.coordination.effects import CoordinatorEffects
+from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.user_pick import PickTask
 from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
@@ -56,6 +65,10 @@ READS: Final = (Read, Examine, Ask)
 
 async def _run_none(job: ScriptRun) -> RunOutcome:
     return RunOutcome("sandbox-unavailable", detail="this broker runs no scripts")
+
+
+async def _refer_none(question: Referral) -> tuple[str, ...] | None:
+    return None
 
 
 class EffectRunner:
@@ -95,9 +108,12 @@ class EffectRunner:
         self._timer_due_ms = 0
         self._store_timer: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Event | None = None
-        self._picking: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
+        """Scripts and managers of virtual sites that were asked something."""
         self.run_script: Callable[[ScriptRun], Awaitable[RunOutcome]] = _run_none
         """What runs scripts that order bids; set by who has such an engine."""
+        self.refer: Callable[[Referral], Awaitable[tuple[str, ...] | None]] = _refer_none
+        """What asks managers of virtual sites; set by who knows some."""
 
     def begin(self) -> None:
         """A life begins."""
@@ -194,11 +210,24 @@ class EffectRunner:
         for alarm in effects.alarms:
             self._alarm(alarm)
         for pick in effects.picks:
-            task = asyncio.create_task(self._run_pick(pick))
-            self._picking.add(task)
-            task.add_done_callback(self._picking.discard)
+            self._answer_by(self._run_pick(pick))
+        for referral in effects.referrals:
+            self._answer_by(self._ask_manager(referral))
         for code in effects.runs:
             self._measures.agent_runs.labels(code).inc()
+
+    def _answer_by(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _ask_manager(self, referral: Referral) -> None:
+        """Ask a virtual site; the coordinator has stopped waiting for it when it takes too long."""
+        ways = await self.refer(referral)
+        life = self._lives.current
+        if life is not None:
+            bids = life.coordinator.bids
+            self.step(lambda: bids.referred(referral, ways, self._lives.moment()))
 
     async def _run_pick(self, pick: PickTask) -> None:
         """Run a script; the coordinator has stopped waiting for it when it takes too long."""

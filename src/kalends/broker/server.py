@@ -12,10 +12,12 @@ from aiohttp import web
 
 from kalends.broker.agent_mailbox import AgentMailbox
 from kalends.broker.availability_queries import AvailabilityQueries
+from kalends.broker.manager_calls import ManagerCalls
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.priorities import PriorityGrant
+from kalends.broker.reached_sites import reached_sites
 from kalends.broker.replica import ReplicaLock
 from kalends.broker.request_commands import RequestCommands
 from kalends.broker.request_queries import Records
@@ -54,7 +56,11 @@ def build_broker(
     clock = MomentClock(moment)
     logger = get_logger(role="broker", name=configuration.name)
     replica = replica_name(configuration)
-    directory = Directory({site.name: site.url for site in configuration.sites})
+    sites = list(reached_sites(configuration.sites))
+    directory = Directory(
+        {site.name: site.url for site in sites},
+        {site.name: (site.virtual, site.way) for site in sites if site.virtual},
+    )
     metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
@@ -80,6 +86,10 @@ def build_broker(
     trust = {
         site.name: trust_in(site.ca, f"broker.sites.{site.name}.ca") for site in configuration.sites
     }
+    managers = ManagerCalls(
+        {site.name: site.url for site in configuration.sites if site.members}, proofs, trust, logger
+    )
+    service.runner.refer = managers.refer
 
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
@@ -95,14 +105,15 @@ def build_broker(
                         site.url,
                         source=replica,
                         http=http,
-                        tls=trust[site.name],
+                        tls=trust[site.virtual or site.name],
                         proof=proofs(site.name),
                         user=service,
                         logger=logger,
                         jitter=random.random,
                     )
-                    for site in configuration.sites
+                    for site in sites
                 }
+                managers.begin(http)
                 await service.start()
                 links = [asyncio.create_task(link.run()) for link in service.links.values()]
                 yield

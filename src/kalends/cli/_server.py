@@ -1,4 +1,4 @@
-"""The servers of ``kalends serve``: a site, a broker or both in one process."""
+"""The servers of ``kalends serve``: a site, a broker or a virtual site, or several in one process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kalends.serving.configuration import (
     BrokerConfiguration,
     Configuration,
     SiteConfiguration,
+    VirtualConfiguration,
     load_configuration,
 )
 from kalends.serving.http.runner import Service, run, tls_context
@@ -76,7 +77,7 @@ def read_configuration(path: Path) -> Configuration:
 
 
 def services_of(configuration: Configuration) -> list[Service]:
-    """Build the servers of `configuration`, the site first; raises `InvalidInput`."""
+    """Build the servers of `configuration`, a site first; raises `InvalidInput`."""
     services = []
     if (site := configuration.site) is not None:
         application = build_site(site, version=__version__)
@@ -86,11 +87,19 @@ def services_of(configuration: Configuration) -> list[Service]:
         from kalends.broker.server import build_broker
 
         services.append(_service("broker", broker, build_broker(broker, version=__version__)))
+    if (virtual := configuration.virtual) is not None:
+        from kalends.virtual_sites.server import build_virtual
+
+        services.append(
+            _service("virtual site", virtual, build_virtual(virtual, version=__version__))
+        )
     return services
 
 
 def _service(
-    role: str, server: SiteConfiguration | BrokerConfiguration, application: web.Application
+    role: str,
+    server: SiteConfiguration | BrokerConfiguration | VirtualConfiguration,
+    application: web.Application,
 ) -> Service:
     tls = tls_context(server.tls.certificate, server.tls.key) if server.tls else None
     return Service(f"{role} {server.name}", application, server.listen, tls)

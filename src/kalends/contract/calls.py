@@ -79,7 +79,8 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     """A site as the broker sees it, and what it has learned of its bids for jobs.
 
     It answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait there for
-    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked.
+    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked. `through` are the
+    virtual sites that it is reached by, with slashes between; "": by none.
     """
 
     site: str
@@ -89,6 +90,7 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     answer_ms: int = 0
     wait_s: int = 0
     rests_s: int = 0
+    through: str = ""
 
 
 class Resources(Answer, frozen=True, kw_only=True):
@@ -700,9 +702,13 @@ class Drain(Body, frozen=True, kw_only=True):
     on: bool
 
 
+Role = Literal["site", "broker", "virtual"]
+"""What a server is."""
+
+
 class Health(Answer, frozen=True, kw_only=True):
     status: Literal["ok", "starting", "draining", "failing"]
-    role: Literal["site", "broker"]
+    role: Role
     name: str
     version: str
     detail: str = ""
@@ -721,7 +727,7 @@ class Operation(msgspec.Struct, frozen=True):
     body: type[Body]
     answer: type[Answer]
     scope: Scope
-    roles: tuple[Literal["site", "broker"], ...]
+    roles: tuple[Role, ...]
     summary: str
 
 
@@ -729,12 +735,14 @@ class Nothing(Body, frozen=True, kw_only=True):
     pass
 
 
-_BROKER: tuple[Literal["site", "broker"], ...] = ("broker",)
-_SITE: tuple[Literal["site", "broker"], ...] = ("site",)
-_BOTH: tuple[Literal["site", "broker"], ...] = ("site", "broker")
+_BROKER: tuple[Role, ...] = ("broker",)
+_SITE: tuple[Role, ...] = ("site",)
+_BOTH: tuple[Role, ...] = ("site", "broker")
+_ALL: tuple[Role, ...] = ("site", "broker", "virtual")
+_BROKER_OR_VIRTUAL: tuple[Role, ...] = ("broker", "virtual")
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("health", "GET", "/healthz", Nothing, Health, "", _BOTH, "Report the health of the server"),
+    Operation("health", "GET", "/healthz", Nothing, Health, "", _ALL, "Report the health of the server"),
     Operation("resources", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
               "List the resources that the caller may see"),
     Operation("calendar", "POST", "/v1/calendar", ShowCalendar, CalendarView, "use", _BOTH,
@@ -781,7 +789,7 @@ OPERATIONS: tuple[Operation, ...] = (
               "Show a run, with the record that replays it"),
     Operation("audit", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
               "List all claims or decisions, and every violated invariant"),
-    Operation("bidders", "GET", "/v1/bidders", ListBidders, Bidders, "audit", _BROKER,
+    Operation("bidders", "GET", "/v1/bidders", ListBidders, Bidders, "audit", _BROKER_OR_VIRTUAL,
               "Say how each site answers when it is asked for bids"),
     Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
               "Refuse new claims, or accept them again"),

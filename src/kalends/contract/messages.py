@@ -45,6 +45,8 @@ Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 StartAsk site->broker  the job's time has come: may it start here, and nowhere else?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
+Refer    broker->virtual site  which of your members are best asked for a place for this job?
+Referred virtual site->broker  these
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -101,6 +103,8 @@ Warrant = Annotated[str, Meta(max_length=96)]
 Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
 """For each other site of a committed request, the proof of the commit there: for a peer that asks."""
 Url = Annotated[str, Meta(max_length=512)]
+Way = Annotated[str, Meta(pattern=ids.whole(ids.WAY_PATTERN))]
+"""How a member is reached from a virtual site: its name, after those of the virtual sites in between."""
 
 
 Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
@@ -681,6 +685,34 @@ class StartSays(Message, frozen=True, kw_only=True):
     secret: Proof = ""
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+
+
+class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A member that could run a job, and is connected.
+
+    `preference_s` and `runs_s` are as in `kalends.federation.site_choice.Bidder`.
+    """
+
+    way: Way
+    preference_s: Annotated[float, Meta(ge=0, le=limits.WINDOW_S_MAX)] = 0.0
+    runs_s: Annotated[float, Meta(ge=0, le=limits.WINDOW_S_MAX)] = 0.0
+
+
+class Refer(Message, frozen=True, kw_only=True):
+    """Which `count` of these members are to be asked for a place for a job? Nothing is asked of them yet."""
+
+    rid: RequestId
+    att: Attempt
+    count: Annotated[int, Meta(ge=1, le=limits.MEMBERS_MAX)]
+    candidates: Annotated[tuple[Candidate, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)]
+
+
+class Referred(Message, frozen=True, kw_only=True):
+    """The answer to `Refer`: an opinion. The broker asks these members itself, by sessions of its own."""
+
+    rid: RequestId
+    att: Attempt
+    ways: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
 
 
 class PeerAsk(Message, frozen=True, kw_only=True):

@@ -11,6 +11,9 @@ NAME_PATTERN: Final = r"[a-z0-9](?:[a-z0-9._-]{0,62})"
 """Names of sites, resources, users, groups and rules: lower case, at most 63 characters."""
 
 RESOURCE_PATTERN: Final = rf"{NAME_PATTERN}/{NAME_PATTERN}"
+WAY_PATTERN: Final = rf"{NAME_PATTERN}(?:/{NAME_PATTERN}){{0,3}}"
+"""A member of a virtual site, behind at most three others; see `kalends.core.limits.NESTED_MAX`."""
+
 QUEUE_ENDING: Final = ".queue"
 """What the name of a machine's queue has besides that of the machine: places in it are claimed, too."""
 
@@ -60,6 +63,8 @@ OPTION_PATTERN: Final = r"--[!-~]{1,198}"
 IN_WORDS: Final = {
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
     RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
+    WAY_PATTERN: "a member is written as its name, after those of the virtual sites on the way: "
+    "campus/psc; four names at most",
     REQUEST_ID_PATTERN: "this is not the full id of a request",
     KEY_PATTERN: "a key is 8 to 80 letters, digits, '.', '_', ':' and '-'",
     ATTRIBUTE_PATTERN: "the name of an attribute is 1 to 63 of a-z, 0-9, '_', '.' and '-', and begins "

@@ -105,6 +105,12 @@ PLACE_PREFERENCES_MAX: Final = 32
 IMPLEMENTATIONS_MAX: Final = 16
 """Implementations of one job that is left to a broker: all of them together are as long as one job may be."""
 
+MEMBERS_MAX: Final = 1_000
+"""Members of one virtual site, those of its members among them: as many names fit into a question."""
+
+NESTED_MAX: Final = 4
+"""Virtual sites on the way to a member: each adds a hop to all that is said."""
+
 PLACE_HOMES_MAX: Final = 8
 """Sites that are always asked to bid for one job: they come on top of those that are chosen."""
 

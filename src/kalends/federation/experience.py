@@ -8,7 +8,7 @@ it is left alone for now (`back_off`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.core.intervals import Moment
 from kalends.federation.answer_delays import AnswerDelays, median_of
@@ -20,6 +20,16 @@ SITES_MAX: Final = 16_384
 
 DELAY_MS_PRIOR: Final = 80.0
 """The median delay of a site that has not answered yet: a round trip across a continent, and some work."""
+
+
+class Seen(NamedTuple):
+    """What is told of a site: it answers within `answer_ms` half of the time (0: it has not answered yet),
+    a job would wait there for about `wait_s`, and it is left alone for `rests_s`; 0: it is asked.
+    """
+
+    answer_ms: int
+    wait_s: int
+    rests_s: int
 
 
 class SiteExperience:
@@ -115,6 +125,13 @@ class Experience:
         """Return how soon `site` answers half of the time, in milliseconds; 0: it has not answered yet."""
         of_site = self._sites.get(site)
         return (of_site.delays.median_ms or 0.0) if of_site is not None else 0.0
+
+    def seen(self, site: str, now: Moment) -> Seen:
+        """Return what is told of `site` to those who look."""
+        answer_ms = round(self.answer_ms(site))
+        wait_s = round(self.expected_wait_s(site, now)) if answer_ms else 0
+        rests_ms = self.active_at_ms(site) - now.monotonic_ms
+        return Seen(answer_ms, wait_s, max(-(-rests_ms // 1_000), 0))
 
     def usual_answer_ms(self, sites: Iterable[str]) -> float:
         """Return how soon the one in the middle of `sites` answers, in milliseconds; of none: 0.

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from kalends.contract.messages import SiteName, Units, Url
+from kalends.contract.messages import SiteName, Units, Url, Way
 from kalends.core import identifiers, limits
 from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.durations import format_duration, parse_duration
@@ -257,27 +257,41 @@ class GrantConfiguration(_Section, frozen=True, kw_only=True):
     max: Annotated[int, Meta(ge=0, le=limits.PRIORITY_MAX)]
 
 
-class PeerConfiguration(_Section, frozen=True, kw_only=True):
-    """A site that a broker books at; `ca` is the file of the authority that signed its certificate."""
+class MemberConfiguration(_Section, frozen=True, kw_only=True):
+    """A member of a virtual site; `ca` is the file of the authority that signed its certificate."""
 
     name: SiteName
     url: Url
     ca: Path | None = None
 
 
-class _ServerConfiguration(_Section, frozen=True, kw_only=True):
-    """The common part of site and broker. `url` is its address for others; "" means `listen`."""
+class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
+    """A site that a broker books at, or a virtual site, at whose `members` it books.
+
+    A member of a member is written with all names on the way: ``campus/psc``.
+    """
+
+    members: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
+
+
+class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
+    """The common part of all servers. `url` is its address for others; "" means `listen`."""
 
     name: SiteName
     listen: str
     url: Url = ""
-    store: Path
     keys: tuple[KeyConfiguration, ...] = ()
     tls: TlsConfiguration | None = None
 
     def url_at(self, listening: str) -> str:
         """Return this server's address for others: `url`, or the address at which it listens."""
         return self.url or listening
+
+
+class _ServerConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
+    """The common part of site and broker."""
+
+    store: Path
 
 
 class NearConfiguration(_Section, frozen=True, kw_only=True):
@@ -500,11 +514,24 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 
 
+class VirtualConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
+    """The configuration of a virtual site: the name of a group of sites, and the way to them.
+
+    `keys` are those of the brokers that may ask which members to ask. It keeps nothing.
+    """
+
+    listen: str = "127.0.0.1:7200"
+    members: Annotated[
+        tuple[MemberConfiguration, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)
+    ]
+
+
 class Configuration(_Section, frozen=True, kw_only=True):
-    """A site, a broker, or both in one process."""
+    """A site, a broker and a virtual site: one of them, or several in one process."""
 
     site: SiteConfiguration | None = None
     broker: BrokerConfiguration | None = None
+    virtual: VirtualConfiguration | None = None
     log: LogConfiguration = LogConfiguration()
 
 
@@ -529,11 +556,11 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
     """Return the configuration with the fields `raw`; as `load_configuration`, without the text."""
     _check_fields(raw, Configuration, "")
     configuration = _convert(raw, base)
-    if configuration.site is None and configuration.broker is None:
+    if not (configuration.site or configuration.broker or configuration.virtual):
         raise InvalidInput(
             "neither a site nor a broker is configured",
             where="configuration",
-            remedy="write a [site] or a [broker] section, or both",
+            remedy="write a [site] or a [broker] section, or both; or a [virtual] one",
         )
     if configuration.site is not None:
         _check_server(configuration.site, "site")
@@ -545,6 +572,11 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
         _check_unique([site.name for site in configuration.broker.sites], "broker.sites")
+        _check_members(configuration.broker)
+    if configuration.virtual is not None:
+        _check_server(configuration.virtual, "virtual")
+        _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
+        _check_not_itself(configuration.virtual)
     return configuration
 
 
@@ -569,7 +601,40 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
         raise InvalidInput(detail, where=where or "configuration", remedy=remedy) from error
 
 
-def _check_server(server: _ServerConfiguration, section: str) -> None:
+def _check_members(broker: BrokerConfiguration) -> None:
+    """Each site is reached in one way, which is in no circle."""
+    names = [site.name for site in broker.sites]
+    for index, site in enumerate(broker.sites):
+        for number, way in enumerate(site.members):
+            where = f"broker.sites[{index}].members[{number}]"
+            on_the_way = [site.name, *way.split("/")]
+            if len(set(on_the_way)) < len(on_the_way):
+                raise InvalidInput(
+                    f"{' -> '.join(on_the_way)} is a circle",
+                    where=where,
+                    remedy="a virtual site is never on the way to itself: leave the member out",
+                )
+            name = on_the_way[-1]
+            if name in names:
+                raise InvalidInput(
+                    f"{name!r} is there twice",
+                    where=where,
+                    remedy="name each site once: with its own url, or as a member of one virtual site",
+                )
+            names.append(name)
+
+
+def _check_not_itself(virtual: VirtualConfiguration) -> None:
+    for index, member in enumerate(virtual.members):
+        if member.name == virtual.name:
+            raise InvalidInput(
+                f"{member.name!r} cannot be a member of itself",
+                where=f"virtual.members[{index}].name",
+                remedy="name another site",
+            )
+
+
+def _check_server(server: _ListeningConfiguration, section: str) -> None:
     try:
         split_listen(server.listen)
         if not server.keys:

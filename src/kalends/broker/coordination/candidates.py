@@ -42,27 +42,31 @@ class Candidates:
                 fitting.setdefault(site, []).append(info.name)
         return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
 
-    def to_ask(
-        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]], now: Moment
-    ) -> list[str]:
-        """Return the sites to ask of those that fit: homes, the best known, one by chance; at least one."""
-        bidders = [
-            Bidder(
+    def bidders(
+        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]
+    ) -> dict[str, Bidder]:
+        """Return the sites with machines that fit, as those who choose see them."""
+        return {
+            site: Bidder(
                 site,
                 machines,
                 max(self.preference_s(case, each) for each in machines),
                 min(each.limit_s for each in self.jobs_on(case, machines).values()),
             )
             for site, machines in fitting.items()
-        ]
-        homes = [each for each in bidders if each.site in case.record.spec.homes]
+        }
+
+    def to_ask(self, case: Transaction, bidders: Mapping[str, Bidder], now: Moment) -> list[str]:
+        """Return the sites to ask of those that fit: homes, the best known, one by chance; at least one."""
+        homes = [bidders[site] for site in case.record.spec.homes if site in bidders]
         duration_s = case.record.spec.request.duration_s
         count = sites_to_ask(term_of(case).units, duration_s, len(bidders))
         draw = draw_of(case.rid, case.record.att)
-        chosen = whom_to_ask(bidders, count, self.experience, draw, now, homes)
+        everybody = list(bidders.values())
+        chosen = whom_to_ask(everybody, count, self.experience, draw, now, homes)
         asked = [each.site for each in chosen]
         # Where all rest after failures, a user is not told so without a try.
-        return asked or sorted(fitting, key=self.experience.active_at_ms)[:1]
+        return asked or sorted(bidders, key=self.experience.active_at_ms)[:1]
 
     def job_on(self, case: Transaction, info: ResourceInfo) -> JobRequest | None:
         """Return the job as it would run on a machine; None where no implementation of it fits."""

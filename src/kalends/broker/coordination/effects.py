@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kalends.broker.coordination.decision_record import Begin, Operation, Recover
+from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.user_pick import PickTask
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
@@ -59,6 +60,8 @@ class CoordinatorEffects:
     """How agents fared at sites, to be counted."""
     picks: list[PickTask] = field(default_factory=list)
     """Scripts that order bids, to be run."""
+    referrals: list[Referral] = field(default_factory=list)
+    """Managers of virtual sites, to be asked whom to ask."""
     unknown: list[int] = field(default_factory=list)
     """Tickets of callers who cannot be told what becomes of their request."""
 

@@ -12,6 +12,7 @@ from kalends.broker.coordination.effects import (
     Happened,
     Send,
 )
+from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.user_pick import PickTask
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
@@ -50,6 +51,9 @@ class CoordinatorOutbox:
 
     def pick(self, task: PickTask) -> None:
         self.effects.picks.append(task)
+
+    def refer(self, referral: Referral) -> None:
+        self.effects.referrals.append(referral)
 
     def leave_unknown(self, tickets: Iterable[int]) -> None:
         """Tell these callers that nobody knows what becomes of their request."""

@@ -28,7 +28,9 @@ from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
+from kalends.broker.coordination.site_managers import SiteManagers
 from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.user_pick import (
@@ -58,6 +60,9 @@ BID_MS_MAX: Final = 1_000
 REDUNDANT_PLACES: Final = 2
 """So many places has a job that wants more than one, where as many sites bid."""
 
+REFERRED_PART: Final = 2
+"""One in so many parts of that time managers of virtual sites are waited for at most."""
+
 DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
 
@@ -78,10 +83,12 @@ class Solicitation:
     jitter: Callable[[], float]
     bid_ms_max: int
     candidates: Candidates = field(init=False)
+    managers: SiteManagers = field(init=False)
     tally: BidTally = field(init=False, default_factory=BidTally)
 
     def __post_init__(self) -> None:
         self.candidates = Candidates(self.directory)
+        self.managers = SiteManagers(self.directory, self.outbox, self.experience, self.jitter)
 
     @property
     def experience(self) -> Experience:
@@ -98,30 +105,68 @@ class Solicitation:
         reserve = case.bidding.reserve
         if reserve not in fitting:
             self.release_reserve(case)
-        asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, fitting, now)
-        machines = {site: fitting[site] for site in asked}
-        jobs = self.candidates.jobs_on(
-            case, (each for names in machines.values() for each in names)
-        )
-        case.bidding = BidRound(now.monotonic_ms, machines, jobs)
+        bidders = self.candidates.bidders(case, fitting)
+        asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, bidders, now)
+        case.bidding = BidRound(now.monotonic_ms)
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
             self.prepare.close(case, self.candidates.nobody(case), "failed", now)
             return
         case.enter("solicit")
-        case.parts = {site: Branch(site, ()) for site in asked}
-        case.phase_deadline_ms = now.monotonic_ms + self.bid_ms_max
+        case.parts = {}
+        if reserve not in fitting:
+            asked = self.managers.refer(case, asked, bidders, now)
+        self._ask(case, job, asked, now)
+        self._set_deadline(case, self.bid_ms_max)
+
+    def _ask(self, case: Transaction, job: JobRequest, sites: Sequence[str], now: Moment) -> None:
+        """Ask `sites` as well, if they still fit."""
+        fitting = self.candidates.fitting(case)
+        for site in sites:
+            if site in case.bidding.machines or site not in fitting:
+                continue
+            case.bidding.machines[site] = fitting[site]
+            case.bidding.jobs |= self.candidates.jobs_on(case, fitting[site])
+            case.bidding.asked_at_ms[site] = now.monotonic_ms
+            case.parts[site] = Branch(site, ())
+            self.experience.asked(site, now)
+            self.tally.of(site).asked += 1
+            self._send(case, job, site)
+
+    def _set_deadline(self, case: Transaction, after_ms: float) -> None:
+        """Look again `after_ms` from the first question; sooner while managers are waited for."""
+        if case.bidding.choices:
+            after_ms = min(after_ms, self.bid_ms_max // REFERRED_PART)
+        case.phase_deadline_ms = case.bidding.asked_ms + math.ceil(after_ms)
         self.deadlines.schedule(case)
-        for part in case.parts.values():
-            self.experience.asked(part.site, now)
-            self.tally.of(part.site).asked += 1
-            self._send(case, job, part.site)
+
+    def referred(self, referral: Referral, ways: Sequence[str] | None, now: Moment) -> None:
+        """A manager has answered, or cannot be reached (None); of an attempt that is over, nothing comes."""
+        case = self.table.cases.get(referral.question.rid)
+        if case is not None and case.phase == "bidding":
+            self._ask_and_go_on(case, self.managers.answered(case, referral, ways, now), now)
+
+    def time_is_up(self, case: Transaction, now: Moment) -> None:
+        """Managers that are silent are waited for no longer; or bids are not."""
+        if case.bidding.choices:
+            self._ask_and_go_on(case, self.managers.given_up(case, now), now)
+        else:
+            self.decide(case, now)
+
+    def _ask_and_go_on(self, case: Transaction, sites: Sequence[str], now: Moment) -> None:
+        if (job := case.record.spec.job) is not None:
+            self._ask(case, job, sites, now)
+            self._go_on(case, now)
 
     def site_back(self, case: Transaction, now: Moment) -> None:
         """A site is connected: a job for which there was nobody to ask tries again."""
         job = case.record.spec.job
-        if job is not None and case.phase == "bidding" and not case.bidding.machines:
+        if (
+            job is not None
+            and case.phase == "bidding"
+            and not (case.bidding.machines or case.bidding.choices)
+        ):
             self.solicit(case, job, now)
 
     def resend(self, case: Transaction, part: Branch) -> None:
@@ -185,15 +230,14 @@ class Solicitation:
         if len(case.parts) < len(self.candidates.fitting(case)):
             usual_ms = self.experience.usual_answer_ms(silent)
             enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
-        case.phase_deadline_ms = bidding.asked_ms + math.ceil(enough_ms)
-        if not silent or case.phase_deadline_ms <= now.monotonic_ms:
+        self._set_deadline(case, enough_ms)
+        over = not silent or case.phase_deadline_ms <= now.monotonic_ms
+        if over and not bidding.choices:
             self.decide(case, now)
-        else:
-            self.deadlines.schedule(case)
 
     def _learn(self, case: Transaction, site: str, bid: m.Bid, now: Moment) -> None:
         """Note how soon the site has answered, and how long a job would wait there."""
-        delay_ms = now.monotonic_ms - case.bidding.asked_ms
+        delay_ms = now.monotonic_ms - case.bidding.asked_at_ms[site]
         if bid.offers:
             first_s = min(each.start_by or each.late_start for each in bid.offers)
             self.experience.bid(site, delay_ms, max(first_s - now.wall_s, 0), now)

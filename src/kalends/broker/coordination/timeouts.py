@@ -122,7 +122,7 @@ class Timeouts:
         elif not over and case.phase == "touring":
             self.agents.toured(case, now)
         elif not over and case.phase == "bidding":
-            self.bids.decide(case, now)
+            self.bids.time_is_up(case, now)
         elif over or not self.negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 

@@ -13,6 +13,7 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import SiteQuestion
 from kalends.broker.coordination.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
+from kalends.broker.coordination.referrals import OwnChoice
 from kalends.broker.coordination.user_pick import UserPick
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
@@ -99,6 +100,10 @@ class BidRound:
 
     asked_ms: int = 0
     """When (monotonic)."""
+    asked_at_ms: dict[str, int] = field(default_factory=dict)
+    """When each site was: later where a manager was asked first."""
+    choices: dict[str, OwnChoice] = field(default_factory=dict)
+    """Virtual sites whose managers were asked whom to ask, and what is done without an answer."""
     machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Those in whose queues a place was asked for, by site."""
     jobs: dict[str, JobRequest] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kalends.contract.messages import Hello
@@ -10,10 +11,15 @@ from kalends.core.resources import ResourceInfo
 
 @dataclass(slots=True)
 class SiteEntry:
-    """A site: its `url` for peers, the `epoch` that counts its starts, its `near` sites."""
+    """A site: its `url` for peers, the `epoch` that counts its starts, its `near` sites.
+
+    `virtual` is the virtual site that it is reached by, and `way` the names from there; "": by none.
+    """
 
     name: str
     url: str
+    virtual: str = ""
+    way: str = ""
     up: bool = False
     epoch: int = 0
     detail: str = "not connected yet"
@@ -25,8 +31,16 @@ class SiteEntry:
 class Directory:
     """Sites and resources by name; sites are configured, resources come with each Hello."""
 
-    def __init__(self, sites: dict[str, str]) -> None:
-        self.sites = {name: SiteEntry(name, url) for name, url in sites.items()}
+    def __init__(
+        self, sites: dict[str, str], members: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """`sites` gives their addresses, `members` of those that have one their virtual site and way."""
+        reached = members or {}
+        self.sites = {
+            name: SiteEntry(name, url, *reached.get(name, ("", ""))) for name, url in sites.items()
+        }
+        self.virtual = tuple(dict.fromkeys(virtual for virtual, _ in reached.values()))
+        """The virtual sites that some are reached by."""
         self.resources: dict[str, ResourceInfo] = {}
 
     def greet(self, hello: Hello) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kalends.contract import codec
+from kalends.contract.calls import Role
 from kalends.core.conversion import convert
 from kalends.core.errors import LimitExceeded, NotFound, Problem
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
@@ -22,7 +23,7 @@ from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
 from kalends.serving.http.connections import Connections
-from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, Role
+from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
@@ -59,7 +60,7 @@ def build_application(
     on_stop: Callable[[], None] | None = None,
     crowded: Callable[[str], None] = lambda _: None,
 ) -> web.Application:
-    """Return the complete application of a site or a broker.
+    """Return the complete application of a server.
 
     `handlers` has exactly one handler per operation of the role (`ValueError` otherwise). `routes`
     are further ones, such as the protocol's session between brokers and sites: errors that they

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.calls import OPERATIONS, Operation
+from kalends.contract.calls import OPERATIONS, Operation, Role
 from kalends.core.conversion import convert
 from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
 from kalends.serving.auth.callers import Caller
@@ -27,8 +27,6 @@ from kalends.serving.logs import Logger
 from kalends.serving.metrics import NO_OPERATION, Metrics
 
 T = TypeVar("T")
-
-Role = Literal["site", "broker"]
 
 Handler = Callable[[Caller, Any], Answer | Awaitable[Answer]]
 """Carries out one operation for a caller; its second argument is the operation's `Body`."""

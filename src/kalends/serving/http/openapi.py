@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from kalends.contract import codec
-from kalends.contract.calls import API_VERSION, Operation
+from kalends.contract.calls import API_VERSION, Operation, Role
 from kalends.core.errors import Problem
 from kalends.serving.auth.callers import Authenticator
 from kalends.serving.http.bodies import INTEGER_MAX, INTEGER_MIN
-from kalends.serving.http.dispatch import Role, operations_of
+from kalends.serving.http.dispatch import operations_of
 
 Schema = dict[str, Any]
 

@@ -1,0 +1,97 @@
+"""Whom to ask among the members of a virtual site: its manager has the choice, if it answers in time.
+
+"We support virtual sites that are made up of sites", each with a manager (Weissman and Grimshaw 1996, section
+3): a manager knows its members by all that brokers have asked of them. What it answers is an opinion. The
+broker asks the members itself, holds their places and decides; where the manager is silent, or has no
+choice, it asks those that it would have chosen itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.referrals import OwnChoice, Referral
+from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.core.limits import WINDOW_S_MAX
+from kalends.federation.experience import Experience
+from kalends.federation.site_choice import Bidder
+
+
+@dataclass(eq=False)
+class SiteManagers:
+    """Those of all virtual sites; one that was silent is asked nothing for a while, as a site is not."""
+
+    directory: Directory
+    outbox: CoordinatorOutbox
+    experience: Experience
+    jitter: Callable[[], float]
+
+    def refer(
+        self, case: Transaction, asked: Sequence[str], bidders: Mapping[str, Bidder], now: Moment
+    ) -> list[str]:
+        """Leave it to managers which of their members are asked instead of those that are to be `asked`.
+
+        Return whom of `asked` the broker asks at once: homes, sites that are no members, and members of
+        managers who would have no choice, or rest.
+        """
+        homes = case.record.spec.homes
+        virtual_of = {site: self.directory.sites[site].virtual for site in bidders}
+        left = list(asked)
+        for virtual in dict.fromkeys(virtual_of[site] for site in asked):
+            own = tuple(each for each in asked if virtual_of[each] == virtual and each not in homes)
+            members = [
+                each
+                for site, each in bidders.items()
+                if virtual_of[site] == virtual and site not in homes
+            ]
+            if virtual and 0 < len(own) < len(members) and not self.experience.rests(virtual, now):
+                left = [site for site in left if site not in own]
+                self._ask(case, virtual, own, members, now)
+        return left
+
+    def _ask(
+        self,
+        case: Transaction,
+        virtual: str,
+        own: tuple[str, ...],
+        members: Sequence[Bidder],
+        now: Moment,
+    ) -> None:
+        way_of = {each.site: self.directory.sites[each.site].way for each in members}
+        candidates = tuple(_candidate(way_of[each.site], each) for each in members)
+        case.bidding.choices[virtual] = OwnChoice(own, {way: site for site, way in way_of.items()})
+        self.experience.asked(virtual, now)
+        record = case.record
+        question = m.Refer(rid=record.rid, att=record.att, count=len(own), candidates=candidates)
+        self.outbox.refer(Referral(virtual, question))
+
+    def answered(
+        self, case: Transaction, referral: Referral, ways: Sequence[str] | None, now: Moment
+    ) -> Sequence[str]:
+        """Return the sites to ask now that a manager has answered, or cannot be reached (None)."""
+        choices, virtual = case.bidding.choices, referral.virtual
+        if case.record.att != referral.question.att or virtual not in choices:
+            return ()
+        choice = choices.pop(virtual)
+        if named := choice.named(ways or ()):
+            self.experience.back(virtual)
+            return named
+        self.experience.silent(virtual, self.jitter(), now)
+        return choice.own
+
+    def given_up(self, case: Transaction, now: Moment) -> list[str]:
+        """Return the sites to ask instead of those that silent managers would have named."""
+        choices, case.bidding.choices = case.bidding.choices, {}
+        for virtual in choices:
+            self.experience.silent(virtual, self.jitter(), now)
+        return [site for choice in choices.values() for site in choice.own]
+
+
+def _candidate(way: str, bidder: Bidder) -> m.Candidate:
+    most_s = float(WINDOW_S_MAX)
+    return m.Candidate(way, min(bidder.preference_s, most_s), min(bidder.runs_s, most_s))

@@ -1,0 +1,40 @@
+"""The sites that a broker books at, and the way to each: straight, or by virtual sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kalends.serving.configuration import PeerConfiguration
+
+MEMBERS_PATH: Final = "/v1/members"
+
+
+class ReachedSite(NamedTuple):
+    """A site at `url`; `ca` signed the certificate that is shown there.
+
+    `virtual` is the virtual site that it is reached by, and `way` the names from there; "": by none.
+    """
+
+    name: str
+    url: str
+    ca: Path | None
+    virtual: str = ""
+    way: str = ""
+
+
+def reached_sites(configured: Sequence[PeerConfiguration]) -> Iterator[ReachedSite]:
+    """Yield each site once, in the order of the configuration: in place of a virtual site its members."""
+    for each in configured:
+        if not each.members:
+            yield ReachedSite(each.name, each.url, each.ca)
+        for way in each.members:
+            yield ReachedSite(
+                way.split("/")[-1], member_url(each.url, way), each.ca, each.name, way
+            )
+
+
+def member_url(url: str, way: str) -> str:
+    """Return the address of a member of the virtual site at `url`."""
+    return url.rstrip("/") + "".join(f"{MEMBERS_PATH}/{name}" for name in way.split("/"))

@@ -1,0 +1,58 @@
+"""The manager of a virtual site: which members a broker does best to ask for a place for a job.
+
+It gives an opinion, and asks nobody itself. "The virtual SM chooses" among its sites by what it knows of
+them, as a broker chooses among all (`kalends.federation.site_choice`); but it has heard what all brokers were
+told (Weissman and Grimshaw 1996, sections 3 and 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kalends.contract import calls
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.federation.draws import draw_of
+from kalends.federation.site_choice import Bidder, whom_to_ask
+from kalends.virtual_sites.overheard import Overheard
+
+NO_SESSION: Final = "no broker has a session with it"
+
+
+def referred(question: m.Refer, overheard: Overheard, now: Moment) -> m.Referred:
+    """Return the members to ask: at most `count` of those that the broker has named, at least one."""
+    bidders = [Bidder(each.way, (), each.preference_s, each.runs_s) for each in question.candidates]
+    experience, tally = overheard.experience, overheard.tally
+    draw = draw_of(question.rid, question.att)
+    chosen = [
+        each.site for each in whom_to_ask(bidders, question.count, experience, draw, now)
+    ] or [min((each.site for each in bidders), key=experience.active_at_ms)]
+    for way in chosen:
+        tally.of(way).chosen += 1
+    return m.Referred(rid=question.rid, att=question.att, ways=tuple(chosen))
+
+
+def bidders_of(url_of: Mapping[str, str], overheard: Overheard, now: Moment) -> calls.Bidders:
+    """Return how the members at these addresses have answered, and theirs, that brokers have sessions with.
+
+    One is up while a broker has a session with it.
+    """
+    ways = dict.fromkeys([*url_of, *sorted(filter(None, overheard.sessions))])
+    return calls.Bidders(
+        bidders=tuple(_view(way, url_of.get(way, ""), overheard, now) for way in ways),
+        herd=overheard.tally.busiest_share(),
+    )
+
+
+def _view(way: str, url: str, overheard: Overheard, now: Moment) -> calls.BidderView:
+    counts, seen = overheard.tally.of(way), overheard.experience.seen(way, now)
+    up = overheard.sessions[way] > 0
+    status = calls.SiteStatus(
+        site=way, url=url, state="up" if up else "down", detail="" if up else NO_SESSION,
+        answer_ms=seen.answer_ms, wait_s=seen.wait_s, rests_s=seen.rests_s,
+    )  # fmt: skip
+    return calls.BidderView(
+        status=status, asked=counts.asked, bid=counts.bid, silent=counts.silent,
+        refused=dict(counts.refused), chosen=counts.chosen,
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""A virtual site as a server: the way to its members, and its manager. It has no store, and decides nothing.
+
+Sessions and calls for a member are handed on (`relay`); brokers ask the manager whom to ask
+(``POST /v1/refer``, one `Refer`, one `Referred`). If it is gone its members are out of reach, and what they
+have promised stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kalends.contract import calls, codec
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import MomentClock, moment
+from kalends.serving.configuration import VirtualConfiguration
+from kalends.serving.http.application import build_application, caller_of
+from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.request_fields import read_body
+from kalends.serving.logs import get_logger
+from kalends.serving.metrics import Metrics
+from kalends.virtual_sites.manager import bidders_of, referred
+from kalends.virtual_sites.overheard import Overheard
+from kalends.virtual_sites.relay import ROUTE, Members
+
+REFER_PATH: Final = "/v1/refer"
+REFER_BYTES_MAX: Final = 512 * 1024
+"""A thousand members with their ways are below it."""
+
+
+def build_virtual(
+    configuration: VirtualConfiguration,
+    *,
+    version: str,
+    moment: Callable[[], Moment] = moment,
+) -> web.Application:
+    """The complete application of a virtual site; raises `InvalidInput` for files that cannot be used."""
+    overheard = Overheard()
+    limits = ServingLimits()
+    members = Members(configuration.name, configuration.members, overheard, moment, limits)
+
+    urls = {each.name: each.url for each in configuration.members}
+
+    def health(caller: Caller, body: calls.Nothing) -> calls.Health:
+        return calls.Health(
+            status="ok", role="virtual", name=configuration.name, version=version, detail=""
+        )
+
+    def bidders(caller: Caller, body: calls.ListBidders) -> calls.Bidders:
+        return bidders_of(urls, overheard, moment())
+
+    async def refer(request: web.Request) -> web.Response:
+        caller_of(request, "broker")
+        large = msgspec.structs.replace(limits, body_bytes_max=REFER_BYTES_MAX)
+        body = await read_body(request, large)
+        question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
+        answer = referred(question, overheard, moment())
+        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
+
+    application = build_application(
+        role="virtual",
+        name=configuration.name,
+        version=version,
+        handlers={"health": health, "bidders": bidders},
+        authenticator=authenticator_of(configuration.name, configuration.keys),
+        metrics=Metrics(role="virtual", name=configuration.name, version=version),
+        logger=get_logger(role="virtual", name=configuration.name),
+        limits=limits,
+        clock=MomentClock(moment),
+        routes=[
+            web.post(REFER_PATH, refer),
+            web.route("*", ROUTE, members.respond),
+        ],
+        on_stop=members.begin_stop,
+    )
+    application.on_startup.append(members.start)
+    application.on_cleanup.append(members.stop)
+    return application
