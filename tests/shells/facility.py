@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import configure_logging
+from kalends.virtual_sites.server import build_virtual
 from tests.shells.keys import Keys
 from tests.shells.nodes import Node
 from tests.shells.stage import NOBODY, NODE
@@ -57,6 +58,8 @@ class Plan(NamedTuple):
     """Each site runs jobs on its resource: on a simulated host (`job_host`)."""
     policy: str = "easy"
     """Of the queues of such sites."""
+    virtual: Mapping[str, tuple[str, ...]] = {}
+    """Virtual sites and their members, sites and virtual sites: brokers reach those by them alone."""
     audited: bool = True
     """Judged all the time, by the auditor and the oracles of `tests.simulation`; see `witness`."""
 
@@ -96,13 +99,14 @@ class Facility:
         self.replicas = [
             f"{broker}-{number}" for broker in self.brokers for number in range(plan.replicas)
         ]
-        self.servers = [*self.sites, *self.replicas]
+        self.servers = [*self.sites, *plan.virtual, *self.replicas]
         self._address = {name: f"127.0.0.{n + 1}" for n, name in enumerate(self.servers)}
         self.counts: Counter[str] = Counter()
         """What a story has done, and how often, for the report."""
         self._clients = 0
         self._keys = Keys(world.folder, self.brokers) if plan.keys else None
         self._configured = {name: self._site(name) for name in self.sites}
+        self._configured |= {name: self._virtual(name) for name in plan.virtual}
         self._configured |= {name: self._replica(name) for name in self.replicas}
         self.witness = Witness(self) if plan.audited else None
         for name in self.servers:
@@ -147,6 +151,9 @@ class Facility:
             if configuration.site is not None:
                 application = build_site(configuration.site, version="simulated")
                 address = configuration.site.listen
+            elif configuration.virtual is not None:
+                application = build_virtual(configuration.virtual, version="simulated")
+                address = configuration.virtual.listen
             else:
                 assert configuration.broker is not None
                 application = build_broker(configuration.broker, version="simulated")
@@ -202,13 +209,33 @@ grain = "10m"
 {MACHINE.format(self.plan.policy) if self.plan.machine else ""}
 """
 
+    def _virtual(self, name: str) -> str:
+        members = "".join(
+            f'[[virtual.members]]\nname = "{each}"\nurl = "http://{self._address[each]}:80"\n'
+            for each in self.plan.virtual[name]
+        )
+        return f"""
+[virtual]
+name = "{name}"
+listen = "{self._address[name]}:80"
+{members}"""
+
+    def _ways(self, virtual: str) -> Iterator[str]:
+        """Return the ways to the sites below a virtual site; of a site, none."""
+        for name in self.plan.virtual.get(virtual, ()):
+            below = [f"{name}/{way}" for way in self._ways(name)]
+            yield from below or [name]
+
     def _replica(self, name: str) -> str:
         broker, _, number = name.partition("-")
         siblings = [each for each in self.replicas if each.startswith(f"{broker}-")]
         coords = ", ".join(f'"http://{self._address[each]}:80"' for each in siblings)
+        nested = {name for members in self.plan.virtual.values() for name in members}
         sites = "".join(
-            f'[[broker.sites]]\nname = "{site}"\nurl = "http://{self._address[site]}:80"\n'
-            for site in self.sites
+            f'[[broker.sites]]\nname = "{name}"\nurl = "http://{self._address[name]}:80"\n'
+            f"members = {list(self._ways(name))}\n"
+            for name in [*self.sites, *self.plan.virtual]
+            if name not in nested
         )
         return f"""
 [broker]

@@ -35,6 +35,7 @@ class Wish:
 
     key: str
     user: str
+    broker: str
     request: JobRequest
     prefer: dict[str, str] = field(default_factory=dict)
     implementations: tuple[Implementation, ...] = ()
@@ -89,7 +90,7 @@ class PlaceCustomers:
             key = f"a-job-of-{user}-{count:04}"
             request = self._request(user, count, chance)
             draw = random.Random(key)
-            wish = Wish(key, user, request, *_wished(request, draw), *self._once(draw))
+            wish = Wish(key, user, broker, request, *_wished(request, draw), *self._once(draw))
             self.wishes.append(wish)
             self._strike(chance)
             async with self.facility.connect(broker, user, timeout_s=10) as client:
@@ -193,7 +194,7 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
     for wish in customers.wishes:
         if wish.view is not None:
             # It may have another place by now.
-            async with facility.connect(facility.replicas[0], wish.user) as client:
+            async with facility.connect(wish.broker, wish.user) as client:
                 now = await client.show(wish.view.id)
             told = wish.view.placed
             facility.counts["at two sites"] += bool(told is not None and told.also)

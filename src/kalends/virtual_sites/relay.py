@@ -48,6 +48,7 @@ SILENT_S_MAX: Final = 600.0
 """The longest that a member is waited for: longer than anything that its calls wait for."""
 HEARTBEAT_S: Final = 10.0
 
+GONE: Final = "the other side is gone"
 STOPPING: Final = "the virtual site is stopping"
 
 Hear = Callable[[bytes], None]
@@ -181,14 +182,14 @@ class Members:
             ours = await open_socket(request, self._limits)
             self._sockets[ours] = None
             try:
-                await self._listen(ours, theirs, self._way_of_session(member, url))
+                await self._listen(ours, theirs, member, self._way_of_session(member, url))
             finally:
                 self._sockets.pop(ours, None)
         finally:
             await theirs.close()
         return ours
 
-    async def _listen(self, ours: _Socket, theirs: _Socket, way: str) -> None:
+    async def _listen(self, ours: _Socket, theirs: _Socket, member: str, way: str) -> None:
         """Pass on what both say, and hear it where it is a session of a broker: then there is a `way`."""
 
         def said_to(frame: bytes) -> None:
@@ -201,8 +202,10 @@ class Members:
 
         self._overheard.sessions[way] += 1
         both = [
-            asyncio.create_task(_pass_on(ours, theirs, said_to)),
-            asyncio.create_task(_pass_on(theirs, ours, said_by)),
+            asyncio.create_task(_pass_on(ours, theirs, said_to, GONE)),
+            asyncio.create_task(
+                _pass_on(theirs, ours, said_by, f"the connection to {member} broke")
+            ),
         ]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -236,9 +239,9 @@ class Members:
 _Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse[bool]
 
 
-async def _pass_on(source: _Socket, target: _Socket, hear: Hear) -> None:
-    """Hand on messages until either side ends, and then the end."""
-    code, reason = WSCloseCode.GOING_AWAY.value, ""
+async def _pass_on(source: _Socket, target: _Socket, hear: Hear, broke: str) -> None:
+    """Hand on messages until either side ends, and then the end; `broke` says why where nobody has."""
+    code, reason = WSCloseCode.GOING_AWAY.value, broke
     while True:
         message = await source.receive()
         try:

@@ -104,6 +104,48 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     await judge_places(facility, customers, punctual=False)
 
 
+@scenario(
+    Plan(
+        sites=6,
+        brokers=2,
+        replicas=2,
+        machine=True,
+        audited=False,
+        virtual={"hall": ("site1", "site2", "west"), "west": ("site3", "site4", "site5")},
+        broker_options=f"lost_s = {LOST_S}",
+    )
+)
+async def virtual_sites(facility: Facility, chance: random.Random) -> None:
+    """Most sites are reached by virtual ones, one below the other, which die, freeze and are cut off, too."""
+    world = facility.world
+    world.on_death.append(power_went)
+    await facility.up()
+    for site in facility.sites:
+        host_called(world, site)
+    customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
+    strikes = Strikes(facility, chance)
+    world.network.slow = 0.01
+    for _ in range(STRIKES):
+        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
+        strikes.strike()
+    await asyncio.sleep(31)
+    customers.strikes = 0.0
+    await calm(facility)
+    facility.counts["managers asked"] += await _referrals(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False)
+
+
+async def _referrals(facility: Facility) -> int:
+    """Return how often managers that have not died since have named a member."""
+    found = 0
+    for name in facility.plan.virtual:
+        async with facility.connect(name, "operator") as operator:
+            found += sum(each.chosen for each in (await operator.bidders()).bidders)
+    return found
+
+
 async def _drained(facility: Facility, site: str, *, on: bool) -> None:
     async with facility.connect(site, "operator") as operator:
         await operator.drain(on=on)
