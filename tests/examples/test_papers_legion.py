@@ -11,6 +11,9 @@ from bid_world import BidWorld
 from legion_bids import lines
 from transcripts import run_paper
 
+pytestmark = pytest.mark.xdist_group("legion")
+"""One worker makes the run that all of them read."""
+
 SCRIPT = "legion_bids.py"
 
 

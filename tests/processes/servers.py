@@ -26,7 +26,7 @@ from tests.support.patience import PATIENCE_S
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
-LISTENING: Final = re.compile(r"listening (?:site|broker) \S+ (http://\S+)")
+LISTENING: Final = re.compile(r"listening (?:site|broker|virtual) \S+ (http://\S+)")
 
 WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
 PORTS: Final = range(20_000 + WORKER, 32_000, 4)

@@ -24,10 +24,18 @@ from .servers import Server, free_urls, running, until
 JOBS = 24
 KILLS = 8
 LOST_S = 2.0
+HALL = """
+[virtual]
+name = "hall"
+listen = "{}"
+[[virtual.members]]
+name = "west"
+url = "{}"
+"""
 
 
 class Federation:
-    """Two sites with a machine of four nodes each, and a broker."""
+    """Two sites with a machine of four nodes each, and a broker, which reaches ``west`` by a virtual site."""
 
     def __init__(self, directory: Path) -> None:
         names = ("east", "west")
@@ -36,16 +44,19 @@ class Federation:
             (directory / name).mkdir()
         rules = 'policy = "conservative"'
         self.sites = {name: Laboratory(directory / name, name=name, rules=rules) for name in names}
-        (url,) = free_urls(1)
-        urls = {name: each.site.url for name, each in self.sites.items()}
-        text = broker_text(url, urls).replace(
+        url, hall = free_urls(2)
+        known = {"east": self.sites["east"].site.url, "hall": hall}
+        text = broker_text(url, known).replace(
             "[[broker.sites]]", f"bid_s_max = 30.0\nlost_s = {LOST_S}\n[[broker.sites]]", 1
         )
+        text = text.replace(f'url = "{hall}"', f'url = "{hall}"\nmembers = ["west"]')
+        member = HALL.format(hall.removeprefix("http://"), self.sites["west"].site.url)
+        self.hall = Server("hall", write(directory / "hall.toml", member), hall)
         self.broker = Server("broker", write(directory / "broker.toml", text), url)
 
     @property
     def servers(self) -> list[Server]:
-        return [*(each.site for each in self.sites.values()), self.broker]
+        return [*(each.site for each in self.sites.values()), self.hall, self.broker]
 
     def marks(self) -> Counter[str]:
         """What the programs of all sites have noted."""

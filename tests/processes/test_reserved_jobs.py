@@ -161,7 +161,11 @@ async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_
         number = (await client.submit(laboratory.marking(0, nodes=4, limit_s=60, at=soon))).job.job
         await laboratory.site.kill()
         await laboratory.site.start()
-        with pytest.raises(Conflict, match="not free then"):
+        # On a slow machine it has come meanwhile.
+        refused = pytest.raises(
+            (Conflict, InvalidInput), match="not free then|that time has passed"
+        )
+        with refused:
             await client.submit(laboratory.job("true", limit_s=60, at=soon))
         assert (await laboratory.over(client, number)).started >= soon
         assert laboratory.marked()[f"begin {number}"] == 1

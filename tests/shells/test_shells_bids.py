@@ -19,6 +19,10 @@ def test_jobs_of_lost_sites_run_once_elsewhere_whether_or_not_the_sites_come_bac
     check("lost_sites", 6)
 
 
+def test_jobs_run_once_and_where_was_told_also_by_virtual_sites_that_die() -> None:
+    check("virtual_sites", 4)
+
+
 def test_a_site_that_was_left_and_starts_the_job_all_the_same_shows() -> None:
     assert seeds_to_catch("lost_sites", "a_site_that_was_left_may_start", 60) is not None
 

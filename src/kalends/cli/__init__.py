@@ -52,7 +52,7 @@ COMMANDS = {
         "check-schedule": "Check a schedule against its log and policy.",
     },
     "Operating": {
-        "serve": "Run a site, a broker or both.",
+        "serve": "Run a site, a broker, a virtual site, or several.",
         "admin": "Manage keys, audits, reclaims and stores.",
         "agent": "Manage scripts that choose slots at each site.",
         "demo": "Run three sites and a broker on this machine.",

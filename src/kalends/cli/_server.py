@@ -90,9 +90,7 @@ def services_of(configuration: Configuration) -> list[Service]:
     if (virtual := configuration.virtual) is not None:
         from kalends.virtual_sites.server import build_virtual
 
-        services.append(
-            _service("virtual site", virtual, build_virtual(virtual, version=__version__))
-        )
+        services.append(_service("virtual", virtual, build_virtual(virtual, version=__version__)))
     return services
 
 

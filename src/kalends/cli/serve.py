@@ -1,4 +1,4 @@
-"""``kalends serve``: run a site, a broker or both."""
+"""``kalends serve``: run a site, a broker, a virtual site, or several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kalends.cli._settings import LocalCommand
 )
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(config: Path) -> int:
-    """Run a site, a broker or both.
+    """Run a site, a broker, a virtual site, or several.
 
     CONFIG is a TOML file; `kalends admin config` prints a commented one. Prints the server's address and
     runs until Ctrl-C or SIGTERM.

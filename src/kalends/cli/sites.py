@@ -47,6 +47,6 @@ def site_lines(answer: Resources) -> list[str]:
 
 
 def _detail(site: SiteStatus) -> str:
-    if site.rests_s:
-        return f"did not bid; asked again in {format_duration(site.rests_s)}"
-    return site.detail
+    resting = f"did not bid; asked again in {format_duration(site.rests_s)}"
+    detail = resting if site.rests_s else site.detail
+    return "; ".join(filter(None, (site.through and f"through {site.through}", detail)))

@@ -687,7 +687,7 @@ class StartSays(Message, frozen=True, kw_only=True):
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
 
 
-class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A member that could run a job, and is connected.
 
     `preference_s` and `runs_s` are as in `kalends.federation.site_choice.Bidder`.
@@ -704,7 +704,9 @@ class Refer(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     count: Annotated[int, Meta(ge=1, le=limits.MEMBERS_MAX)]
-    candidates: Annotated[tuple[Candidate, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)]
+    candidates: Annotated[
+        tuple[MemberBidder, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)
+    ]
 
 
 class Referred(Message, frozen=True, kw_only=True):

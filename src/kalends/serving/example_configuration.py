@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _EXAMPLE = """\
-# kalends serve THIS-FILE: a site, a broker, or both in one process.
+# kalends serve THIS-FILE: a site, a broker or a virtual site, or several in one process.
 # Durations are texts with a unit: 90s, 15m, 1.5h, 2d. Paths are relative to this file.
 
 [log]
@@ -265,6 +265,29 @@ url = "http://127.0.0.1:7101"
 name = "caltech"
 url = "https://kalends.caltech.example:7101"
 ca = "keys/caltech-ca.pem"        # the authority that signed its certificate
+
+[[broker.sites]]          # a virtual site: a way to others, which are named here one by one
+name = "midwest"
+url = "https://kalends.midwest.example:7200"
+members = ["ncsa", "campus/psc"]  # psc is a member of campus, which is one of midwest
+
+# ---------------------------- a virtual site: the way to its members, and a manager who knows them
+
+[virtual]
+name = "midwest"
+listen = "127.0.0.1:7200"
+
+[[virtual.members]]
+name = "ncsa"
+url = "http://127.0.0.1:7103"
+
+[[virtual.members]]       # a virtual site, too
+name = "campus"
+url = "http://127.0.0.1:7201"
+
+[[virtual.keys]]          # brokers that may ask its manager; its members believe whom they list themselves
+file = "keys/broker.pub"
+scopes = ["broker", "audit"]
 
 # TLS, for any server that other machines reach:
 #

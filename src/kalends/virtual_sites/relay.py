@@ -36,7 +36,7 @@ SESSION_END: Final = "v1/session"
 WAY_HEADER: Final = "Kalends-Way"
 """The virtual sites that something has come through, the first one first."""
 
-ASKED: Final = ("Accept", "Authorization", "Content-Type", USER_HEADER)
+ASKED: Final = ("Accept", "Authorization", "Content-Type")
 ANSWERED: Final = (
     "Allow", "Cache-Control", "Content-Type", "Date", "Retry-After", "Server", "WWW-Authenticate",
     "X-Content-Type-Options",
@@ -57,6 +57,8 @@ Hear = Callable[[bytes], None]
 class Members:
     """The `members` of the virtual site `name`, and all that is under way to them.
 
+    `access_is_open`: everybody here is on this host, and who they say they are.
+
     Raises `InvalidInput` for an authority's file that cannot be used.
     """
 
@@ -67,8 +69,12 @@ class Members:
         overheard: Overheard,
         moment: Callable[[], Moment],
         serving_limits: ServingLimits,
+        *,
+        access_is_open: bool,
     ) -> None:
         self._name = name
+        # Who has come from outside is not believed at members that believe everybody on their host.
+        self._asked = (*ASKED, USER_HEADER) if access_is_open else ASKED
         self._urls = {each.name: each.url.rstrip("/") for each in members}
         self._trust: Mapping[str, ssl.SSLContext | bool] = {
             each.name: trust_in(each.ca, f"virtual.members.{each.name}.ca") for each in members
@@ -109,9 +115,12 @@ class Members:
                 where="member",
                 remedy=f"its members are {', '.join(self._urls)}",
             )
-        rest = request.raw_path.partition(f"{MEMBERS_PATH}/")[2].partition("/")[2]
-        url = URL(f"{self._urls[member]}/{rest}", encoded=True)
-        headers = {name: request.headers[name] for name in ASKED if name in request.headers}
+        rest = request.match_info["rest"].split("/")
+        if (rest[0] != "v1" and rest != ["healthz"]) or not {"", ".", ".."}.isdisjoint(rest):
+            raise NotFound("no such path", where=member)
+        raw = request.raw_path.partition(f"{MEMBERS_PATH}/")[2].partition("/")[2]
+        url = URL(f"{self._urls[member]}/{raw}", encoded=True)
+        headers = {name: request.headers[name] for name in self._asked if name in request.headers}
         headers[WAY_HEADER] = self._way(request)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return await self._session(request, member, url, headers)

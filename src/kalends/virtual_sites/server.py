@@ -43,7 +43,10 @@ def build_virtual(
     """The complete application of a virtual site; raises `InvalidInput` for files that cannot be used."""
     overheard = Overheard()
     limits = ServingLimits()
-    members = Members(configuration.name, configuration.members, overheard, moment, limits)
+    members = Members(
+        configuration.name, configuration.members, overheard, moment, limits,
+        access_is_open=not configuration.keys,
+    )  # fmt: skip
 
     urls = {each.name: each.url for each in configuration.members}
 

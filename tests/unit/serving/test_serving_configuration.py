@@ -40,7 +40,10 @@ def test_the_example_loads_and_uses_every_section() -> None:
     assert sp2.access[1].hours[0].start == "20:00"
     assert sp2.attributes == {"kind": "sp2", "memory": 256, "interactive": False}
     assert site.keys[0].file == BASE / "keys/people.pub"
-    assert [peer.name for peer in broker.sites] == ["sdsc", "caltech"]
+    assert [peer.name for peer in broker.sites] == ["sdsc", "caltech", "midwest"]
+    assert broker.sites[-1].members == ("ncsa", "campus/psc")
+    assert configuration.virtual is not None
+    assert [each.name for each in configuration.virtual.members] == ["ncsa", "campus"]
     assert broker.key == BASE / "keys/broker"
 
 
@@ -194,3 +197,56 @@ def test_notices_that_cannot_be_are_refused(lines: str, where: str) -> None:
     error = refusal(SITE + RESOURCE + lines)
     assert error.where == where
     assert error.detail
+
+
+VIRTUAL = """
+[virtual]
+name = "hall"
+[[virtual.members]]
+name = "ctc"
+url = "http://127.0.0.1:7101"
+"""
+THROUGH = """
+[broker]
+name = "npaci"
+store = "npaci.sqlite"
+[[broker.sites]]
+name = "hall"
+url = "http://127.0.0.1:7200"
+members = {}
+[[broker.sites]]
+name = "sdsc"
+url = "http://127.0.0.1:7102"
+"""
+
+
+@pytest.mark.parametrize(
+    ("members", "complaint"),
+    [
+        ('["ctc", "hall/psc"]', "hall -> hall -> psc is a circle"),
+        ('["a/b/a"]', "hall -> a -> b -> a is a circle"),
+        ('["ctc", "campus/ctc"]', "'ctc' is there twice"),
+        ('["sdsc"]', "'sdsc' is there twice"),
+        ('["a/b/c/d/e"]', "four names at most"),
+        ('["CTC"]', "a member is written as its name"),
+    ],
+)
+def test_each_site_is_reached_in_one_way_that_leads_somewhere(members: str, complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint) as refused:
+        load(THROUGH.format(members))
+    assert refused.value.where.startswith("broker.sites[0].members[")
+
+
+def test_a_virtual_site_has_members_and_is_none_of_them() -> None:
+    virtual = load(VIRTUAL).virtual
+    assert virtual is not None
+    assert virtual.members[0].name == "ctc"
+    with pytest.raises(InvalidInput, match="cannot be a member of itself"):
+        load(VIRTUAL.replace('"hall"', '"ctc"'))
+    with pytest.raises(InvalidInput, match="members"):
+        load('[virtual]\nname = "hall"\nmembers = []')
+
+
+def test_a_virtual_site_that_others_reach_lists_who_may_ask_its_manager() -> None:
+    with pytest.raises(InvalidInput, match="virtual.listen"):
+        load(VIRTUAL.replace('name = "hall"', 'name = "hall"\nlisten = "0.0.0.0:7200"'))

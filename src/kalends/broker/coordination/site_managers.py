@@ -92,6 +92,6 @@ class SiteManagers:
         return [site for choice in choices.values() for site in choice.own]
 
 
-def _candidate(way: str, bidder: Bidder) -> m.Candidate:
+def _candidate(way: str, bidder: Bidder) -> m.MemberBidder:
     most_s = float(WINDOW_S_MAX)
-    return m.Candidate(way, min(bidder.preference_s, most_s), min(bidder.runs_s, most_s))
+    return m.MemberBidder(way, min(bidder.preference_s, most_s), min(bidder.runs_s, most_s))

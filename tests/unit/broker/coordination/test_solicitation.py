@@ -17,6 +17,7 @@ from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
+from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import view_of
@@ -48,26 +49,31 @@ class Rig:
     """A coordinator over three sites with a machine each, a register, and a clock that tests move."""
 
     def __init__(
-        self, machines: Mapping[str, int] | None = None, away: Collection[str] = ()
+        self,
+        machines: Mapping[str, int] | None = None,
+        away: Collection[str] = (),
+        directory: Directory | None = None,
     ) -> None:
         """`away` are sites that were not there since the broker has started."""
+        self.directory = directory or Directory({site: f"http://{site}" for site in SITES})
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         self.connection.executescript(register.SCHEMA)
         numbers = itertools.count(100)
         self.ms = 1_000
         self.coordinator = Coordinator(
             Identity("npaci-1", "npaci-1:1", ()),
-            Directory({site: f"http://{site}" for site in SITES}),
+            self.directory,
             LogicalClock(),
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
             jitter=lambda: 0.0,
         )
-        self.machines = machines or dict.fromkeys(SITES, 8)
+        self.machines = machines or dict.fromkeys(self.directory.sites, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
         self.told: list[str] = []
         self.picks: list[PickTask] = []
-        for site in SITES:
+        self.referrals: list[Referral] = []
+        for site in self.directory.sites:
             if site not in away:
                 self.greet(site)
 
@@ -93,6 +99,7 @@ class Rig:
             sent += [(send.to, send.message) for send in effects.sends]
             self.told += [each.event.detail for each in effects.events]
             self.picks += effects.picks
+            self.referrals += effects.referrals
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent

@@ -1,0 +1,272 @@
+"""The way to the members of a virtual site: what comes through is the same as straight from the member."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from yarl import URL
+
+import kalends
+from kalends.broker.server import build_broker
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core.errors import NotFound, Unavailable
+from kalends.demo.together import until
+from kalends.resource_servers.server import build_site
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
+from kalends.serving.configuration import load_configuration
+from kalends.serving.http.runner import Service, listen
+from kalends.virtual_sites.relay import MEMBERS_PATH, WAY_HEADER
+from kalends.virtual_sites.server import build_virtual
+
+SITE = """
+[site]
+name = "{name}"
+store = "{name}.sqlite"
+{keys}
+[[site.resources]]
+name = "sp2"
+capacity = 8
+"""
+VIRTUAL = """
+[virtual]
+name = "{name}"
+listen = "127.0.0.1:0"
+{keys}
+"""
+MEMBER = """
+[[virtual.members]]
+name = "{name}"
+url = "{url}"
+"""
+
+
+@asynccontextmanager
+async def serving(application: web.Application) -> AsyncIterator[str]:
+    listening = await listen(Service("a server", application, "127.0.0.1:0"))
+    try:
+        yield listening.url
+    finally:
+        await listening.stop()
+
+
+def site(directory: Path, name: str, public: Path | None = None) -> web.Application:
+    keys = f'[[site.keys]]\nfile = "{public}"\nscopes = ["use", "broker"]' if public else ""
+    configuration = load_configuration(SITE.format(name=name, keys=keys), directory).site
+    assert configuration is not None
+    return build_site(configuration, version="1")
+
+
+def virtual(
+    directory: Path, name: str, members: dict[str, str], public: Path | None = None
+) -> web.Application:
+    keys = f'[[virtual.keys]]\nfile = "{public}"\nscopes = ["broker"]' if public else ""
+    listed = "".join(MEMBER.format(name=each, url=url) for each, url in members.items())
+    configuration = load_configuration(VIRTUAL.format(name=name, keys=keys) + listed, directory)
+    assert configuration.virtual is not None
+    return build_virtual(configuration.virtual, version="1")
+
+
+def broker(directory: Path, virtual_name: str, url: str, *ways: str) -> web.Application:
+    text = f"""
+[broker]
+name = "npaci"
+store = "npaci.sqlite"
+[[broker.sites]]
+name = "{virtual_name}"
+url = "{url}"
+members = {list(ways)}
+"""
+    configuration = load_configuration(text, directory).broker
+    assert configuration is not None
+    return build_broker(configuration, version="1")
+
+
+@asynccontextmanager
+async def nested(directory: Path) -> AsyncIterator[tuple[str, str]]:
+    """``ctc`` of ``campus`` of ``midwest``; yields the address of ``midwest``, and that of ``ctc`` by it."""
+    async with (
+        serving(site(directory, "ctc")) as ctc,
+        serving(virtual(directory, "campus", {"ctc": ctc})) as campus,
+        serving(virtual(directory, "midwest", {"campus": campus})) as midwest,
+    ):
+        yield midwest, f"{midwest}{MEMBERS_PATH}/campus{MEMBERS_PATH}/ctc"
+
+
+async def test_calls_of_users_reach_a_member_of_a_member(tmp_path: Path) -> None:
+    async with nested(tmp_path) as (_, ctc), kalends.connect(ctc, user="ann") as client:
+        assert (await client.health()).name == "ctc"
+        assert [each.name for each in (await client.resources()).resources] == ["ctc/sp2"]
+
+
+async def test_refusals_of_a_member_come_back_as_it_has_said_them(tmp_path: Path) -> None:
+    async with nested(tmp_path) as (_, ctc), kalends.connect(ctc, user="ann") as client:
+        with pytest.raises(NotFound, match="ctc/nothing"):
+            await client.calendar("ctc/nothing", end="now+1h")
+
+
+async def test_a_broker_books_at_a_member_and_everybody_sees_the_way(tmp_path: Path) -> None:
+    async with (
+        nested(tmp_path) as (midwest, _),
+        serving(broker(tmp_path, "midwest", midwest, "campus/ctc")) as npaci,
+        kalends.connect(npaci, user="ann") as client,
+    ):
+        await until(
+            client.resources, lambda answer: answer.sites[0].state == "up", "no session with ctc"
+        )
+        booked = await client.book("ctc/sp2:4", duration="1h", window=("now", "now+1d"))
+        assert booked.state == "reserved"
+        (status,) = (await client.resources()).sites
+        assert (status.site, status.through) == ("ctc", "midwest/campus")
+        async with kalends.connect(midwest, user="npaci") as operator:
+            (campus, ctc) = (await operator.bidders()).bidders
+        assert (campus.status.site, ctc.status.site) == ("campus", "campus/ctc")
+        assert ctc.status.state == "up"
+
+
+async def test_a_member_that_is_away_is_said_to_be(
+    tmp_path: Path,
+) -> None:
+    async with serving(site(tmp_path, "ctc")) as ctc:
+        pass
+    async with serving(virtual(tmp_path, "midwest", {"ctc": ctc})) as midwest:
+        member = f"{midwest}{MEMBERS_PATH}/ctc"
+        async with kalends.connect(member, user="ann", timeout_s=0.5) as client:
+            with pytest.raises(Unavailable):
+                await client.resources()
+        async with aiohttp.ClientSession() as http:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await http.ws_connect(f"{member}/v1/session")
+            assert refused.value.status == 503
+            async with http.get(f"{member}/v1/resources") as answer:
+                assert answer.status == 503
+                assert "ctc cannot be reached from midwest" in (await answer.json())["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nobody/v1/resources", 404),
+        ("/ctc/metrics", 404),
+        ("/ctc/v1/%2e%2e/metrics", 404),
+        ("/ctc/v1//resources", 404),
+        ("/ctc/healthz", 200),
+        ("/ctc/v1/resources", 200),
+        ("/ctc/v1/nothing", 404),
+    ],
+)
+async def test_only_the_calls_of_members_are_handed_on(
+    tmp_path: Path, path: str, status: int
+) -> None:
+    async with (
+        serving(site(tmp_path, "ctc")) as ctc,
+        serving(virtual(tmp_path, "midwest", {"ctc": ctc})) as midwest,
+        aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+        http.get(URL(f"{midwest}{MEMBERS_PATH}{path}", encoded=True)) as answer,
+    ):
+        assert answer.status == status
+
+
+async def test_who_goes_round_in_a_circle_is_told_so(tmp_path: Path) -> None:
+    async with (
+        nested(tmp_path) as (midwest, _),
+        aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+    ):
+        for way in ("midwest", "campus", "a, b, c"):
+            async with http.get(
+                f"{midwest}{MEMBERS_PATH}/campus{MEMBERS_PATH}/ctc/v1/resources",
+                headers={WAY_HEADER: way},
+            ) as answer:
+                assert answer.status == 409
+                assert "leads nowhere" in (await answer.json())["detail"]
+
+
+async def test_members_that_believe_everybody_on_their_host_believe_nobody_from_outside(
+    tmp_path: Path,
+) -> None:
+    public = write_key_pair(tmp_path / "key")
+    async with (
+        serving(site(tmp_path, "ctc")) as ctc,
+        serving(virtual(tmp_path, "midwest", {"ctc": ctc}, public)) as midwest,
+        aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+        http.get(f"{midwest}{MEMBERS_PATH}/ctc/v1/resources") as answer,
+    ):
+        assert answer.status == 401
+
+
+async def test_a_member_decides_itself_whom_it_believes(tmp_path: Path) -> None:
+    public = write_key_pair(tmp_path / "key")
+    key = load_private_key(tmp_path / "key")
+
+    def headers(audience: str) -> dict[str, str]:
+        token = mint(
+            key, user="npaci", groups=(), audience=(audience,), scopes=("broker",),
+            issuer="npaci", lifetime_s=60, now_s=int(time.time()),
+        )  # fmt: skip
+        return {"Authorization": f"Bearer {token}"}
+
+    async with (
+        serving(site(tmp_path, "ctc", public)) as ctc,
+        serving(virtual(tmp_path, "midwest", {"ctc": ctc}, public)) as midwest,
+        aiohttp.ClientSession() as http,
+    ):
+        address = f"{midwest}{MEMBERS_PATH}/ctc/v1/session"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(address, headers=headers("midwest"))
+        assert refused.value.status == 401
+        assert refused.value.headers is not None
+        assert "Date" in refused.value.headers
+        async with http.ws_connect(address, headers=headers("ctc")) as socket:
+            frame = msgspec.msgpack.decode((await socket.receive()).data, type=m.FrameToBroker)
+        hello = frame.messages[0]
+        assert isinstance(hello, m.Hello)
+        assert hello.site == "ctc"
+
+
+async def test_a_manager_answers_brokers_and_nobody_else(tmp_path: Path) -> None:
+    public = write_key_pair(tmp_path / "key")
+    key = load_private_key(tmp_path / "key")
+    candidates = tuple(m.MemberBidder(f"m{number}") for number in range(5))
+    rid = "01a3185c-53e8-7000-8000-000000000064"
+    body = codec.encode_msgpack(m.Refer(rid=rid, att=1, count=2, candidates=candidates))
+    application = virtual(tmp_path, "midwest", {"m0": "http://127.0.0.1:9"}, public)
+    async with serving(application) as midwest, aiohttp.ClientSession() as http:
+        for scope, status in (("use", 403), ("broker", 200)):
+            token = mint(
+                key, user="npaci", groups=(), audience=("midwest",), scopes=(scope,), issuer="",
+                lifetime_s=60, now_s=int(time.time()),
+            )  # fmt: skip
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": codec.MSGPACK}
+            async with http.post(f"{midwest}/v1/refer", data=body, headers=headers) as answer:
+                assert answer.status == status
+                said = await answer.read()
+        referred = codec.decode_msgpack(said, m.Referred)
+        assert len(referred.ways) == 2
+        for wrong in (b"", b"nonsense", codec.encode_msgpack({"kind": "refer"})):
+            async with http.post(f"{midwest}/v1/refer", data=wrong, headers=headers) as answer:
+                assert answer.status in (400, 422)
+
+
+async def test_a_virtual_site_that_stops_ends_its_sessions_and_says_why(tmp_path: Path) -> None:
+    async with (
+        serving(site(tmp_path, "ctc")) as ctc,
+        aiohttp.ClientSession(headers={"Kalends-User": "npaci"}) as http,
+    ):
+        application = virtual(tmp_path, "midwest", {"ctc": ctc})
+        listening = await listen(Service("midwest", application, "127.0.0.1:0"))
+        address = f"{listening.url}{MEMBERS_PATH}/ctc/v1/session"
+        async with http.ws_connect(address) as socket:
+            await socket.receive()
+            stopping = asyncio.create_task(listening.stop())
+            message = await socket.receive()
+            assert (message.data, message.extra) == (1001, "the virtual site is stopping")
+            await stopping
