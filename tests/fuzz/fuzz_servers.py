@@ -22,7 +22,7 @@ from kalends.core.errors import Problem
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 
-LISTENING = re.compile(r"listening (?:site|broker) \S+ http://127\.0\.0\.1:(\d+)")
+LISTENING = re.compile(r"listening (?:site|broker|virtual) \S+ http://127\.0\.0\.1:(\d+)")
 STOP_WAIT_S = 20
 HELD_S = 86_400
 """Holds outlast the tests, however slow the machine."""
@@ -61,7 +61,7 @@ class Server:
 
     def __init__(self, name: str, directory: Path, configuration: str) -> None:
         self.name = name
-        self.role = "broker" if name == "broker" else "site"
+        self.role = {"broker": "broker", "hall": "virtual"}.get(name, "site")
         path = directory / f"{name}.toml"
         path.write_text(configuration)
         self._log = directory / f"{name}.log"
@@ -143,7 +143,10 @@ class Server:
 
 
 class Facility:
-    """Sites alpha and beta and their broker; `tokens` says which way in they have."""
+    """Sites alpha and beta and their broker, which reaches beta by the virtual site hall.
+
+    `tokens` says which way in they have.
+    """
 
     def __init__(self, directory: Path, *, tokens: bool) -> None:
         self.tokens = tokens
@@ -157,13 +160,19 @@ class Facility:
         try:
             for name in SITES:
                 self.servers[name] = Server(name, directory, _site(name, tokens))
-            urls = {name: self.servers[name].url for name in SITES}
+            beta = self.servers["beta"].url
+            self.servers["hall"] = Server("hall", directory, _virtual(beta, tokens))
+            urls = {name: self.servers[name].url for name in ("alpha", "hall")}
             self.servers["broker"] = Server("broker", directory, _broker(urls, tokens))
         except BaseException:
             self.stop()
             raise
         self.broker = self.servers["broker"]
         self.sites = [self.servers[name] for name in SITES]
+
+    def of(self, role: str) -> Server:
+        """A server of each role."""
+        return next(each for each in self.servers.values() if each.role == role)
 
     def stop(self) -> list[int]:
         return [server.stop() for server in reversed(self.servers.values())]
@@ -199,7 +208,7 @@ class Facility:
         Fails when an invariant does not hold, or when a server cannot say.
         """
         state: dict[str, Any] = {}
-        for server in self.servers.values():
+        for server in (self.broker, *self.sites):
             answer = server.post("/v1/audit", {}, self.headers("auditor", server, "audit"))
             assert answer.status == 200, answer
             audited = answer.value()
@@ -336,9 +345,26 @@ address = "{{user}}@alpha.example"
 """
 
 
+def _virtual(beta: str, tokens: bool) -> str:
+    return f"""
+[log]
+level = "info"
+form = "json"
+[virtual]
+name = "hall"
+listen = "127.0.0.1:0"
+{_keys("virtual", tokens)}
+[[virtual.members]]
+name = "beta"
+url = "{beta}"
+"""
+
+
 def _broker(urls: Mapping[str, str], tokens: bool) -> str:
     sites = "".join(
-        f'[[broker.sites]]\nname = "{name}"\nurl = "{url}"\n' for name, url in urls.items()
+        f'[[broker.sites]]\nname = "{name}"\nurl = "{url}"\n'
+        + ('members = ["beta"]\n' if name == "hall" else "")
+        for name, url in urls.items()
     )
     return f"""
 [log]

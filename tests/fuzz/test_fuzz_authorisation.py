@@ -62,7 +62,7 @@ def test_no_operation_believes_a_bad_token(operation: Any, closed: Facility) -> 
     path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
     fields = None if operation.method == "GET" else {}
     for role in operation.roles:
-        server = closed.broker if role == "broker" else closed.sites[0]
+        server = closed.of(role)
         for kind, token in bad_tokens(closed, server.name).items():
             answer = ask(closed, server, path, token, fields)
             assert (answer.status, answer.problem().code) == (401, "not-authenticated"), kind
@@ -82,7 +82,7 @@ def test_every_operation_needs_its_scope(operation: Any, closed: Facility) -> No
     fields = None if operation.method == "GET" else {}
     others = tuple(scope for scope in ("use", "audit", "admin") if scope != operation.scope)
     for role in operation.roles:
-        server = closed.broker if role == "broker" else closed.sites[0]
+        server = closed.of(role)
         token = closed.token("anna", audience=server.name, scopes=others)
         answer = ask(closed, server, path, token, fields)
         assert (answer.status, answer.problem().code) == (403, "not-allowed")
@@ -104,23 +104,30 @@ def test_a_key_gives_no_scope_that_its_owner_does_not_list_for_it(closed: Facili
         assert ask(closed, site, path, straying, fields).problem().code == "not-allowed"
 
 
+def resources(place: Facility) -> list[tuple[Server, str, str]]:
+    """Each server that lists them, where, and whose they are; one of them by a virtual site, too."""
+    straight = [(each, "/v1/resources", each.name) for each in (place.broker, *place.sites)]
+    return [*straight, (place.of("virtual"), "/v1/members/beta/v1/resources", "beta")]
+
+
 def test_headers_of_open_access_mean_nothing_where_tokens_are_asked_for(closed: Facility) -> None:
-    for server in closed.servers.values():
+    for server, path, audience in resources(closed):
         headers = {"Kalends-User": "root", "Kalends-Groups": "staff"}
-        assert server.call("GET", "/v1/resources", headers=headers).status == 401
-        token = closed.token("mallory", audience=server.name)
+        assert server.call("GET", path, headers=headers).status == 401
+        token = closed.token("mallory", audience=audience)
         mixed = {"Authorization": f"Bearer {token}", **headers}
-        assert b"vault" not in server.call("GET", "/v1/resources", headers=mixed).body
+        answer = server.call("GET", path, headers=mixed)
+        assert answer.status == 200
+        assert b"vault" not in answer.body
 
 
 def test_open_access_is_for_this_machine_by_its_own_name(facilities: dict[str, Facility]) -> None:
-    for server in facilities["open"].servers.values():
+    for server, path, _ in resources(facilities["open"]):
+        assert server.call("GET", path, headers={"Kalends-User": "a"}).status == 200
         for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""):
-            answer = server.call(
-                "GET", "/v1/resources", headers={"Kalends-User": "a", "Host": host}
-            )
+            answer = server.call("GET", path, headers={"Kalends-User": "a", "Host": host})
             assert answer.status == 401
-            assert answer.problem().where == "Host"
+            assert answer.problem().where in ("Host", "Kalends-User")
 
 
 @pytest.mark.parametrize("tail", ["", "/why", "/lock", "/release", "/cancel", "/change"])
@@ -166,7 +173,7 @@ def test_nobody_watches_or_lists_what_is_anothers(closed: Facility) -> None:
 
 @pytest.mark.parametrize("role", ["site", "broker"])
 def test_a_hidden_resource_is_as_one_that_is_not_there(role: str, closed: Facility) -> None:
-    server = closed.broker if role == "broker" else closed.sites[0]
+    server = closed.of(role)
     token = closed.token("mallory", audience=server.name)
     staff = closed.token("sam", audience=server.name, groups=("staff",))
     when = {"start": 1_900_000_020, "end": 1_900_000_620}

@@ -179,7 +179,7 @@ SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], m
 
 
 def server_of(place: Facility, role: str) -> Server:
-    return place.broker if role == "broker" else place.sites[0]
+    return place.of(role)
 
 
 def send(

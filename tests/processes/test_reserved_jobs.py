@@ -163,7 +163,7 @@ async def test_a_job_with_a_fixed_start_is_booked_for_brokers_to_see_and_starts_
         await laboratory.site.start()
         # On a slow machine it has come meanwhile.
         refused = pytest.raises(
-            (Conflict, InvalidInput), match="not free then|that time has passed"
+            (Conflict, InvalidInput), match=r"not free then|that time has passed"
         )
         with refused:
             await client.submit(laboratory.job("true", limit_s=60, at=soon))

@@ -19,7 +19,7 @@ from yarl import URL
 from kalends.core import limits
 from kalends.core.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
-from kalends.serving.auth.callers import USER_HEADER
+from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback
 from kalends.serving.auth.peer_auth import trust_in
 from kalends.serving.configuration import MemberConfiguration
 from kalends.serving.http.application import open_socket
@@ -73,8 +73,7 @@ class Members:
         access_is_open: bool,
     ) -> None:
         self._name = name
-        # Who has come from outside is not believed at members that believe everybody on their host.
-        self._asked = (*ASKED, USER_HEADER) if access_is_open else ASKED
+        self._access_is_open = access_is_open
         self._urls = {each.name: each.url.rstrip("/") for each in members}
         self._trust: Mapping[str, ssl.SSLContext | bool] = {
             each.name: trust_in(each.ca, f"virtual.members.{each.name}.ca") for each in members
@@ -120,7 +119,11 @@ class Members:
             raise NotFound("no such path", where=member)
         raw = request.raw_path.partition(f"{MEMBERS_PATH}/")[2].partition("/")[2]
         url = URL(f"{self._urls[member]}/{raw}", encoded=True)
-        headers = {name: request.headers[name] for name in self._asked if name in request.headers}
+        headers = {name: value for name in ASKED if (value := request.headers.get(name))}
+        # Who has come from outside is not believed at members that believe everybody on their host.
+        if self._access_is_open and asked_on_loopback(request.headers):
+            names = (USER_HEADER, GROUPS_HEADER)
+            headers |= {name: value for name in names if (value := request.headers.get(name))}
         headers[WAY_HEADER] = self._way(request)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return await self._session(request, member, url, headers)

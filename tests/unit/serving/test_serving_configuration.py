@@ -248,5 +248,5 @@ def test_a_virtual_site_has_members_and_is_none_of_them() -> None:
 
 
 def test_a_virtual_site_that_others_reach_lists_who_may_ask_its_manager() -> None:
-    with pytest.raises(InvalidInput, match="virtual.listen"):
+    with pytest.raises(InvalidInput, match=r"virtual\.listen"):
         load(VIRTUAL.replace('name = "hall"', 'name = "hall"\nlisten = "0.0.0.0:7200"'))

@@ -111,8 +111,7 @@ class OpenAccess:
         request was addressed to another host than a loopback one (a name that somebody pointed at
         this machine from outside: DNS rebinding).
         """
-        host = headers.get("Host", "")
-        if not is_loopback(_host_of(host)):
+        if not asked_on_loopback(headers):
             raise NotAuthenticated(
                 "this server accepts calls without tokens, but only at a loopback address",
                 where="Host",
@@ -135,6 +134,11 @@ class OpenAccess:
             "name": USER_HEADER,
             "description": "Access is open on loopback: the header names the caller.",
         }
+
+
+def asked_on_loopback(headers: Mapping[str, str]) -> bool:
+    """Return whether a request was addressed to this host by its own name, not by one that points here."""
+    return is_loopback(_host_of(headers.get("Host", "")))
 
 
 def principal_of(user: str, groups: list[str]) -> Principal:
