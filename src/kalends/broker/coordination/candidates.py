@@ -80,9 +80,7 @@ class Candidates:
             lambda name: self.learned_share(case, info.name, name).share,
         )  # fmt: skip
 
-    def learned_share(
-        self, case: Transaction, machine: str, implementation: str
-    ) -> LearnedShare:
+    def learned_share(self, case: Transaction, machine: str, implementation: str) -> LearnedShare:
         """Return what share of its limit the job is expected to run on `machine` in an implementation."""
         if case.record.spec.by_limits:
             return UNKNOWN
