@@ -30,7 +30,7 @@ class Setting(NamedTuple):
     `choice`: "shipped", that is by history (waits and run times) with one at random; "history" without that
     one; "waits", which knows no run times; "random". `breadth`: a number, "weight" (of node-seconds, as
     shipped), "time" (of seconds alone), or "all". `lock`: what a bid holds (`bid_locks.LOCKS`). `skew`: see
-    `bid_jobs.stream`. `padded`: users know no speeds (`bid_jobs.padded`). `run_times`: those that are compared are
+    `bid_jobs.stream`. `padded`: users know no speeds (`bid_jobs.padded`). `run_times`: what is compared are
     the "limits"; corrected by what was "learned", as shipped, of a user at a site; or the "true" ones.
     """
 

@@ -32,7 +32,8 @@ SPEEDS: Final = (0.5, 1.0, 1.0, 1.0, 2.0)
 class FederatedJob(NamedTuple):
     """A job, submitted at the broker of site `home`; times are those on a node of speed 1.
 
-    One of a `user` has the limit `limit_s` wherever it runs; "": the limit hangs on the speed as the run does.
+    One of a `user` has the limit `limit_s` wherever it runs; else ("") that hangs on the speed as the run
+    does.
     """
 
     number: int
@@ -106,7 +107,7 @@ def stream(
 
 
 def padded(job: FederatedJob, seed: int) -> FederatedJob:
-    """The job as one of a user of its home who knows no speeds, and stays on the safe side as is their habit."""
+    """The job as one of a user of its home who knows no speeds, and is as careful as is their habit."""
     draw = Random(f"{seed} job {job.number}")
     user = f"user-{job.home}-{draw.randrange(USERS)}"
     habit = PADDING_MIN * (PADDING_MAX / PADDING_MIN) ** Random(f"{seed} {user}").random()

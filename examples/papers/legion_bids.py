@@ -72,9 +72,9 @@ COLUMNS: Final = (
 LEGEND: Final = """
 asked: sites asked per job; messages: of all kinds per job; p50 and p99: until it is known whose bid is
 best, and until that site has promised (told); wait: mean wait of all jobs, and of light ones (at most 10
-minutes); response: mean wait and run time in seconds; heavy: response of jobs above an hour over their run time on nodes of speed 1; herd: share of all
-questions that the busiest tenth of the sites gets; late: places that began after the start that was told, and
-more than 15 minutes after it"""
+minutes); response: mean of wait and run time; heavy: response of jobs above an hour over their run time on
+nodes of speed 1; herd: share of all questions that the busiest tenth of the sites gets; late: places that
+began after the start that was told, and more than 15 minutes after it"""
 
 
 def measured(settings: Sequence[Setting]) -> dict[str, Any]:

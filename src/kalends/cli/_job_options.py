@@ -121,7 +121,7 @@ _WISHES = (
     click.option("--at-most-once", is_flag=True,
                  help="Without a machine: note at the broker where it starts, before it does."),
     click.option("--by-limits", is_flag=True,
-                 help="Without a machine: compare bids as if it ran to its limit, whatever earlier jobs did."),
+                 help="Without a machine: compare bids as if it ran to its limit, unlike earlier jobs."),
 )  # fmt: skip
 
 _OPTIONS = (

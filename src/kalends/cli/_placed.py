@@ -43,7 +43,7 @@ def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJo
 
 
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
-    """Say when a job that was left to the broker starts: what was promised, or what is likely; or how it ended."""
+    """Say when a job that was left to the broker starts, as was promised or is likely; or how it ended."""
     if placed.ended is not None:
         return ended_words(placed.ended, zone)
     also = "".join(f"; waits as {each.machine}/{each.number} as well" for each in placed.also)

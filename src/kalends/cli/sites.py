@@ -19,8 +19,8 @@ def command(settings: Settings) -> None:
     """List the sites that a broker knows, and how they bid for jobs.
 
     ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
-    YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site that
-    did not answer is left alone for a while, and then asked again.
+    YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site
+    that did not answer is left alone for a while, and then asked again.
     """
     with settings.connect() as client:
         answer = client.resources()

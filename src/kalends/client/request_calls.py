@@ -140,9 +140,9 @@ class RequestCalls(AgentCalls):
 
         With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
         else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites
-        (at one, where nobody else bids), and starts once, at the first that comes up. Bids are compared by how
-        long your last jobs have run; with `by_limits` as if it ran to its limit. `key` makes it safe to
-        repeat (default: a new one).
+        (at one, where nobody else bids), and starts once, at the first that comes up. Bids are compared by
+        how long your last jobs have run; with `by_limits` as if this one ran to its limit. `key` makes it
+        safe to repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the

@@ -601,9 +601,9 @@ class BidderView(Answer, frozen=True, kw_only=True):
     """What a site has answered to this broker, which asked for bids, since the broker was started.
 
     It was `asked`; `bid` in time, or `late`; `refused` by reason; or was `silent` to the deadline. Its bid
-    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as was
-    foreseen when they were placed, and the first ends at `next_end` (seconds UTC; 0: there is none). `status`
-    is what every user sees.
+    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as it has
+    said, or was foreseen when they were placed; the first ends at `next_end` at the latest (seconds UTC; 0:
+    there is none). `status` is what every user sees.
     """
 
     status: SiteStatus

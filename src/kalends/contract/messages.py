@@ -45,8 +45,8 @@ Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 StartAsk site->broker  the job's time has come: may it start here, and nowhere else?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
-Ended    site->broker  a job that was placed here has ended: how, when, and how long it ran
-EndNoted broker->site  the answer to Ended: it is written down, or of no use any more
+EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
+EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -686,7 +686,7 @@ class StartSays(Message, frozen=True, kw_only=True):
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
 
 
-class Ended(Message, frozen=True, kw_only=True):
+class EndOfJob(Message, frozen=True, kw_only=True):
     """The job that `rid` has placed here has ended `at` some time (seconds UTC), after it ran for `ran_s`.
 
     `status` is the exit status of its program, or a signal as a negative number. It is repeated until it was
@@ -774,7 +774,7 @@ ToBroker = (
     | Reclaim
     | Inquire
     | StartAsk
-    | Ended
+    | EndOfJob
 )
 """What a site may send to a broker on a session."""
 

@@ -317,7 +317,7 @@ HANDLERS: Final[
     m.Done: lambda coordinator: coordinator.decide.done,
     m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
     m.StartAsk: lambda coordinator: coordinator.starts.asked,
-    m.Ended: lambda coordinator: coordinator.ends.heard,
+    m.EndOfJob: lambda coordinator: coordinator.ends.heard,
     m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
 }
 """The method that takes each message of sites."""

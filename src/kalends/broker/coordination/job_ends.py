@@ -37,7 +37,7 @@ class JobEnds:
     tally: BidTally
     _counted: dict[str, None] = field(init=False, default_factory=dict)
 
-    def heard(self, site: str, ended: m.Ended, now: Moment) -> None:
+    def heard(self, site: str, ended: m.EndOfJob, now: Moment) -> None:
         """Have it written down, if the register knows the job as one of `site`. No end lies ahead."""
         at = min(ended.at, now.wall_s)
         end = PlacedEnd(at=at, end=ended.end, status=ended.status, ran_s=ended.ran_s)
@@ -58,7 +58,7 @@ class JobEnds:
         self.outbox.send(op.reply_to, m.EndNoted(rid=op.rid, att=op.att, secret=secret))
 
     def count(self, row: Record) -> None:
-        """Take what is known of a job that has ended, once: it is there no more, and has shown how long it ran."""
+        """Take it, once for each job, that one has ended: it is there no more, and shows how long it ran."""
         if row.rid in self._counted:
             return
         self._counted[row.rid] = None

@@ -48,7 +48,7 @@ class SiteCounts:
         self._there.discard(rid)
 
     def there(self, now_s: int) -> int:
-        """Return how many jobs that were placed there have not ended yet: as their site has said, or was foreseen."""
+        """Return how many jobs that were placed there have not ended, as their site says or was foreseen."""
         while self._ends and (self._ends[0][0] <= now_s or self._ends[0][1] not in self._there):
             self._there.discard(heappop(self._ends)[1])
         return len(self._there)

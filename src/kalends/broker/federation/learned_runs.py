@@ -1,17 +1,16 @@
 """What share of their limits a user's jobs run: the median of the last ones, by implementation and site.
 
-Users cannot know how long a job runs on a machine that they have not seen, and their limits have to be on the
-safe side: most jobs end long before, at some sites earlier than at others. "A cost function is used to estimate
-the completion time of the job" (Weissman and Grimshaw 1996, section 3); what was learned corrects it. The
-laws:
+Users cannot know how long a job runs on a machine that they have not seen, and their limits have to be on
+the safe side: most jobs end long before, at some sites earlier than at others. What was learned corrects what
+is compared. The laws:
 
 - What is known of the implementation at that site counts; where that is nothing, what is known of all the
   user's jobs there; then of all that are theirs; else the limit.
-- It is the median of the last `JOBS_KEPT`, of two in the middle the longer: between the smallest and the largest share
-  that was seen, moved by few outliers no further than the others reach, and after as many new ones nothing
-  of the old is left.
-- A job that was ended, by its limit or by somebody, or that has failed, would have run for at least as long. It
-  counts where that is longer than what is known. So a site where all jobs fail at once never looks fast.
+- It is the median of the last `JOBS_KEPT`, of two in the middle the longer: between the smallest and the
+  largest share that was seen, moved by few outliers no further than the others reach, and after as many new
+  ones nothing of the old is left.
+- A job that was ended, by its limit or by somebody, or that has failed, would have run for at least as long.
+  It counts where that is longer than what is known. So a site where all jobs fail at once never looks fast.
 - What jobs of one user show counts for that user alone.
 """
 
@@ -34,7 +33,7 @@ PLACES_MAX: Final = 100
 
 
 class JobRun(NamedTuple):
-    """A job of `user` has run at `site` for this `share` of its limit, in an implementation ("": it has but one).
+    """A job of `user` has run at `site` for this `share` of its limit, in an implementation ("": it has one).
 
     `whole`: to the end of its program, which has succeeded. If not, it would have run for at least as long.
     """

@@ -14,8 +14,8 @@ class OfferedPlace(NamedTuple):
 
     `firm`: nothing that comes later pushes it beyond `start_by`. Else `p50` and `p90` are what is likely:
     half and nine tenths of such jobs begin by then. What a site does not tell is 0. The job is expected to
-    run for `runs_s` seconds, `limit_s` at most (0: as long), and would cost `cost`; `preference_s` is how many
-    seconds of waiting it is worth to have it there.
+    run for `runs_s` seconds, `limit_s` at most (0: as long), and would cost `cost`; `preference_s` is how
+    many seconds of waiting it is worth to have it there.
     """
 
     site: str

@@ -1,7 +1,7 @@
 """Ends of jobs that brokers have placed here: told until they are noted, by all replicas at once.
 
-A broker that is away hears of them when it is back. They are kept in memory; who starts the site again has them
-from what the queues have stored of jobs that are over.
+A broker that is away hears of them when it is back. They are kept in memory; the next life of the site has
+them from what its queues have stored of jobs that are over.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EndReports:
         if stake is None or not stake.decided:
             del self._untold[rid]
             return
-        ended = m.Ended(
+        ended = m.EndOfJob(
             rid=rid, att=stake.att, end=end.end, status=end.status, at=end.at, ran_s=end.ran_s
         )
         self.outbox.send(f"{REGISTER}{stake.register}", ended)

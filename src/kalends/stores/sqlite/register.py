@@ -514,7 +514,7 @@ def unstarted(
 
 
 def newest_ends(connection: sqlite3.Connection, count_max: int) -> list[Record]:
-    """The jobs of which it is known how they ended, as far as they can be read: the last ones, in that order."""
+    """The last jobs of which it is known how they ended, as far as they can be read, in that order."""
     ends = connection.execute("select rid from ending order by at desc limit ?", (count_max,))
     found = [row(connection, rid) for (rid,) in reversed(ends.fetchall())]
     return [each for each in found if isinstance(each, Record)]
