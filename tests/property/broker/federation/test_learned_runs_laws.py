@@ -66,7 +66,7 @@ class SlowTwin:
 @given(st.lists(RUNS, max_size=8))
 def test_what_is_learned_is_what_a_slow_twin_finds(runs: list[JobRun]) -> None:
     known = learning(runs)
-    effort.count("learned run times", len(runs))
+    effort.steps["learned run times"] += len(runs)
     for user in USERS:
         for site, way in ASKED:
             assert known.learned(user, site, way) == SlowTwin(runs, user).learned(way, site)
