@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
-from kalends.core.clock import ASTRAY_MS
 from kalends.contract.calls import PlacedEnd, PlacedJob
+from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
@@ -169,7 +169,6 @@ class Twin:
             row.started = op.site if len(row.chosen) == 1 else r.FORGOTTEN
         row.started = row.started or op.site
         return Registered(op, row.started == op.site, copy.copy(row))
-
 
     def do_noteend(self, op: r.NoteEnd) -> Registered:
         row = self.rows.get(op.rid)

@@ -17,7 +17,9 @@ T0 = 1_800_000_000
 JOB = JobRequest(machine="", limit_s=600, command=("true",), implementation="wide")
 RANKED = [
     OfferedPlace("a", "a/m", 2, T0, T0, T0, 600.0, True),
-    OfferedPlace("b", "b/m", 4, 0, T0 + 50, T0 + 90, 150.0, False, preference_s=30.0, limit_s=600.0),
+    OfferedPlace(
+        "b", "b/m", 4, 0, T0 + 50, T0 + 90, 150.0, False, preference_s=30.0, limit_s=600.0
+    ),
     OfferedPlace("c", "c/m", 8, T0 + 99, T0 + 99, T0 + 99, 600.0, True),
 ]
 JOBS = {each.resource: JOB for each in RANKED}
