@@ -7,7 +7,8 @@
 of k sites ought to be selected?" (Section 4.3.) The paper has no figures; here are ours, with what brokers of
 kalends decide by, before real queues under conservative backfilling, in virtual time: Poisson arrivals at
 80 % load, a third power of chance for homes (few bring most jobs), round trips around 80 ms, each broker
-knows 64 other sites, and how fast they are. A row is the mean of so many seeds.
+knows 64 other sites, and how fast they are; but in the last table, where it learns that. A row is the mean of
+so many seeds.
 """
 
 from __future__ import annotations

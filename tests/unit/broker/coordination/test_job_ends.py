@@ -11,6 +11,7 @@ from tests.unit.broker.coordination.test_solicitation import (
     Rig,
     at_two_sites,
     bid,
+    light_job,
     of_kind,
     offer,
     offer_for,
@@ -23,6 +24,7 @@ from kalends.broker.coordination.views import view_of
 from kalends.broker.federation.learned_runs import JobRun, LearnedRuns, LearnedShare
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
+from kalends.core.principals import Principal
 from kalends.stores.sqlite import register
 
 
@@ -211,3 +213,16 @@ def test_what_one_user_has_learned_changes_nothing_for_others() -> None:
     rig = Rig()
     rig.coordinator.bids.candidates.learned.note(JobRun("bob", "", "a", 0.01, whole=True))
     assert with_bids(rig, rig.submit()) == ["b"]
+
+
+def test_a_site_where_ones_jobs_end_early_is_always_asked() -> None:
+    rig = Rig()
+    learn(rig, "c", 0.01)
+    for site in "ab":
+        learn(rig, site, 1.0)
+    for number in range(12):
+        key, spec = f"light-key-{number}", light_job(())
+        rid = rig.coordinator.calls.submit(Principal("ann"), key, key, spec, 1, rig.now)
+        asked = [site for site, each in of_kind(rig.settle(), m.Solicit) if each.rid == rid]  # type: ignore[attr-defined]
+        assert "c" in asked
+        assert len(asked) == 2
