@@ -65,7 +65,7 @@ echo $mine | cut -d / -f 1
 kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'ordered by your script'
 sed -i 's/return.*/return bids[7]/' pick.py
 kalends submit $IN --for 1m --pick pick.py -- true | head -1 | cut -d / -f 1
-kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your script has failed.*)'
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your script has failed[^)]*)'
 sed -i 's/pick(bids)/chosen(bids)/' pick.py; kalends submit $IN --for 1m --pick pick.py -- true
 
 kalends kill small/box/1 | cut -d ' ' -f 1
@@ -74,3 +74,11 @@ until kalends job $dear | grep -q 'over'; do sleep 0.1; done
 kalends log $dear
 until kalends job $mine | grep -q 'over'; do sleep 0.1; done
 kalends log $mine
+
+# The broker hears how they have ended, and compares bids by how long one's jobs have really run.
+until kalends list | grep -q 'ended .*job on any machine, 4 nodes'; do sleep 0.1; done
+kalends show $(kalends list | grep 'job on any machine, 4' | tail -1 | cut -d ' ' -f 1) | grep -o 'large/box.* ended'
+kalends submit $IN --for 1h --by-limits -- true | head -1 | cut -d / -f 2
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep 'sites have bid' | grep -vc 'expected to run'
+kalends submit $IN --for 1h -- true | head -1 | cut -d / -f 2
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'expected to run' | uniq

@@ -14,6 +14,7 @@ from kalends.core.intervals import Moment
 from kalends.federation.breadth import sites_to_ask
 from kalends.federation.draws import draw_of
 from kalends.federation.experience import Experience
+from kalends.federation.learned_runs import JobRun, LearnedRuns
 from kalends.federation.offered_places import OfferedPlace
 from kalends.federation.site_choice import Bidder, whom_to_ask
 
@@ -29,7 +30,8 @@ class Setting(NamedTuple):
     `choice`: "shipped", that is by history (waits and run times) with one at random; "history" without that
     one; "waits", which knows no run times; "random". `breadth`: a number, "weight" (of node-seconds, as
     shipped), "time" (of seconds alone), or "all". `lock`: what a bid holds (`bid_locks.LOCKS`). `skew`: see
-    `bid_jobs.stream`.
+    `bid_jobs.stream`. `padded`: users know no speeds (`bid_jobs.padded`). `run_times`: what is compared are
+    the "limits"; corrected by what was "learned", as shipped, of a user at a site; or the "true" ones.
     """
 
     sites: int
@@ -42,6 +44,8 @@ class Setting(NamedTuple):
     skew: float = 3.0
     load: float = 0.8
     known: int = 64
+    padded: bool = False
+    run_times: str = "limits"
     seed: int = 1996
 
 
@@ -66,6 +70,7 @@ class FederatedBroker:
         }
         self.round_trip_ms[home] = HOME_MS
         self.experience = NoHistory() if setting.choice == "random" else Experience()
+        self.learned = LearnedRuns()
         self.widest = sorted(site.nature.nodes for site in self.known)[-3:][0]
         self._by_runs = setting.choice not in ("random", "waits")
 
@@ -75,13 +80,27 @@ class FederatedBroker:
             Bidder(
                 site.name,
                 (f"{site.name}/box",),
-                runs_s=job.limit_s / site.nature.speed if self._by_runs else 0.0,
+                runs_s=self.expected_s(job, site) if self._by_runs else 0.0,
             )
             for site in self.known
             if site.nature.nodes >= job.nodes
         ]
         at_home = int(self.known[0].nature.nodes >= job.nodes)
         return fitting[:at_home], fitting[at_home:]
+
+    def expected_s(self, job: FederatedJob, site: FederatedSite) -> float:
+        """How long the job runs at a site, as far as this broker knows."""
+        if self._setting.run_times == "true":
+            return site.nature.seconds(job.run_s)
+        limit_s = site.nature.limit(job)
+        if self._setting.run_times == "limits":
+            return limit_s
+        return limit_s * self.learned.learned(job.user, site.name).share
+
+    def ended(self, job: FederatedJob, site: FederatedSite) -> None:
+        """A job of this broker has ended there."""
+        share = site.nature.seconds(job.run_s) / site.nature.limit(job)
+        self.learned.note(JobRun(job.user, "", site.name, share, whole=True))
 
     def whom(
         self, job: FederatedJob, attempt: int, asked_before: frozenset[str], now: Moment

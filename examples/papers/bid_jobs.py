@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import exp, log2
+from math import ceil, exp, log2
 from random import Random
 from typing import Final, NamedTuple
 
@@ -15,6 +15,13 @@ WIDTH_MAX: Final = 64
 LIMIT_FACTOR_MAX: Final = 3.0
 """Users ask for up to so many times what their jobs need."""
 
+USERS: Final = 4
+"""Of each home, where limits are those of users who know no speeds."""
+PADDING_MIN: Final = 1.5
+PADDING_MAX: Final = 20.0
+"""Their limits are so many times what the job needs where it is slowest: of each user about as many."""
+PADDING_SIGMA: Final = 0.3
+
 NODES_MIN: Final = 4
 NODES_MAX: Final = 256
 NODES_MEDIAN: Final = 11
@@ -23,7 +30,11 @@ SPEEDS: Final = (0.5, 1.0, 1.0, 1.0, 2.0)
 
 
 class FederatedJob(NamedTuple):
-    """A job, submitted at the broker of site `home`; times are those on a node of speed 1."""
+    """A job, submitted at the broker of site `home`; times are those on a node of speed 1.
+
+    One of a `user` has the limit `limit_s` wherever it runs; else ("") that hangs on the speed as the run
+    does.
+    """
 
     number: int
     submit_ms: float
@@ -31,6 +42,7 @@ class FederatedJob(NamedTuple):
     nodes: int
     run_s: float
     limit_s: float
+    user: str = ""
 
 
 class SiteNature(NamedTuple):
@@ -40,6 +52,10 @@ class SiteNature(NamedTuple):
     def seconds(self, of_speed_1_s: float) -> int:
         """Whole seconds that it takes here."""
         return max(1, -int(-of_speed_1_s // self.speed))
+
+    def limit(self, job: FederatedJob) -> int:
+        """The limit of a job here, in whole seconds."""
+        return ceil(job.limit_s) if job.user else self.seconds(job.limit_s)
 
 
 def natures(sites: int, draw: Random) -> list[SiteNature]:
@@ -88,3 +104,12 @@ def stream(
             at_ms += draw.expovariate(1 / mean_ms)
             home = int(len(sites) * draw.random() ** skew)
         yield FederatedJob(number, at_ms, home, nodes, run_s, limit_s)
+
+
+def padded(job: FederatedJob, seed: int) -> FederatedJob:
+    """The job as one of a user of its home who knows no speeds, and is as careful as is their habit."""
+    draw = Random(f"{seed} job {job.number}")
+    user = f"user-{job.home}-{draw.randrange(USERS)}"
+    habit = PADDING_MIN * (PADDING_MAX / PADDING_MIN) ** Random(f"{seed} {user}").random()
+    padding = min(max(habit * exp(draw.gauss(0, PADDING_SIGMA)), PADDING_MIN), PADDING_MAX)
+    return job._replace(user=user, limit_s=padding * job.run_s / min(SPEEDS))

@@ -44,7 +44,7 @@ class UnlockedSite(FederatedSite):
         job, key = self._told.pop(number)
         now_s = seconds(now_ms)
         queued, _ = self.queue.submit(
-            SOMEBODY, self._request(job.nodes, job.limit_s), f"{key}-itself", now_s
+            SOMEBODY, self._request(job.nodes, self.nature.limit(job)), f"{key}-itself", now_s
         )
         self._runs_s[queued], self._keys[queued] = self.nature.seconds(job.run_s), key
         self._settle(now_s)

@@ -66,7 +66,7 @@ class FederatedSite:
         while to_fill:
             nodes, run_s, limit_s = left_over(draw, to_fill)
             to_fill -= nodes
-            request = self._request(nodes, limit_s)
+            request = self._request(nodes, self.nature.seconds(limit_s))
             number, _ = self.queue.submit(SOMEBODY, request, f"own-job-{next(turns)}", T0_S)
             self._runs_s[number], self._keys[number] = self.nature.seconds(run_s), ""
         self._settle(T0_S)
@@ -75,7 +75,7 @@ class FederatedSite:
         """Give the job a place, and say when it would begin there."""
         now_s = seconds(now_ms)
         number = self.offers.offer(
-            SOMEBODY, self._request(job.nodes, job.limit_s), key, COUNTED_S, now_s
+            SOMEBODY, self._request(job.nodes, self.nature.limit(job)), key, COUNTED_S, now_s
         )
         self._runs_s[number], self._keys[number] = self.nature.seconds(job.run_s), key
         self._held.add(number)
@@ -83,7 +83,7 @@ class FederatedSite:
         self._settle(now_s)
         place = OfferedPlace(
             self.name, f"{self.name}/box", job.nodes, start_by, start_by, start_by,
-            self.nature.seconds(job.limit_s), firm=True,
+            self.nature.limit(job), firm=True,
         )  # fmt: skip
         return number, place
 
@@ -107,11 +107,10 @@ class FederatedSite:
         del self._runs_s[number], self._keys[number]
         self._settle(seconds(now_ms))
 
-    def _request(self, nodes: int, limit_s: float) -> JobRequest:
+    def _request(self, nodes: int, limit_s: int) -> JobRequest:
         return JobRequest(
-            machine=f"{self.name}/box", nodes=nodes, limit_s=self.nature.seconds(limit_s),
-            command=("true",),
-        )  # fmt: skip
+            machine=f"{self.name}/box", nodes=nodes, limit_s=limit_s, command=("true",)
+        )
 
     def _settle(self, now_s: int) -> None:
         for action in self.queue.take_effects().actions:

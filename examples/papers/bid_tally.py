@@ -36,6 +36,7 @@ class Tally:
         self._promise_ms: list[float] = []
         self._wait_s: list[float] = []
         self._light_wait_s: list[float] = []
+        self._response_s: list[float] = []
         self._heavy: list[float] = []
 
     def answered(self, job: FederatedJob, now_ms: float) -> None:
@@ -56,6 +57,7 @@ class Tally:
             return
         wait_s = (now_ms - job.submit_ms) / 1_000
         self._wait_s.append(wait_s)
+        self._response_s.append(wait_s + run_s)
         if job.run_s <= LIGHT_S:
             self._light_wait_s.append(wait_s)
         if job.run_s >= HEAVY_S:
@@ -76,6 +78,7 @@ class Tally:
             "asked_per_job": sum(self.asked_of) / self._jobs,
             "wait_s": fmean(self._wait_s),
             "light_wait_s": fmean(self._light_wait_s),
+            "response_s": fmean(self._response_s),
             "heavy_response": fmean(self._heavy),
             "herd": sum(busiest) / sum(self.asked_of),
             "late_places": self.late,

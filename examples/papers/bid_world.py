@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 
 from bid_brokers import Bid, FederatedBroker, Round, Setting
-from bid_jobs import FederatedJob, SiteNature, natures, stream
+from bid_jobs import FederatedJob, SiteNature, natures, padded, stream
 from bid_locks import LOCKS
 from bid_sites import T0_S, Begun, FederatedSite
 from bid_tally import Tally
@@ -56,6 +56,7 @@ class BidWorld:
             LOCKS[setting.lock](number, nature, partial(self._at, 0), self._begun)
             for number, nature in enumerate(self.natures)
         ]
+        self._by_name = {site.name: site for site in self.sites}
         self._brokers: dict[int, FederatedBroker] = {}
         self._places: dict[str, OfferedPlace] = {}
         """What each job was told that was committed, by key."""
@@ -73,6 +74,8 @@ class BidWorld:
             # Nobody asks for more than the third largest machine that their broker knows has.
             widest = self._broker(drawn.home).widest
             job = drawn._replace(nodes=min(drawn.nodes, widest))
+            if of.padded:
+                job = padded(job, of.seed)
             self._at(1, job.submit_ms, partial(self._ask, job, 1, frozenset()))
         while self.tally.begun < of.jobs:
             self.now_ms, _, _, happen = heapq.heappop(self._events)
@@ -146,7 +149,8 @@ class BidWorld:
             self.tally.late_bids += 1
             self._release(round_, bid)
             return
-        round_.bids[bid.site.name] = bid
+        runs_s = broker.expected_s(round_.job, bid.site)
+        round_.bids[bid.site.name] = bid._replace(place=bid.place._replace(runs_s=runs_s))
         self._decide_if_enough(round_, again)
 
     def _decide_if_enough(self, round_: Round, again: Callable[[], None]) -> None:
@@ -258,4 +262,7 @@ class BidWorld:
     def _begun(self, begun: Begun) -> None:
         if begun.key:
             late_s = begun.since_s - self._places[begun.key].start_by
-            self.tally.started(self._jobs[begun.key], self.now_ms, begun.run_s, late_s)
+            job, site = self._jobs[begun.key], self._by_name[self._places[begun.key].site]
+            self.tally.started(job, self.now_ms, begun.run_s, late_s)
+            ended = partial(self._broker(job.home).ended, job, site)
+            self._at(0, self.now_ms + 1_000 * begun.run_s, ended)

@@ -42,6 +42,15 @@ def test_without_a_lock_jobs_that_come_together_are_told_starts_that_nobody_keep
         assert rows["rectangles", burst]["wait_s"] > 2 * rows["places", burst]["wait_s"]
 
 
+def test_where_users_know_no_speeds_what_was_learned_of_their_jobs_finds_faster_sites(
+    found: dict[str, Any],
+) -> None:
+    rows = {row["run_times"]: row for row in found["learning"]}
+    assert all(row["late_places"] == 0 for row in rows.values())
+    response_s = [rows[each]["response_s"] for each in ("true", "learned", "limits")]
+    assert response_s == sorted(set(response_s))
+
+
 def test_messages_and_answers_hang_on_how_many_are_asked(found: dict[str, Any]) -> None:
     for row in (*found["choice"], *found["breadth"]):
         assert row["messages_per_job"] <= 3 * row["asked_per_job"] + 3.001

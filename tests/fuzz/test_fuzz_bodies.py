@@ -65,6 +65,7 @@ SEEDS: dict[str, Any] = {
     "job_place_elsewhere": {"key": "elsewhere-key", "wait_ms": 0},
     "job_place": {
         "key": "place-key",
+        "by_limits": True,
         "job": {
             "machine": "",
             "nodes": 2,

@@ -47,6 +47,7 @@ SEEDS: list[dict[str, Any]] = [
         "kind": "reclaim", "rid": RID, "att": 1, "resources": ["a/b"], "start": 0, "end": 60,
         "reason": "a new pump",
     },
+    {"kind": "endofjob", "rid": RID, "att": 1, "end": "exit", "status": -9, "at": 60, "ran_s": 7},
 ]  # fmt: skip
 
 KINDS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kalends
-from kalends.contract.calls import RequestView
+from kalends.contract.calls import PlacedEnd, RequestView
 from kalends.core.jobs import JobRequest
 
 from .facility import broker_text, write
@@ -289,3 +289,55 @@ async def test_who_kills_a_job_at_a_site_that_is_cut_off_ends_it_everywhere(
             return (await ann.job(other.machine, other.number)).end
 
         assert await until(over, "its other place is given up") == "withdrawn"
+
+
+async def test_how_a_job_has_ended_is_heard_whoever_was_away_and_others_are_compared_by_it(
+    federation: Federation,
+) -> None:
+    """It ends while its broker is away, and its site starts again before that is back."""
+    east, broker = federation.sites["east"], federation.broker
+    async with kalends.connect(broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        wait = f"until [ -e {east.marks}/go ]; do sleep 0.05; done"
+        job = JobRequest(machine="", limit_s=3_600, directory="/", command=("/bin/sh", "-c", wait))
+        view = await placed(client, job, "the-short-job", on="site=east")
+        where = view.placed
+        assert where is not None
+
+        async def over() -> str:
+            async with kalends.connect(east.site.url, user=USER, zone="UTC") as ann:
+                return (await ann.job(where.machine, where.number)).end
+
+        async def told() -> PlacedEnd | None:
+            with contextlib.suppress(kalends.Unavailable):
+                now = (await client.show(view.id)).placed
+                return now.ended if now is not None else None
+            return None
+
+        assert await told() is None
+        await broker.kill()
+        (east.marks / "go").touch()
+        assert await until(over, "the job has ended", explain=federation.logs) == "exit"
+        await east.site.kill()
+        await east.site.start()
+        await broker.start()
+        ended = await until(told, "its broker knows it", explain=federation.logs)
+        assert (ended.end, ended.status) == ("exit", 0)
+        assert 0 < ended.ran_s < 3_600
+        assert [each.placed for each in await client.list()] == [
+            (await client.show(view.id)).placed
+        ]
+
+        await broker.kill()
+        await broker.start()
+        await federation.connected(client)
+        for user, jobs in ((USER, 1), ("bob", 0)):
+            async with kalends.connect(broker.url, user=user, zone="UTC") as whoever:
+                sites = (await whoever.resources()).sites
+            assert [each.learned_jobs for each in sites] == [jobs, jobs]
+        second = await placed(client, job, "the-second-job")
+        story = [each.detail for each in (await client.why(second.id)).events]
+        assert any("by your last job) starts by" in each for each in story), story
+        third = await placed(client, job, "the-third-job", by_limits=True)
+        story = [each.detail for each in (await client.why(third.id)).events]
+        assert not any("your last job" in each for each in story), story

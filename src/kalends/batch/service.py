@@ -94,13 +94,13 @@ class QueueService:
         reported: Callable[[str, str], None],
         notices: JobNotices,
         broken: Callable[[str, Exception], Unavailable],
-        over: Callable[[str, BatchJob], None],
+        over: Sequence[Callable[[str, BatchJob], None]],
     ) -> None:
         """`reserved` are the reservations of each machine that had begun when it was last looked at.
 
         `reported` is told of a problem about something, and with "" that it is over. `broken` is told when
         a queue has raised what is no refusal; it ends this life, and returns what those who wait are told.
-        `over` hears of each job that is over, but for offers.
+        `over` hear of each job that is over, but for offers.
         """
         self.queues = queues
         self._ledger = ledger
@@ -261,7 +261,8 @@ class QueueService:
         letters = self._notices.post(queue.name, effects.milestones, self.now_s())
         over = [job for job in effects.over if not job.offered]
         for job in over:
-            self._over(queue.name, job)
+            for hear in self._over:
+                hear(queue.name, job)
         operations: list[Operation] = [over_of(queue.name, job) for job in over]
         operations += letters
         if effects.entries:

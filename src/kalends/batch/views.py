@@ -31,7 +31,7 @@ def over_of(machine: str, job: BatchJob) -> JobOver:
         submitted=job.submitted_s, over=job.over_s, phase=job.phase, started=job.started_s,
         index=job.index, array=job.array, attempt=job.attempt, node_numbers=job.last_nodes,
         node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, stood_s=job.stood_s,
-        detail=job.kill_detail, ending=job.ending,
+        detail=job.kill_detail, ending=job.ending, key=job.key if " " in job.key else "",
     )  # fmt: skip
 
 

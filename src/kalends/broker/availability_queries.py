@@ -26,6 +26,7 @@ from kalends.core.requests import Request, shortest_stage_s
 from kalends.core.resources import ResourceInfo
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
+from kalends.federation.learned_runs import LearnedRuns
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 
@@ -37,7 +38,7 @@ class AvailabilityQueries:
 
     `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
     nobody knows what a silent site would show the caller. `experience` and `tally` are what bids have
-    shown of sites.
+    shown of sites, `learned` what jobs have shown of their users; each hears of their own.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class AvailabilityQueries:
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
         experience: Callable[[], Experience] = Experience,
         tally: Callable[[], BidTally] = BidTally,
+        learned: Callable[[], LearnedRuns] = LearnedRuns,
     ) -> None:
         self._polls = polls
         self._directory = directory
@@ -55,6 +57,7 @@ class AvailabilityQueries:
         self._clock = clock
         self._experience = experience
         self._tally = tally
+        self._learned = learned
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         """What the caller may see at the sites that answer, and the state of every site."""
@@ -78,15 +81,18 @@ class AvailabilityQueries:
         silent = wants.keys() - seen.keys()
         return calls.Resources(
             resources=tuple(sorted(visible, key=lambda info: info.name)),
-            sites=tuple(self._status(site, site in silent) for site in self._directory.sites),
+            sites=tuple(
+                self._status(site, site in silent, caller) for site in self._directory.sites
+            ),
         )
 
-    def _status(self, site: str, silent: bool) -> calls.SiteStatus:
+    def _status(self, site: str, silent: bool, caller: Caller) -> calls.SiteStatus:
         entry = self._directory.sites[site]
         up = entry.up and not silent
         detail = SILENT if entry.up and silent else entry.detail
         now = Moment(int(self._clock.monotonic_s() * 1_000), self._clock.wall_s() * 1_000)
         seen = self._experience().seen(site, now)
+        learned = self._learned().learned(caller.principal.user, site)
         return calls.SiteStatus(
             site=site,
             url=entry.url,
@@ -96,6 +102,8 @@ class AvailabilityQueries:
             wait_s=seen.wait_s,
             rests_s=seen.rests_s,
             through="/".join(filter(None, (entry.virtual, *entry.way.split("/")[:-1]))),
+            learned_share=learned.share,
+            learned_jobs=learned.jobs,
         )
 
     def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:
@@ -106,7 +114,7 @@ class AvailabilityQueries:
             counts = tally.of(site)
             views.append(
                 calls.BidderView(
-                    status=self._status(site, silent=False), asked=counts.asked, bid=counts.bid,
+                    status=self._status(site, False, caller), asked=counts.asked, bid=counts.bid,
                     late=counts.late, silent=counts.silent, refused=dict(counts.refused),
                     chosen=counts.chosen, placed=counts.placed, there=counts.there(now_s),
                     next_end=counts.next_end_s(now_s),

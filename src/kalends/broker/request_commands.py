@@ -117,8 +117,8 @@ class RequestCommands:
             )
         self._check_homes(body.homes)
         wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
-        twice = ("redundant",) if body.redundant else ()
-        digest = _digest("place", msgspec.to_builtins(job), *wishes, *twice)
+        named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
+        digest = _digest("place", msgspec.to_builtins(job), *wishes, *named)
 
         async def asked() -> tuple[Spec, None]:
             if body.pick:
@@ -141,6 +141,7 @@ class RequestCommands:
             spec = Spec(
                 request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes,
                 implementations=body.implementations, pick=body.pick, redundant=body.redundant,
+                by_limits=body.by_limits,
             )  # fmt: skip
             return spec, None
 

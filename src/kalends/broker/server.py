@@ -172,6 +172,7 @@ def _handlers(
         service.directory, service.site_queries, clock, polls,
         lambda: service.coordinator.bids.experience,
         lambda: service.coordinator.bids.tally,
+        lambda: service.coordinator.bids.candidates.learned,
     )  # fmt: skip
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:

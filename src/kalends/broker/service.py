@@ -56,6 +56,9 @@ from kalends.stores.sqlite.register_file import (
 
 T = TypeVar("T")
 
+ENDS_RECALLED: Final = 2_000
+"""So many of the last jobs a start learns from: a fraction of a second."""
+
 RESIGN_S_MAX: Final = 2.0
 """At a stop the lease is given back if the store takes that; else it runs out by itself."""
 
@@ -192,6 +195,7 @@ class BrokerService:
             ),
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
         )
+        coordinator.ends.recall(store.read(register.newest_ends, ENDS_RECALLED))
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
         self.logger.info("broker_begins", owner=owner)

@@ -48,6 +48,7 @@ class Wish(NamedTuple):
     homes: tuple[str, ...] = ()
     at_most_once: bool = False
     redundant: bool = False
+    by_limits: bool = False
 
 
 def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
@@ -55,7 +56,7 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
 
     Raises `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine.
     """
-    names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant")
+    names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant", "by_limits")
     given = {name: options.pop(name, False) for name in names}
     named = [name for name, value in given.items() if value]
     if machine and named:
@@ -73,7 +74,7 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
     prefer = dict(preference_named(each) for each in given["prefer"])
     return Wish(
         given["on"], given["end_by"] or None, prefer, given["home"],
-        given["at_most_once"], given["redundant"],
+        given["at_most_once"], given["redundant"], given["by_limits"],
     )  # fmt: skip
 
 
@@ -119,6 +120,8 @@ _WISHES = (
                  help="Without a machine: site that is always asked; may be repeated."),
     click.option("--at-most-once", is_flag=True,
                  help="Without a machine: note at the broker where it starts, before it does."),
+    click.option("--by-limits", is_flag=True,
+                 help="Without a machine: compare bids as if it ran to its limit, unlike earlier jobs."),
 )  # fmt: skip
 
 _OPTIONS = (

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from kalends.cli._job_options import Wish
-from kalends.contract.calls import PlacedJob
+from kalends.contract.calls import PlacedEnd, PlacedJob
+from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
@@ -42,8 +43,19 @@ def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJo
 
 
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
-    """Say when a job that was left to the broker starts: what was promised, or what is likely."""
+    """Say when a job that was left to the broker starts, as was promised or is likely; or how it ended."""
+    if placed.ended is not None:
+        return ended_words(placed.ended, zone)
     also = "".join(f"; waits as {each.machine}/{each.number} as well" for each in placed.also)
     if placed.start_by:
         return f"starts by {format_time(placed.start_by, zone)}{also}"
     return f"is likely to start by {format_time(placed.late_start, zone)}{also}"
+
+
+def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
+    """Say when and how a job has ended, and how long it ran."""
+    at = format_time(ended.at, zone)
+    if ended.end == "withdrawn":
+        return f"was withdrawn {at}"
+    how = ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"
+    return f"ended {at} after {format_duration(ended.ran_s)}: {how}"

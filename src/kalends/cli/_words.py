@@ -112,7 +112,8 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Describe one request in full: its state, times, claims and failure."""
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
     if view.placed is not None:
-        words = f", {placed_words(view.placed, zone)}" if view.state == "reserved" else ""
+        told = view.state == "reserved" or view.placed.ended is not None
+        words = f", {placed_words(view.placed, zone)}" if told else ""
         facts.append(("job", f"{view.placed.machine}/{view.placed.number}{words}"))
     elif view.start < view.end:
         length = format_duration(view.end - view.start)
@@ -177,7 +178,7 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
         [
             (
                 short_id(view.id),
-                view.state,
+                _state_words(view),
                 short_time(view.start, zone) if view.start else "-",
                 format_duration(view.end - view.start) if view.start < view.end else "-",
                 view.user,
@@ -186,6 +187,14 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
             for view in views
         ],
     )
+
+
+def _state_words(view: RequestView) -> str:
+    """Return the state, and of a job that was left to a broker that it has ended, and how."""
+    ended = view.placed.ended if view.placed is not None else None
+    if ended is None or view.state != "reserved":
+        return view.state
+    return "ended" if ended.succeeded else f"ended: {ended.end}"
 
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:

@@ -19,7 +19,8 @@ def command(settings: Settings) -> None:
     """List the sites that a broker knows, and how they bid for jobs.
 
     ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
-    One that did not answer is left alone for a while, and then asked again.
+    YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site
+    that did not answer is left alone for a while, and then asked again.
     """
     with settings.connect() as client:
         answer = client.resources()
@@ -29,7 +30,7 @@ def command(settings: Settings) -> None:
 def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
     return _output.rows(
-        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "DETAIL"),
+        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
         [
             (
                 site.site,
@@ -39,6 +40,7 @@ def site_lines(answer: Resources) -> list[str]:
                 else "-",
                 f"{site.answer_ms} ms" if site.answer_ms else "-",
                 format_duration(site.wait_s) if site.answer_ms else "-",
+                f"{site.learned_share:.2g}" if site.learned_jobs else "-",
                 _detail(site),
             )
             for site in answer.sites

@@ -125,7 +125,7 @@ class RequestCalls(AgentCalls):
         self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
         prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
         implementations: Sequence[Implementation] = (), pick: str = "",
-        at_most_once: bool = False, redundant: bool = False,
+        at_most_once: bool = False, redundant: bool = False, by_limits: bool = False,
         key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Let sites bid for `job`, which names no machine, and submit it where it ends first.
@@ -140,8 +140,9 @@ class RequestCalls(AgentCalls):
 
         With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
         else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites
-        (at one, where nobody else bids), and starts once, at the first that comes up. `key` makes it safe to
-        repeat (default: a new one).
+        (at one, where nobody else bids), and starts once, at the first that comes up. Bids are compared by
+        how long your last jobs have run; with `by_limits` as if this one ran to its limit. `key` makes it
+        safe to repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
@@ -160,6 +161,7 @@ class RequestCalls(AgentCalls):
             implementations=tuple(implementations),
             pick=pick,
             redundant=redundant,
+            by_limits=by_limits,
             wait_ms=milliseconds(wait_s),
         )
         return settled(await self._caller.call(body, "job_place", calls.RequestView))

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.delay_calls import FindDelays, MachineDelays
-from kalends.contract.fields import RequestId, ResourceName, TimeS, Units, Want
+from kalends.contract.fields import EndWord, RequestId, ResourceName, TimeS, Units, Want
 from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
@@ -79,8 +79,10 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     """A site as the broker sees it, and what it has learned of its bids for jobs.
 
     It answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait there for
-    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked. `through` are the
-    virtual sites that it is reached by, with slashes between; "": by none.
+    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked. The caller's last
+    `learned_jobs` that are known of have run for `learned_share` of their limits: those that were there, or
+    elsewhere where none was. `through` are the virtual sites that it is reached by, with slashes between; "":
+    by none.
     """
 
     site: str
@@ -91,6 +93,8 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     wait_s: int = 0
     rests_s: int = 0
     through: str = ""
+    learned_share: float = 1.0
+    learned_jobs: int = 0
 
 
 class Resources(Answer, frozen=True, kw_only=True):
@@ -160,12 +164,29 @@ class Waiting(Answer, frozen=True, kw_only=True):
     listed: bool = False
 
 
+class PlacedEnd(Answer, frozen=True, kw_only=True):
+    """A job that was left to a broker ended `at` (seconds UTC) after it ran for `ran_s`, as its site says.
+
+    `status` is the exit status of its program, or a signal as a negative number.
+    """
+
+    at: int
+    end: EndWord
+    status: int = 0
+    ran_s: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        return self.end == "exit" and self.status == 0
+
+
 class PlacedJob(Answer, frozen=True, kw_only=True):
     """The job `number` of `machine`, at whose site it was submitted.
 
     `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
     promises no start, and nine in ten such jobs start by `late_start`. `implementation` is the one that it
     runs in; "": it has but one. `also` are other places that it has as long as it has started at none.
+    `ended` is how it has ended, once its site has said so.
     """
 
     machine: str
@@ -174,6 +195,7 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     late_start: int = 0
     implementation: str = ""
     also: tuple[PlacedJob, ...] = ()
+    ended: PlacedEnd | None = None
 
 
 class RequestView(Answer, frozen=True, kw_only=True):
@@ -342,7 +364,8 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     for the one of them that would end first there: its program, nodes and limit are in the place of those of
     `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
     bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
-    so it starts at most once, whether `job` says that or not. `key` and `wait_ms` are as in `Book`.
+    so it starts at most once, whether `job` says that or not. `by_limits`: bids are compared as if it ran to
+    its limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
@@ -361,6 +384,7 @@ class PlaceJob(Body, frozen=True, kw_only=True):
         Meta(max_length=limits.PLACE_HOMES_MAX),
     ] = ()
     redundant: bool = False
+    by_limits: bool = False
     wait_ms: WaitMs = 30_000
 
 
@@ -579,9 +603,9 @@ class BidderView(Answer, frozen=True, kw_only=True):
     """What a site has answered to this broker, which asked for bids, since the broker was started.
 
     It was `asked`; `bid` in time, or `late`; `refused` by reason; or was `silent` to the deadline. Its bid
-    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as was
-    foreseen when they were placed, and the first ends at `next_end` (seconds UTC; 0: there is none). `status`
-    is what every user sees.
+    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as it has
+    said, or was foreseen when they were placed; the first ends at `next_end` at the latest (seconds UTC; 0:
+    there is none). `status` is what every user sees.
     """
 
     status: SiteStatus

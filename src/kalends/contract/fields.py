@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +14,9 @@ RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+
+EndWord = Literal["exit", "limit", "killed", "node-failed", "not-started", "lost", "withdrawn"]
+"""How a job has ended; `withdrawn`: it never ran."""
 
 
 class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

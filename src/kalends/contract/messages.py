@@ -47,6 +47,8 @@ StartAsk site->broker  the job's time has come: may it start here, and nowhere e
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
 Refer    broker->virtual site  which of your members are best asked for a place for this job?
 Referred virtual site->broker  these
+EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
+EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -59,6 +61,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from kalends.contract.fields import EndWord as EndWord
 from kalends.contract.fields import RequestId as RequestId
 from kalends.contract.fields import ResourceName as ResourceName
 from kalends.contract.fields import TimeS as TimeS
@@ -717,6 +720,27 @@ class Referred(Message, frozen=True, kw_only=True):
     ways: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
 
 
+class EndOfJob(Message, frozen=True, kw_only=True):
+    """The job that `rid` has placed here has ended `at` some time (seconds UTC), after it ran for `ran_s`.
+
+    `status` is the exit status of its program, or a signal as a negative number. It is repeated until it was
+    noted.
+    """
+
+    rid: RequestId
+    att: Attempt
+    end: EndWord
+    status: Annotated[int, Meta(ge=-255, le=255)] = 0
+    at: TimeS
+    ran_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+
+
+class EndNoted(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+
+
 class PeerAsk(Message, frozen=True, kw_only=True):
     """`until` is the latest end of the asker's slots: how long a refusal must be remembered.
 
@@ -760,6 +784,7 @@ ToSite = (
     | Await
     | Outcome
     | StartSays
+    | EndNoted
 )
 """What a broker may send to a site on a session."""
 
@@ -783,6 +808,7 @@ ToBroker = (
     | Reclaim
     | Inquire
     | StartAsk
+    | EndOfJob
 )
 """What a site may send to a broker on a session."""
 

@@ -9,7 +9,7 @@ place for the one that would end first there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -76,20 +76,22 @@ def first_to_end(
     implementations: Sequence[Implementation],
     attributes: Mapping[str, AttributeValue],
     capacity: int,
+    share_of: Callable[[str], float] = lambda name: 1.0,
 ) -> JobRequest | None:
     """Return `job` as it would run on such a machine; None where no implementation fits.
 
-    It is the one with the shortest limit, of equal ones with the fewest nodes, then the first. How long each
-    would wait there is not known before its queue is asked.
+    It is the one with the shortest run time, of equal ones with the fewest nodes, then the first; `share_of`
+    says what share of its limit the implementation of a name is expected to run. How long each would wait
+    there is not known before its queue is asked.
     """
     found = [
-        (limit_s, nodes, number)
+        (limit_s * share_of(each.name), nodes, number, limit_s)
         for number, each in enumerate(implementations)
         for nodes, limit_s in each.limits_on(attributes, capacity).items()
     ]
     if not found:
         return None
-    limit_s, nodes, number = min(found)
+    _, nodes, number, limit_s = min(found)
     return implementations[number].of(job, nodes, limit_s)
 
 

@@ -22,13 +22,14 @@ class SiteCounts:
     deadline; its bid was `chosen`, and the job `placed` there once it had promised.
     """
 
-    __slots__ = ("_ends_s", "asked", "bid", "chosen", "late", "placed", "refused", "silent")
+    __slots__ = ("_ends", "_there", "asked", "bid", "chosen", "late", "placed", "refused", "silent")
 
     def __init__(self) -> None:
         self.asked = self.bid = self.late = self.silent = self.chosen = self.placed = 0
         self.refused: Counter[str] = Counter()
-        self._ends_s: list[float] = []
-        """A heap of the ends that were foreseen for what was placed."""
+        self._ends: list[tuple[float, str]] = []
+        """A heap of the ends that were foreseen for what was placed, and of which job each is."""
+        self._there: set[str] = set()
 
     def note_refusals(self, reasons: set[str]) -> None:
         """The site has offered nothing, for these reasons: each is counted once."""
@@ -36,20 +37,25 @@ class SiteCounts:
             if reason in self.refused or len(self.refused) < REASONS_MAX:
                 self.refused[reason] += 1
 
-    def note_placed(self, end_s: float, now_s: int) -> None:
+    def note_placed(self, rid: str, end_s: float, now_s: int) -> None:
         self.placed += 1
-        heappush(self._ends_s, end_s)
+        self._there.add(rid)
+        heappush(self._ends, (end_s, rid))
         self.there(now_s)
 
+    def note_over(self, rid: str) -> None:
+        """The job is there no more, as its site has said."""
+        self._there.discard(rid)
+
     def there(self, now_s: int) -> int:
-        """Return how many jobs that were placed there have not ended yet, as was foreseen."""
-        while self._ends_s and self._ends_s[0] <= now_s:
-            heappop(self._ends_s)
-        return len(self._ends_s)
+        """Return how many jobs that were placed there have not ended, as their site says or was foreseen."""
+        while self._ends and (self._ends[0][0] <= now_s or self._ends[0][1] not in self._there):
+            self._there.discard(heappop(self._ends)[1])
+        return len(self._there)
 
     def next_end_s(self, now_s: int) -> int:
-        """Return when the next of them ends, as was foreseen; 0: there is none."""
-        return int(self._ends_s[0]) if self.there(now_s) else 0
+        """Return when the next of them ends at the latest, as was foreseen; 0: there is none."""
+        return int(self._ends[0][0]) if self.there(now_s) else 0
 
 
 class BidTally:

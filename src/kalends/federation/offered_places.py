@@ -13,9 +13,9 @@ class OfferedPlace(NamedTuple):
     """A place in the queue of the machine `resource` of `site`, on `nodes` nodes; times in seconds UTC.
 
     `firm`: nothing that comes later pushes it beyond `start_by`. Else `p50` and `p90` are what is likely:
-    half and nine tenths of such jobs begin by then. What a site does not tell is 0. The job would run for
-    `runs_s` seconds, and cost `cost`; `preference_s` is how many seconds of waiting it is worth to have it
-    there.
+    half and nine tenths of such jobs begin by then. What a site does not tell is 0. The job is expected to
+    run for `runs_s` seconds, `limit_s` at most (0: as long), and would cost `cost`; `preference_s` is how
+    many seconds of waiting it is worth to have it there.
     """
 
     site: str
@@ -28,6 +28,7 @@ class OfferedPlace(NamedTuple):
     firm: bool
     cost: float = 0.0
     preference_s: float = 0.0
+    limit_s: float = 0.0
 
     @property
     def counted_start(self) -> float:

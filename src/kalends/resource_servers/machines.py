@@ -34,6 +34,7 @@ from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
+from kalends.resource_servers.placed_ends import PlacedEnds
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.start_gate import StartGate
 from kalends.serving.auth.callers import Caller
@@ -161,6 +162,7 @@ class SiteMachines:
         self._begun = False
         self.watch.begin()
         self._gate = StartGate(engine, queues, self._runners.carry_out, self._heard)
+        ends = PlacedEnds(engine)
         self._service = QueueService(
             queues,
             ledger,
@@ -172,7 +174,7 @@ class SiteMachines:
             reported=self._reported,
             notices=self._notices,
             broken=partial(self._broken, engine),
-            over=self._gate.over,
+            over=(self._gate.over, ends.over),
         )
         engine.follow = partial(self._claims_moved, self._service)
         for name, queue in queues.items():
@@ -186,6 +188,7 @@ class SiteMachines:
         self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
         engine.ask_queues = self._desk.ask
         self._desk.begin()
+        ends.tell_again(queues, now.wall_s)
         self._begun = True
         self._repeated = [
             asyncio.create_task(self._foresee(name, self._service))

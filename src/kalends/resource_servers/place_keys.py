@@ -26,14 +26,17 @@ def key_of_place(hold_id: int, rid: str) -> str:
     return f"{_KEY} {hold_id} {rid}"
 
 
+def request_of_key(key: str) -> str:
+    """Return the request that a job with this key was placed for; "" for one that no broker has bid for."""
+    word, _, rest = key.partition(" ")
+    return rest.partition(" ")[2] if word == _KEY else ""
+
+
 def claim_of_job(job: BatchJob) -> int | None:
     """Return the claim that a job was made for, if it was made for one."""
-    word, _, rest = job.key.partition(" ")
-    hold_id, _, rid = rest.partition(" ")
-    return int(hold_id) if word == _KEY and rid else None
+    return int(job.key.split(" ")[1]) if request_of_key(job.key) else None
 
 
 def place_of_job(machine: str, job: BatchJob) -> Place:
     """Return the place that a job has on `machine`."""
-    rid = "" if claim_of_job(job) is None else job.key.rpartition(" ")[2]
-    return Place(machine, job.number, rid)
+    return Place(machine, job.number, request_of_key(job.key))

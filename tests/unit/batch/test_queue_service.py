@@ -84,7 +84,7 @@ async def queues_of_a_site(
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
         alarmed=alarmed, reserved={}, reported=reported,
         notices=JobNotices(office), broken=lambda machine, error: engine.broken(error),
-        over=lambda machine, job: None,
+        over=(),
     )  # fmt: skip
     try:
         yield service

@@ -9,9 +9,17 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from kalends.cli._placed import placed_words
-from kalends.cli._words import request_lines
+from kalends.cli._words import listing, request_lines
 from kalends.cli.run import command as run
-from kalends.contract.calls import PlacedJob, RequestState, RequestView
+from kalends.cli.sites import site_lines
+from kalends.contract.calls import (
+    PlacedEnd,
+    PlacedJob,
+    RequestState,
+    RequestView,
+    Resources,
+    SiteStatus,
+)
 
 PLACED = PlacedJob(machine="ctc/sp2", number=412, start_by=1_800_000_000, late_start=1_800_000_000)
 
@@ -35,6 +43,52 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
     assert placed_words(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
         "; waits as sdsc/sp2/7 as well"
     )
+
+
+@pytest.mark.parametrize(
+    ("ended", "words", "state"),
+    [
+        (
+            PlacedEnd(at=1_800_000_000, end="exit", ran_s=720),
+            "ended Fri 2027-01-15 08:00:00 UTC (UTC+00:00) after 12m: exit", "ended",
+        ),
+        (
+            PlacedEnd(at=1_800_000_000, end="exit", status=3, ran_s=720),
+            "ended Fri 2027-01-15 08:00:00 UTC (UTC+00:00) after 12m: exit 3", "ended: exit",
+        ),
+        (
+            PlacedEnd(at=1_800_000_000, end="limit", ran_s=3_600),
+            "ended Fri 2027-01-15 08:00:00 UTC (UTC+00:00) after 1h: limit", "ended: limit",
+        ),
+        (
+            PlacedEnd(at=1_800_000_000, end="withdrawn"),
+            "was withdrawn Fri 2027-01-15 08:00:00 UTC (UTC+00:00)", "ended: withdrawn",
+        ),
+    ],
+)  # fmt: skip
+def test_of_a_job_that_has_ended_it_is_told_how_in_full_and_in_lists(
+    ended: PlacedEnd, words: str, state: str
+) -> None:
+    view = RequestView(
+        id="0" * 36, state="reserved", user="ann", text="a job", created_at=1,
+        placed=structs.replace(PLACED, ended=ended),
+    )  # fmt: skip
+    told = f"  job      ctc/sp2/412, {words}"
+    assert told in request_lines(view, ZoneInfo("UTC"))
+    cancelled = structs.replace(view, state="cancelled")
+    assert told in request_lines(cancelled, ZoneInfo("UTC"))
+    assert f" {state} " in listing([view], ZoneInfo("UTC"))[1]
+    assert " cancelled " in listing([cancelled], ZoneInfo("UTC"))[1]
+
+
+def test_a_user_sees_what_was_learned_of_their_jobs_at_each_site() -> None:
+    east = SiteStatus(
+        site="east", url="http://east", state="up", learned_share=0.314, learned_jobs=7
+    )
+    west = SiteStatus(site="west", url="http://west", state="up")
+    head, *rows = site_lines(Resources(resources=(), sites=(east, west)))
+    at = head.index("YOURS RUN")
+    assert [row[at:].split()[0] for row in rows] == ["0.31", "-"]
 
 
 def test_a_terminal_waits_at_one_site_only() -> None:

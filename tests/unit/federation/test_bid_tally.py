@@ -7,18 +7,21 @@ from hypothesis import strategies as st
 
 from kalends.federation.bid_tally import REASONS_MAX, BidTally, SiteCounts
 
-placements = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30)
+placements = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), max_size=30)
 
 
 @given(placements, st.integers(0, 120))
-def test_a_job_is_there_until_the_end_that_was_foreseen(
-    placed: list[tuple[int, int]], later_s: int
+def test_a_job_is_there_until_its_site_says_that_it_has_ended_or_the_end_that_was_foreseen(
+    placed: list[tuple[int, int, bool]], later_s: int
 ) -> None:
     counts, now_s, ends_s = SiteCounts(), 0, []
-    for pause_s, length_s in placed:
+    for number, (pause_s, length_s, over) in enumerate(placed):
         now_s += pause_s
-        counts.note_placed(now_s + length_s, now_s)
-        ends_s.append(now_s + length_s)
+        counts.note_placed(f"job-{number}", now_s + length_s, now_s)
+        if over:
+            counts.note_over(f"job-{number}")
+        else:
+            ends_s.append(now_s + length_s)
         assert counts.there(now_s) == sum(end_s > now_s for end_s in ends_s)
     now_s += later_s
     left_s = [end_s for end_s in ends_s if end_s > now_s]

@@ -10,6 +10,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
+from kalends.federation.learned_runs import UNKNOWN, LearnedShare
 from kalends.federation.offered_places import OfferedPlace, best_first
 
 TOLD_MAX: Final = 8
@@ -21,13 +22,21 @@ def ranked_places(
     bids: Mapping[str, m.Bid],
     end_by: int,
     worth_s: Callable[[str], float] = lambda _: 0.0,
+    share_of: Callable[[str], float] = lambda _: 1.0,
 ) -> list[OfferedPlace]:
-    """Return all places that are offered and end by `end_by` (0: whenever), the best first.
+    """Return all places that are offered and surely end by `end_by` (0: whenever), the best first.
 
-    `worth_s` tells how many seconds of waiting a machine is worth to the user.
+    `worth_s` tells how many seconds of waiting a machine is worth to the user, `share_of` what share of its
+    limit the job is expected to run there.
     """
-    in_time = (each for each in _offered(bids) if not end_by or _end(each) <= end_by)
-    return best_first((each._replace(preference_s=worth_s(each.resource)) for each in in_time), rid)
+    in_time = (each for each in _offered(bids) if not end_by or _last_end(each) <= end_by)
+    compared = (
+        each._replace(
+            preference_s=worth_s(each.resource), runs_s=share_of(each.resource) * each.limit_s
+        )
+        for each in in_time
+    )
+    return best_first(compared, rid)
 
 
 def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
@@ -36,10 +45,10 @@ def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
         Refusal(
             where=each.resource,
             code=RefusalCode.TOO_LATE,
-            detail=f"it would end by {format_time(int(_end(each)), 'UTC')}",
+            detail=f"it would end by {format_time(int(_last_end(each)), 'UTC')}",
         )
         for each in _offered(bids)
-        if end_by and _end(each) > end_by
+        if end_by and _last_end(each) > end_by
     ]
 
 
@@ -47,7 +56,7 @@ def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:
     return [
         OfferedPlace(
             site, each.machine, each.nodes, each.start_by, each.start, each.late_start,
-            each.end - each.start, bool(each.start_by),
+            each.end - each.start, bool(each.start_by), limit_s=each.end - each.start,
         )
         for site, bid in bids.items()
         for each in bid.offers
@@ -58,19 +67,33 @@ def _end(place: OfferedPlace) -> float:
     return place.counted_start + place.runs_s
 
 
-def told(ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest]) -> str:
-    """Return all offers in words, for the story of the request; `jobs` says what each machine would run."""
+def _last_end(place: OfferedPlace) -> float:
+    """Return when it has ended in any case: what was learned is no promise."""
+    return place.counted_start + place.limit_s
+
+
+def told(
+    ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest],
+    learned: Callable[[str], LearnedShare] = lambda _: UNKNOWN,
+) -> str:  # fmt: skip
+    """Return all offers in words, for the story of the request.
+
+    `jobs` says what each machine would run, `learned` what its expected run time there rests on.
+    """
     best = ranked[0]
     start = format_time(int(best.counted_start), "UTC")
     firm = "starts by" if best.firm else "is likely to start by"
     worth = f", and is preferred by {_duration(best.preference_s)}" if best.preference_s else ""
     sites = len({each.site for each in ranked})
-    runs = _in_words(best, jobs)
-    told = f"{best.resource}{runs} {firm} {start}{worth}; {sites} of {asked} sites have bid"
-    return "; ".join((told, *(_compared(best, each, jobs) for each in ranked[1:TOLD_MAX])))
+    named = {
+        each.resource: f"{each.resource}{_in_words(each, jobs)}{_run_time(each, learned)}"
+        for each in ranked[:TOLD_MAX]
+    }
+    told = f"{named[best.resource]} {firm} {start}{worth}; {sites} of {asked} sites have bid"
+    return "; ".join((told, *(_compared(best, each, named) for each in ranked[1:TOLD_MAX])))
 
 
-def _compared(best: OfferedPlace, other: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
+def _compared(best: OfferedPlace, other: OfferedPlace, named: Mapping[str, str]) -> str:
     """Say by how much `other` ends later than the `best`, and how far it is behind with preferences."""
     later_s = _end(other) - _end(best)
     if later_s:
@@ -78,7 +101,7 @@ def _compared(best: OfferedPlace, other: OfferedPlace, jobs: Mapping[str, JobReq
     else:
         ends = "ends as early"
     lost_s = later_s + best.preference_s - other.preference_s
-    ends = f"{other.resource}{_in_words(other, jobs)} {ends}"
+    ends = f"{named[other.resource]} {ends}"
     if lost_s == later_s:
         return ends
     counted = (
@@ -93,6 +116,16 @@ def _in_words(place: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:
     if job is None or not job.implementation:
         return ""
     return f" with {job.implementation} on {place.nodes} node{'s' * (place.nodes != 1)}"
+
+
+def _run_time(place: OfferedPlace, learned: Callable[[str], LearnedShare]) -> str:
+    """Say how long it is expected to run there, if anything but its limit was learned."""
+    jobs = learned(place.resource).jobs
+    if not jobs:
+        return ""
+    by = f"your last {jobs} jobs" if jobs > 1 else "your last job"
+    runs, limit = _duration(place.runs_s), _duration(place.limit_s)
+    return f" (expected to run {runs} of {limit}, by {by})"
 
 
 def _duration(length_s: float) -> str:

@@ -22,6 +22,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.federation.breadth import sites_to_ask
 from kalends.federation.draws import draw_of
 from kalends.federation.experience import Experience
+from kalends.federation.learned_runs import UNKNOWN, LearnedRuns, LearnedShare
 from kalends.federation.site_choice import Bidder, whom_to_ask
 
 
@@ -32,6 +33,8 @@ class Candidates:
     directory: Directory
     experience: Experience = field(default_factory=Experience)
     """In memory only: a new start learns anew."""
+    learned: LearnedRuns = field(default_factory=LearnedRuns)
+    """In memory only: a new start takes what the register has kept of the last jobs."""
 
     def fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
         """Return the machines that could run the job, by what is known of them, for each site."""
@@ -51,7 +54,10 @@ class Candidates:
                 site,
                 machines,
                 max(self.preference_s(case, each) for each in machines),
-                min(each.limit_s for each in self.jobs_on(case, machines).values()),
+                min(
+                    self.learned_share(case, name, each.implementation).share * each.limit_s
+                    for name, each in self.jobs_on(case, machines).items()
+                ),
             )
             for site, machines in fitting.items()
         }
@@ -73,7 +79,17 @@ class Candidates:
         spec = case.record.spec
         if not spec.implementations or spec.job is None:
             return spec.job
-        return first_to_end(spec.job, spec.implementations, described(info), info.capacity)
+        return first_to_end(
+            spec.job, spec.implementations, described(info), info.capacity,
+            lambda name: self.learned_share(case, info.name, name).share,
+        )  # fmt: skip
+
+    def learned_share(self, case: Transaction, machine: str, implementation: str) -> LearnedShare:
+        """Return what share of its limit the job is expected to run on `machine` in an implementation."""
+        if case.record.spec.by_limits:
+            return UNKNOWN
+        site = split_resource(machine)[0]
+        return self.learned.learned(case.record.user, site, implementation)
 
     def jobs_on(self, case: Transaction, machines: Iterable[str]) -> dict[str, JobRequest]:
         """Return the job as it would run on each of `machines`."""

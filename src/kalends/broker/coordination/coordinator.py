@@ -29,6 +29,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.fault_containment import FaultContainment
 from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
@@ -149,6 +150,7 @@ class Coordinator:
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
         self.starts = StartAnswers(outbox, credentials, certain)
+        self.ends = JobEnds(outbox, hearing, credentials, bids.candidates.learned, bids.tally)
         self.reclaims = self.reclaims_type(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
             new_query_id=new_query_id, owner_alive=owner_alive,
@@ -257,12 +259,14 @@ class Coordinator:
         op = result.operation
         self.table.at_work_on = rid_of(op)
         match op:
-            case r.Ask() | r.Permit() | r.Recover() if result.unreadable is not None:
+            case r.Ask() | r.Permit() | r.NoteEnd() | r.Recover() if result.unreadable is not None:
                 pass  # Nothing follows: who asks for its outcome is not answered.
             case r.Ask():
                 self.inquiries.answer(op, result.record, now)
             case r.Permit():
                 self.starts.decided(op, result.won, result.record)
+            case r.NoteEnd():
+                self.ends.noted(op, result.record, now)
             case r.Recover():
                 if (known := self.cases.get(op.record.rid)) is not None:
                     self.table.write(known, r.Read(known.rid))
@@ -313,6 +317,7 @@ HANDLERS: Final[
     m.Done: lambda coordinator: coordinator.decide.done,
     m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
     m.StartAsk: lambda coordinator: coordinator.starts.asked,
+    m.EndOfJob: lambda coordinator: coordinator.ends.heard,
     m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
 }
 """The method that takes each message of sites."""

@@ -27,6 +27,8 @@ Ask       always; no row, and the asker is proved  -: absence must not be read a
 Permit    a commit with the site among those that  the site is where it starts, for ever
           were chosen, and it has started nowhere
           else
+NoteEnd   a commit, or cancelled, of a job at the    its end is written down, once for ever
+          site, which has not to start elsewhere
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
                                                    request that it replaces is `replaced`
 ========= ======================================== =======================================
@@ -38,7 +40,7 @@ from typing import Literal
 
 import msgspec
 
-from kalends.contract.calls import Event, Patience, PlacedJob, RequestState, Waiting
+from kalends.contract.calls import Event, Patience, PlacedEnd, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.core.errors import Problem, StoreDamaged
 from kalends.core.implementations import Implementation
@@ -76,6 +78,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     homes: tuple[str, ...] = ()
     pick: str = ""
     redundant: bool = False
+    by_limits: bool = False
     """Of a job: see `kalends.contract.calls.PlaceJob`."""
     elsewhere: tuple[str, ...] = ()
     """Sites where it is not wanted: it has its place there until it has another."""
@@ -142,11 +145,24 @@ class Record(msgspec.Struct, omit_defaults=True):
     """As in `kalends.contract.calls.RequestView`."""
     started: str | None = None
     """Of a job that starts at most once: the site where it starts, "" if none has asked; a column."""
+    ended: PlacedEnd | None = None
+    """Of a job: how it has ended, as its site has said; a column."""
 
     @property
     def at_most_once(self) -> bool:
         """Whether it is a job that asks the register before it starts."""
         return self.spec.job is not None and self.spec.job.at_most_once
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it is a job that starts at most once, and has asked for it nowhere yet."""
+        return self.state == "commit" and self.started == ""
+
+    def may_end_at(self, att: int, site: str) -> bool:
+        """Whether it is a job that was placed at `site` by attempt `att`, and starts nowhere else."""
+        if self.placed is None or self.state not in ("commit", "cancelled") or self.may_start:
+            return False
+        return self.att == att and site in self.chosen and self.started in (None, site, FORGOTTEN)
 
     @property
     def principal(self) -> Principal:
@@ -297,8 +313,18 @@ class Permit(msgspec.Struct, frozen=True):
     proved: bool
 
 
+class NoteEnd(msgspec.Struct, frozen=True):
+    """The job of attempt `att` has ended at `site`, which has said so from `reply_to`."""
+
+    rid: str
+    att: int
+    site: str
+    end: PlacedEnd
+    reply_to: str
+
+
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
-Operation = CaseOperation | Examine | Ask | Permit | Recover
+Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Recover
 
 
 class Unreadable(msgspec.Struct, frozen=True):

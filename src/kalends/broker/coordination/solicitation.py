@@ -51,6 +51,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
+from kalends.federation.learned_runs import LearnedShare
 from kalends.federation.offered_places import OfferedPlace
 from kalends.federation.patience import enough_at_ms
 
@@ -266,6 +267,7 @@ class Solicitation:
         ranked = ranked_places(
             case.rid, bids, case.record.spec.request.not_after,
             partial(self.candidates.preference_s, case),
+            lambda machine: self._learned(case, machine).share,
         )  # fmt: skip
         if not ranked:
             self._nothing_offered(case, refusals, now)
@@ -274,9 +276,14 @@ class Solicitation:
             return
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
-        story = f"{said}{told(ranked, len(asked), case.bidding.jobs)}"
+        learned = partial(self._learned, case)
+        story = f"{said}{told(ranked, len(asked), case.bidding.jobs, learned)}"
         self.log.add(case, "bids", story, now, refusals)
         self.prepare.prepare(case, now)
+
+    def _learned(self, case: Transaction, machine: str) -> LearnedShare:
+        implementation = case.bidding.jobs[machine].implementation
+        return self.candidates.learned_share(case, machine, implementation)
 
     def _choose(self, case: Transaction, ranked: Sequence[OfferedPlace]) -> None:
         """Take the best place, or the best at two sites; all but the next best are released."""
@@ -342,7 +349,7 @@ class Solicitation:
         self.release_reserve(case)
         for want in case.record.wants if case.record.placed is not None else ():
             site = split_resource(want.resource)[0]
-            self.tally.of(site).note_placed(want.end, now.wall_s)
+            self.tally.of(site).note_placed(case.rid, want.end, now.wall_s)
 
     # Releases
 

@@ -46,7 +46,8 @@ def pick_run(
             "nodes": each.nodes,
             "start_by": each.start_by if each.firm else None,
             "late_start": int(each.counted_start),
-            "runs": each.runs_s,
+            "runs": each.limit_s,
+            "expected": each.runs_s,
             "implementation": jobs[each.resource].implementation,
             "preference": each.preference_s,
         }

@@ -57,13 +57,15 @@ def view_of(
 
 
 def _placed(record: Record) -> PlacedJob | None:
-    """Return where the job is, or may start: once it has started, that is one place."""
+    """Return where the job is, or may start: once it has started, that is one place. And how it has ended."""
     placed = record.placed
-    if placed is None or not record.started or record.started == FORGOTTEN:
-        return placed
-    places = (placed, *placed.also)
-    at = (each for each in places if split_resource(each.machine)[0] == record.started)
-    return replace(next(at, placed), also=())
+    if placed is None:
+        return None
+    if record.started and record.started != FORGOTTEN:
+        places = (placed, *placed.also)
+        at = (each for each in places if split_resource(each.machine)[0] == record.started)
+        placed = replace(next(at, placed), also=())
+    return replace(placed, ended=record.ended) if record.ended is not None else placed
 
 
 def problem_of(error: KalendsError, rid: str) -> Problem:

@@ -48,6 +48,7 @@ from kalends.resource_servers.participation.comparison import Comparison
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.effects import ParticipantEffects
+from kalends.resource_servers.participation.end_reports import EndReports
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.job_bookings import JobBookings, QueueMove
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
@@ -184,6 +185,7 @@ class Participant:
         self.reminders.resumed = dangers.resume
 
         self.starts = self.starts_type(here, book.stakes, outbox, jitter)
+        self.ends = EndReports(book.stakes, outbox, jitter)
         self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
 
         line, offers = WaitQueue(), Earmarks()
@@ -330,6 +332,7 @@ class Participant:
         self.recovery.advance(now)
         self.in_doubt.advance(now)
         self.starts.advance(now)
+        self.ends.advance(now)
         self.retention.advance(now)
         self.provisions.advance(now)
         self._settle(now)
@@ -347,6 +350,7 @@ class Participant:
             self.recovery.next_deadline_ms(),
             self.in_doubt.next_deadline_ms(),
             self.starts.next_deadline_ms(),
+            self.ends.next_deadline_ms(),
             self.retention.next_deadline_ms(),
             self.provisions.next_deadline_ms(),
         )
@@ -401,6 +405,7 @@ class Participant:
     def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
         """Answer a broker that was admitted, now that there is a session to answer on."""
         self.recovery.meet(source, welcome, self.position, now)
+        self.ends.met(welcome.register)
 
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
@@ -503,6 +508,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.Await: lambda site, source, wish, now: site.lists.wait(source, wish, now),
     m.Outcome: lambda site, source, outcome, now: site.in_doubt.outcome(outcome),
     m.StartSays: lambda site, source, says, now: site.starts.said(says),
+    m.EndNoted: lambda site, source, noted, now: site.ends.noted(noted),
     m.PeerAsk: lambda site, source, ask, now: site.in_doubt.peer_ask(source, ask),
     m.PeerSays: lambda site, source, says, now: site.in_doubt.peer_says(source, says),
     m.Compare: lambda site, source, compare, now: site.comparison.page(source, compare),

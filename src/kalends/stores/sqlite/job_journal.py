@@ -102,6 +102,8 @@ class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stood_s: int = 0
     detail: str = ""
     ending: JobEnding | None = None
+    key: str = ""
+    """That of its submission, where a broker has placed it: whom to tell of its end."""
 
 
 class Cursor(NamedTuple):

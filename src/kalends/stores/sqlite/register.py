@@ -1,4 +1,4 @@
-"""The register in SQLite: its tables, and the ten operations as statements with conditions.
+"""The register in SQLite: its tables, and the operations as statements with conditions.
 
 Several broker replicas on one host may share the file: every operation is one statement whose
 condition is checked by the database, so that of two replicas exactly one wins. `apply` runs inside
@@ -25,6 +25,7 @@ from kalends.broker.coordination.decision_record import (
     Examine,
     Finish,
     Note,
+    NoteEnd,
     Operation,
     Permit,
     Raise,
@@ -38,6 +39,7 @@ from kalends.broker.coordination.decision_record import (
     encode_record,
 )
 from kalends.broker.reconciliation.recognition import Live
+from kalends.contract.calls import PlacedEnd
 from kalends.contract.messages import Mark
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
@@ -82,23 +84,30 @@ create index start_open on start (rid) where site = '';
 """
 """Of jobs that start at most once: where, "" if they may still start at any of the sites `places`."""
 
-SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS
+ENDINGS: Final = """
+create table ending (rid text primary key, at integer not null, body blob not null) without rowid;
+create index ending_at on ending (at);
+"""
+"""Of jobs that were placed: when and how they ended."""
+
+SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS + ENDINGS
 
 BEATS: Final = """
 drop table replica;
 create table replica (owner text primary key, beats integer not null) without rowid;
 """
 
-UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS}
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS, 4: ENDINGS}
 """To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
 count beats in the place of leases by the wall clock; it remembers how far each site was. To version 4: it
-says where jobs may start."""
+says where jobs may start. To version 5: and how they ended."""
 
 Row = Record | Unreadable
 
 _COLUMNS: Final = (
     "rid, client, key, reservation, att, state, owner, done,"
-    " (select site from start where start.rid = request.rid), cast(body as blob)"
+    " (select site from start where start.rid = request.rid),"
+    " (select cast(body as blob) from ending where ending.rid = request.rid), cast(body as blob)"
 )
 
 _OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
@@ -291,6 +300,18 @@ def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
     return Registered(op, found.started == op.site, found)
 
 
+def _note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
+    """What was said first stands."""
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or not found.may_end_at(op.att, op.site):
+        return _registered(op, False, found)
+    noted = connection.execute(
+        "insert into ending values (?, ?, ?) on conflict do nothing",
+        (op.rid, op.end.at, msgspec.msgpack.encode(op.end)),
+    )
+    return _registered(op, bool(noted.rowcount), row(connection, op.rid))
+
+
 _DECIDED: Final = ("commit", "cancelled", "replaced")
 
 
@@ -373,6 +394,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Examine: _examine,
     Ask: _ask,
     Permit: _permit,
+    NoteEnd: _note_end,
     Recover: _recover,
 }
 
@@ -489,6 +511,13 @@ def unstarted(
         if len(found) == count_max:
             break
     return found
+
+
+def newest_ends(connection: sqlite3.Connection, count_max: int) -> list[Record]:
+    """The last jobs of which it is known how they ended, as far as they can be read, in that order."""
+    ends = connection.execute("select rid from ending order by at desc limit ?", (count_max,))
+    found = [row(connection, rid) for (rid,) in reversed(ends.fetchall())]
+    return [each for each in found if isinstance(each, Record)]
 
 
 def every(connection: sqlite3.Connection) -> Iterator[Row]:
@@ -663,9 +692,10 @@ def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...
 
 def _of_columns(columns: tuple[Any, ...]) -> Row:
     """The body as it was stored, with the columns that conditional statements have moved on."""
-    rid, user, key, reservation, att, state, owner, done, started, body = columns
+    rid, user, key, reservation, att, state, owner, done, started, ended, body = columns
     try:
         record = decode_record(body)
+        record.ended = msgspec.msgpack.decode(ended, type=PlacedEnd) if ended else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
         reason = f"its record cannot be read: {error}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
+from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
@@ -67,7 +68,7 @@ class Twin:
     def body(self, op: Any, **changes: Any) -> None:
         row = self.rows[op.rid]
         assert row is not None
-        names = ("att", "state", "owner", "done", "started")
+        names = ("att", "state", "owner", "done", "started", "ended")
         kept = {name: getattr(row, name) for name in names}
         self.rows[op.rid] = msgspec.structs.replace(
             r.decode_record(op.body) if hasattr(op, "body") else row, **{**kept, **changes}
@@ -169,10 +170,22 @@ class Twin:
         row.started = row.started or op.site
         return Registered(op, row.started == op.site, copy.copy(row))
 
+    def do_noteend(self, op: r.NoteEnd) -> Registered:
+        row = self.rows.get(op.rid)
+        if row is None or row.state not in TOLD or row.att != op.att or row.placed is None:
+            return self.answer(op, False)
+        waits = row.state == "commit" and row.started == ""
+        if op.site not in row.chosen or waits or row.started not in (None, op.site, r.FORGOTTEN):
+            return self.answer(op, False)
+        won = row.ended is None
+        row.ended = row.ended or op.end
+        return Registered(op, won, copy.copy(row))
+
 
 attempts = st.integers(1, 3)
 sites = st.sampled_from(("east", "west"))
 places = st.sampled_from(((), ("east",), ("east", "west")))
+ends = st.builds(PlacedEnd, at=st.integers(0, 3), end=st.sampled_from(("exit", "limit")))
 rids = st.sampled_from(RIDS)
 owners = st.sampled_from(OWNERS)
 notes = st.sampled_from(("", "another note"))
@@ -188,6 +201,7 @@ def operations(draw: st.DrawFn) -> r.Operation:
     written.problem = None
     written.stamp = draw(st.integers(1, 9))
     written.chosen = dict.fromkeys(draw(places), (1,))
+    written.placed = draw(st.sampled_from((None, PlacedJob(machine="east/m", number=1))))
     body = encode_record(written)
     replaces = draw(st.sampled_from(("", *(other for other in RIDS if other != rid))))
     state = draw(st.sampled_from(TOLD))
@@ -206,6 +220,7 @@ def operations(draw: st.DrawFn) -> r.Operation:
                     elsewhere=draw(st.booleans()),
                 ),
                 r.Permit(rid, att, draw(sites), "site", proved=draw(st.booleans())),
+                r.NoteEnd(rid, att, draw(sites), draw(ends), "site"),
                 r.Close(rid, att, body),
                 r.Cancel(rid, owner, body),
                 r.Finish(rid, state),  # type: ignore[arg-type]  # one of TOLD

@@ -109,7 +109,8 @@ class Rig:
     def submit(
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
         homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
-        pick: str = "", redundant: bool = False, at_most_once: bool = False, key: str = "the-key",
+        pick: str = "", redundant: bool = False, at_most_once: bool = False, by_limits: bool = False,
+        key: str = "the-key",
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -120,7 +121,7 @@ class Rig:
         spec = Spec(
             request=request, redundant=redundant, prefer=preferences_in(prefer), homes=homes,
             job=structs.replace(JOB, at_most_once=redundant or at_most_once),
-            implementations=implementations, pick=pick,
+            implementations=implementations, pick=pick, by_limits=by_limits,
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
         self.sent = self.settle()

@@ -17,7 +17,9 @@ T0 = 1_800_000_000
 JOB = JobRequest(machine="", limit_s=600, command=("true",), implementation="wide")
 RANKED = [
     OfferedPlace("a", "a/m", 2, T0, T0, T0, 600.0, True),
-    OfferedPlace("b", "b/m", 4, 0, T0 + 50, T0 + 90, 600.0, False, preference_s=30.0),
+    OfferedPlace(
+        "b", "b/m", 4, 0, T0 + 50, T0 + 90, 150.0, False, preference_s=30.0, limit_s=600.0
+    ),
     OfferedPlace("c", "c/m", 8, T0 + 99, T0 + 99, T0 + 99, 600.0, True),
 ]
 JOBS = {each.resource: JOB for each in RANKED}
@@ -41,7 +43,7 @@ def test_a_script_sees_all_that_sites_have_offered() -> None:
     (outcome,) = run_all(["def pick(bids):\n    return bids\n"])
     assert outcome.answer[1] == {
         "machine": "b/m", "site": "b", "nodes": 4, "start_by": None, "late_start": T0 + 90,
-        "runs": 600.0, "implementation": "wide", "preference": 30.0,
+        "runs": 600.0, "expected": 150.0, "implementation": "wide", "preference": 30.0,
     }  # fmt: skip
 
 

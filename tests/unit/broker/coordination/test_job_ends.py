@@ -1,0 +1,228 @@
+"""Ends of placed jobs at a broker: who may say them, what is written down, and what is made of it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+from tests.unit.broker.coordination.test_solicitation import (
+    LARGE,
+    SMALL,
+    T0,
+    Rig,
+    at_two_sites,
+    bid,
+    light_job,
+    of_kind,
+    offer,
+    offer_for,
+    placed_at_b,
+    start_ask,
+    voted,
+)
+
+from kalends.broker.coordination.views import view_of
+from kalends.contract import messages as m
+from kalends.contract.calls import PlacedEnd
+from kalends.core.principals import Principal
+from kalends.federation.learned_runs import JobRun, LearnedRuns, LearnedShare
+from kalends.stores.sqlite import register
+
+
+def ended(rid: str, ran_s: int = 60, end: m.EndWord = "exit", **more: int) -> m.EndOfJob:
+    return m.EndOfJob(rid=rid, att=1, end=end, at=T0, ran_s=ran_s, **more)  # type: ignore[arg-type]
+
+
+def noted(sent: list[tuple[str, m.Message]]) -> list[str]:
+    return [site for site, _ in of_kind(sent, m.EndNoted)]
+
+
+def learned(rig: Rig, site: str = "b") -> LearnedShare:
+    return rig.coordinator.bids.candidates.learned.learned("ann", site)
+
+
+def test_what_the_site_of_a_job_says_is_written_down_told_and_learned_once() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    tally = rig.coordinator.bids.tally.of("b")
+    assert tally.there(rig.now.wall_s) == 1
+    assert noted(rig.hear("b", ended(rid))) == ["b"]
+    assert noted(rig.hear("b", ended(rid, ran_s=600))) == ["b"], "it has not heard the answer"
+    placed = view_of(rig.row(rid)).placed
+    assert placed is not None
+    assert placed.ended == PlacedEnd(at=T0, end="exit", ran_s=60), "the first word stands"
+    assert learned(rig) == (0.1, 1)
+    assert tally.there(rig.now.wall_s) == 0
+
+
+@pytest.mark.parametrize("site", ["a", "c"])
+def test_of_a_job_that_is_not_at_a_site_it_is_told_nothing_and_its_operator_hears_of_it(
+    site: str,
+) -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.coordinator.receive(site, ended(rid), rig.now)
+    (result,) = register.apply(rig.connection, rig.coordinator.take_effects().operations)
+    rig.coordinator.registered(result, rig.now)
+    effects = rig.coordinator.take_effects()
+    assert (effects.sends, len(effects.alarms)) == ([], 1)
+    assert rig.row(rid).ended is None
+    assert learned(rig, site).jobs == 0
+
+
+def test_of_what_is_not_decided_or_of_another_attempt_nothing_is_written() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    assert noted(rig.hear("a", ended(rid))) == []
+    rig.hear("a", bid(rid, offer("a", 10)))
+    rig.pass_time(1_000)
+    rig.hear("a", voted(rid))
+    rig.hear("a", structs.replace(ended(rid), att=2))
+    assert rig.row(rid).ended is None
+
+
+def test_no_end_lies_ahead_whatever_the_clock_of_a_site_says() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.hear("b", structs.replace(ended(rid), at=T0 + 1_000_000))
+    end = rig.row(rid).ended
+    assert end is not None
+    assert end.at == rig.now.wall_s
+
+
+def test_a_job_that_starts_at_most_once_ends_where_it_has_started_and_only_there() -> None:
+    rig, rid = at_two_sites()
+    rig.hear("b", voted(rid))
+    rig.hear("c", voted(rid))
+    assert noted(rig.hear("b", ended(rid, end="withdrawn"))) == [], "its start is asked for first"
+    start_ask(rig, rid, "c")
+    assert noted(rig.hear("b", ended(rid, end="withdrawn"))) == ["b"]
+    assert rig.row(rid).ended is None
+    assert noted(rig.hear("c", ended(rid, ran_s=300))) == ["c"]
+    assert learned(rig, "c") == (0.5, 1)
+    placed = view_of(rig.row(rid)).placed
+    assert placed is not None
+    assert (placed.machine, placed.ended and placed.ended.ran_s) == ("c/m", 300)
+
+
+def test_how_a_cancelled_job_ended_is_told_as_well() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
+    rig.settle()
+    assert noted(rig.hear("b", ended(rid, end="killed"))) == ["b"]
+    view = view_of(rig.row(rid))
+    assert view.state == "cancelled"
+    assert view.placed is not None
+    assert view.placed.ended is not None
+    assert learned(rig).jobs == 0, "it would have run for at least as long, and that was known"
+
+
+@pytest.mark.parametrize("end", ["withdrawn", "not-started"])
+def test_what_never_ran_shows_nothing(end: m.EndWord) -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.hear("b", ended(rid, end=end, ran_s=600))
+    assert learned(rig).jobs == 0
+
+
+def test_a_job_that_was_ended_at_its_limit_or_has_failed_never_counts_as_a_short_one() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.hear("b", ended(rid, ran_s=1, status=1))
+    assert learned(rig).jobs == 0
+    rig.coordinator.bids.candidates.learned = rig.coordinator.ends.learned = LearnedRuns()
+    other = rig.submit(key="another-key")
+    rig.hear("b", bid(other, offer("b", 10)))
+    for site in "ac":
+        rig.hear(site, bid(other, offer(site, 500)))
+    rig.hear("b", voted(other))
+    rig.hear("b", ended(other, end="limit", ran_s=3))
+    assert learned(rig).share == 1.0
+
+
+def test_a_start_of_the_broker_learns_from_what_is_written_down() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.hear("b", ended(rid, ran_s=150))
+    again = Rig()
+    again.coordinator.ends.recall(register.newest_ends(rig.connection, 10))
+    assert learned(again) == (0.25, 1)
+    assert register.newest_ends(rig.connection, 0) == []
+
+
+# What is compared
+
+
+def learn(rig: Rig, site: str, share: float, implementation: str = "") -> None:
+    run = JobRun("ann", implementation, site, share, whole=True)
+    rig.coordinator.bids.candidates.learned.note(run)
+
+
+def with_bids(rig: Rig, rid: str) -> list[str]:
+    """`b` would end first by limits, then `a`; return who is asked to promise."""
+    for site, in_s in (("a", 200), ("c", 400)):
+        rig.hear(site, bid(rid, offer(site, in_s)))
+    sent = rig.hear("b", bid(rid, offer("b", 100)))
+    return [site for site, _ in of_kind(sent, m.Prepare)]
+
+
+def test_where_ones_jobs_end_early_a_later_start_wins_and_it_is_said_why() -> None:
+    rig = Rig()
+    learn(rig, "a", 0.1)
+    learn(rig, "b", 0.5)
+    learn(rig, "c", 0.9)
+    rid = rig.submit()
+    assert with_bids(rig, rid) == ["a"]
+    rig.hear("a", voted(rid))
+    (story,) = [each for each in rig.told if "sites have bid" in each]
+    assert story.startswith("a/m (expected to run 1m of 10m, by your last job) starts by")
+    assert "b/m (expected to run 5m of 10m, by your last job) ends 2m20s later" in story
+    want = rig.row(rid).wants[0]
+    assert want.end - want.start == 600, "what is promised is the limit"
+
+
+def test_by_limits_what_was_learned_is_left_out() -> None:
+    rig = Rig()
+    learn(rig, "a", 0.1)
+    learn(rig, "b", 0.5)
+    rid = rig.submit(by_limits=True)
+    assert with_bids(rig, rid) == ["b"]
+    rig.hear("b", voted(rid))
+    assert not any("expected" in each for each in rig.told)
+
+
+def test_what_was_learned_is_no_promise_to_end_in_time() -> None:
+    rig = Rig()
+    for site in "abc":
+        learn(rig, site, 0.1)
+    rid = rig.submit(end_by=T0 + 750)
+    assert with_bids(rig, rid) == ["b"]
+    assert len(rig.coordinator.cases[rid].parts) == 1
+    assert rig.coordinator.cases[rid].bidding.reserve == "", "all others may end too late"
+
+
+def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expected_to_end_first() -> (
+    None
+):
+    rig = Rig()
+    way = structs.replace(LARGE, name="other", needs=(), sizes=(1,), limits_s=(400,))
+    learn(rig, "b", 0.9, "large")
+    learn(rig, "b", 0.5, "other")
+    rid = rig.submit(implementations=(LARGE, way, SMALL))
+    (b,) = [each for site, each in of_kind(rig.sent, m.Solicit) if site == "b"]
+    assert isinstance(b, m.Solicit)
+    assert [(job.implementation, job.limit_s) for job in b.jobs.values()] == [("other", 400)]
+    rig.hear("b", bid(rid, offer_for("b", 100, 400, 1)))
+    assert rig.row(rid).state == "open"
+
+
+def test_what_one_user_has_learned_changes_nothing_for_others() -> None:
+    rig = Rig()
+    rig.coordinator.bids.candidates.learned.note(JobRun("bob", "", "a", 0.01, whole=True))
+    assert with_bids(rig, rig.submit()) == ["b"]
+
+
+def test_a_site_where_ones_jobs_end_early_is_always_asked() -> None:
+    rig = Rig()
+    learn(rig, "c", 0.01)
+    for site in "ab":
+        learn(rig, site, 1.0)
+    for number in range(12):
+        key, spec = f"light-key-{number}", light_job(())
+        rid = rig.coordinator.calls.submit(Principal("ann"), key, key, spec, 1, rig.now)
+        asked = [site for site, each in of_kind(rig.settle(), m.Solicit) if each.rid == rid]  # type: ignore[attr-defined]
+        assert "c" in asked
+        assert len(asked) == 2
