@@ -67,6 +67,10 @@ def test_servers_of_ones_own_print_what_is_stored() -> None:
     check("own_servers", run_script(EXAMPLES / "own_servers.py", {}))
 
 
+def test_a_site_made_of_sites_prints_what_is_stored() -> None:
+    check("virtual_site", run_script(EXAMPLES / "virtual_site.py", {}))
+
+
 def test_the_grid_of_clusters_prints_what_is_stored() -> None:
     check("grid", run_script(EXAMPLES / "grid.py", {}))
 
@@ -160,6 +164,7 @@ def test_no_example_is_left_out() -> None:
         "own_servers",
         "predictions",
         "simulate",
+        "virtual_site",
     }
     assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import msgspec
@@ -18,6 +19,7 @@ from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.sync import SyncClient
+from kalends.contract.calls import SiteStatus
 from kalends.core.errors import NotFound
 from kalends.core.times import parse_time
 from kalends.demo.together import until
@@ -27,6 +29,7 @@ from kalends.serving.http.runner import Listener, Service, listen
 from kalends.serving.logs import hide_secrets
 from kalends.testing.clock import MovableClock
 from kalends.testing.server_thread import ServerThread
+from kalends.virtual_sites.server import build_virtual
 
 ANY_PORT: Final = "127.0.0.1:0"
 OPERATOR: Final = "operator"
@@ -38,7 +41,8 @@ Resources = Mapping[str, int | Mapping[str, Any]]
 class LocalFacility:
     """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
 
-    `sites` are the owners with their resources; `broker` names the broker. `now` is the first time on
+    `sites` are the owners with their resources; `broker` names the broker, and `virtual` virtual sites, each
+    with the sites that are reached by it alone. `now` is the first time on
     `clock` (``2027-03-01T09:00Z``, in UTC where it has no offset), by default the present. Access is open:
     everyone is who they say they are. Stores lie in a temporary directory, removed at the end.
 
@@ -46,11 +50,17 @@ class LocalFacility:
     """
 
     def __init__(
-        self, sites: Mapping[str, Resources], *, now: str = "now", broker: str = "broker"
+        self,
+        sites: Mapping[str, Resources],
+        *,
+        now: str = "now",
+        broker: str = "broker",
+        virtual: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.clock = MovableClock(parse_time(now, int(time.time()), "UTC"), self._settle)
         self.broker = broker
         self._sites = sites
+        self._virtual = virtual
         self._configured: dict[str, Configuration] = {}
         self._running: dict[str, Listener] = {}
         self._thread: ServerThread
@@ -66,8 +76,12 @@ class LocalFacility:
             for name, resources in self._sites.items():
                 self._configured[name] = configuration_of(_site(name, resources), directory)
                 self._thread.run(self._serve(name))
-            urls = {name: self.url(name) for name in self._sites}
-            self._configured[self.broker] = configuration_of(_broker(self.broker, urls), directory)
+            for name, members in self._virtual.items():
+                urls = {each: self.url(each) for each in members}
+                self._configured[name] = configuration_of(_virtual(name, urls), directory)
+                self._thread.run(self._serve(name))
+            known = [self._known(name) for name in self._reached()]
+            self._configured[self.broker] = configuration_of(_broker(self.broker, known), directory)
             self.start(self.broker)
             self._ending = ending.pop_all()
         return self
@@ -117,11 +131,23 @@ class LocalFacility:
             self._thread.run(self._serve(name))
         self._settle()
 
+    def _reached(self) -> list[str]:
+        """Return what the broker reaches straight: virtual sites, and sites that are members of none."""
+        members = {each for members in self._virtual.values() for each in members}
+        return [name for name in (*self._sites, *self._virtual) if name not in members]
+
+    def _known(self, name: str) -> dict[str, Any]:
+        members = list(self._virtual.get(name, ()))
+        return {"name": name, "url": self.url(name), "members": members}
+
     async def _serve(self, name: str) -> None:
         configuration = self._configured[name]
         moment = self.clock.moment
         if configuration.site is not None:
             application = build_site(configuration.site, version=__version__, moment=moment)
+        elif configuration.virtual is not None:
+            virtual = configuration.virtual
+            application = build_virtual(virtual, version=__version__, moment=moment)
         else:
             assert configuration.broker is not None
             application = build_broker(configuration.broker, version=__version__, moment=moment)
@@ -145,7 +171,8 @@ class LocalFacility:
             await until(
                 client.resources,
                 lambda answer: all(
-                    (site.state == "up") == (site.site in self._running) for site in answer.sites
+                    (site.state == "up") == (self._running.keys() >= {site.site, *_way_of(site)})
+                    for site in answer.sites
                 ),
                 "the broker does not notice which of its sites run",
             )
@@ -154,13 +181,18 @@ class LocalFacility:
                 await client.delete_agent(OPERATOR)
 
 
+def _way_of(site: SiteStatus) -> set[str]:
+    """Return the virtual sites that `site` is reached by."""
+    return set(filter(None, site.through.split("/")))
+
+
 def _server(configuration: Configuration) -> Any:
-    return configuration.site or configuration.broker
+    return configuration.site or configuration.virtual or configuration.broker
 
 
 def _at(configuration: Configuration, listen: str) -> Configuration:
     """`configuration` with the address `listen`."""
-    role = "site" if configuration.site else "broker"
+    role = "site" if configuration.site else "virtual" if configuration.virtual else "broker"
     server = msgspec.structs.replace(_server(configuration), listen=listen)
     return msgspec.structs.replace(configuration, **{role: server})
 
@@ -173,8 +205,12 @@ def _site(name: str, resources: Resources) -> dict[str, Any]:
     return {"site": {**_common(name), "resources": listed}}
 
 
-def _broker(name: str, urls: Mapping[str, str]) -> dict[str, Any]:
-    sites = [{"name": site, "url": url} for site, url in urls.items()]
+def _virtual(name: str, urls: Mapping[str, str]) -> dict[str, Any]:
+    members = [{"name": member, "url": url} for member, url in urls.items()]
+    return {"virtual": {"name": name, "listen": ANY_PORT, "members": members}}
+
+
+def _broker(name: str, sites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"broker": {**_common(name), "sites": sites}}
 
 

@@ -182,3 +182,18 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "2 passed" in run.stdout, run.stdout
+
+
+def test_sites_behind_a_virtual_one_are_reached_by_it_alone() -> None:
+    sites = {"sdsc": {"sp2": 8}, "physics": {"cluster": 4}}
+    with (
+        LocalFacility(sites, virtual={"campus": ["physics"]}) as servers,
+        servers.sync_client("ann") as ann,
+    ):
+        through = {each.site: each.through for each in ann.resources().sites}
+        assert through == {"sdsc": "", "physics": "campus"}
+        servers.stop("campus")
+        assert {each.site for each in ann.resources().sites if each.state == "up"} == {"sdsc"}
+        servers.start("campus")
+        booked = ann.book("sdsc/sp2:8 + physics/cluster:4", duration="1h", window=("now", "now+1d"))
+        assert booked.state == "reserved"
