@@ -67,17 +67,18 @@ class JobLedger:
         self,
         machine: str,
         jobs: Sequence[tuple[Occupied, str]],
-        planned: Sequence[tuple[int, int, int]] | None,
+        planned: Callable[[], Sequence[tuple[int, int, int]]],
         given_back: Collection[int] | None,
     ) -> list[int]:
         running = tuple(
             RunningJob(machine, each.number, user, each.nodes, each.start_s, each.until_s)
             for each, user in jobs
         )
-        pieces = None
-        if planned is not None:
-            pieces = tuple((machine, start, end, nodes) for start, end, nodes in planned)
-        change = QueueMove(machine, running, pieces, given_back)
+
+        def plan() -> tuple[Piece, ...]:
+            return tuple((machine, start, end, nodes) for start, end, nodes in planned())
+
+        change = QueueMove(machine, running, plan, given_back)
         return self._engine.apply(lambda site, now: site.queue_moved(change, now))
 
     def bookings(self, machine: str) -> Iterable[int]:

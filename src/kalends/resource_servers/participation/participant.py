@@ -443,7 +443,7 @@ class Participant:
         """
         without_room = self.jobs.take(moved, now.wall_s)
         if moved.planned is not None:
-            self.book.note_freed(self.room.planned.plan(moved.resource, moved.planned))
+            self.book.note_freed(self.room.planned.changed(moved.resource, moved.planned))
         self._settle(now)
         return without_room
 
