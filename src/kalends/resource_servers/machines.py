@@ -154,7 +154,7 @@ class SiteMachines:
         for name in self.aside:
             # Jobs may run there, of which the calendar knows nothing.
             nodes = engine.participant.book.calendars[name].info.capacity
-            ledger.moved(name, (), ((now.wall_s, TIME_S_MAX, nodes),), None)
+            ledger.moved(name, (), partial(tuple, [(now.wall_s, TIME_S_MAX, nodes)]), None)
         if not queues:
             return
         engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
