@@ -23,6 +23,7 @@ from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied, QueueEffects
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.offers import are_soft
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
@@ -50,6 +51,9 @@ class SiteLedger(Protocol):
 
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
+
+    def store_later(self, operations: Sequence[Operation]) -> None:
+        """Store before whatever is stored next, or soon: nobody relies on it yet."""
 
     def moved(
         self,
@@ -265,7 +269,9 @@ class QueueService:
         operations += letters
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
-        if operations or effects.actions:
+        if are_soft(effects):
+            self._ledger.store_later(operations)
+        elif operations or effects.actions:
             actions = tuple(effects.actions)
             durable = partial(self._durable, queue.name, actions, letters)
             self._ledger.store_jobs(operations, durable)

@@ -63,6 +63,9 @@ class JobLedger:
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         self._engine.persist(operations, durable)
 
+    def store_later(self, operations: Sequence[Operation]) -> None:
+        self._engine.persist_later(operations)
+
     def moved(
         self,
         machine: str,
