@@ -103,7 +103,7 @@ class Solicitation:
         jobs = self.candidates.jobs_on(
             case, (each for names in machines.values() for each in names)
         )
-        case.bidding = BidRound(now.monotonic_ms, machines, jobs)
+        case.bidding = BidRound(now.monotonic_ms, machines, jobs, len(fitting))
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
@@ -182,7 +182,7 @@ class Solicitation:
             return  # It is being decided.
         silent = [site for site in case.parts if site not in bidding.bids]
         enough_ms: float = self.bid_ms_max
-        if len(case.parts) < len(self.candidates.fitting(case)):
+        if len(case.parts) < bidding.fitting:
             usual_ms = self.experience.usual_answer_ms(silent)
             enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
         case.phase_deadline_ms = bidding.asked_ms + math.ceil(enough_ms)
