@@ -45,6 +45,7 @@ SECRET: Final = "5" * 64
 FAULTS_MS: Final = 20_000
 """So long anything may go wrong."""
 END_MS: Final = 200_000
+TOLD_EVERY: Final = 2_000
 LOST: Final = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
 WALL_MS: Final = 1_800_000_000_000
 
@@ -358,12 +359,12 @@ REQUEST: Final = Request(
 
 
 def soak(
-    schedules: int, seed: int, world_type: type[StartWorld] = StartWorld
+    schedules: int, seed: int, world_type: type[StartWorld] = StartWorld, first: int = 0
 ) -> tuple[Counter[str], list[str]]:
-    """Run so many schedules; return what they had, and what was wrong."""
+    """Run so many schedules, from number `first` on; return what they had, and what was wrong."""
     tally: Counter[str] = Counter()
     wrong: list[str] = []
-    for number in range(schedules):
+    for number in range(first, first + schedules):
         world = world_type(f"{seed} {number}")
         world.run()
         if found := world.check():
@@ -381,10 +382,12 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    tally, wrong = soak(options.schedules, options.seed)
-    print(*wrong, sep="\n", end="\n" if wrong else "")
-    print(json.dumps({**tally, "wrong": len(wrong)}))
-    return 1 if wrong else 0
+    tally: Counter[str] = Counter(wrong=0)
+    while tally["schedules"] < options.schedules:
+        more, wrong = soak(TOLD_EVERY, options.seed, first=tally["schedules"])
+        tally.update(more, wrong=len(wrong))
+        print(*wrong, json.dumps(tally), sep="\n", flush=True)
+    return 1 if tally["wrong"] else 0
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import argparse
 import heapq
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -39,6 +38,8 @@ NAME: Final = "lab/box"
 SOMEBODY: Final = Principal("somebody")
 AT_LIMIT: Final = 0.2
 KILLED: Final = 0.03
+
+TOLD_EVERY: Final = 20_000
 
 Happening = Callable[[int], None]
 
@@ -183,13 +184,13 @@ class PlaceRun:
 
 
 def soak(
-    places: int, seed: int, counted_s: int = DECIDED_S_MAX, over_s: int = 0
+    places: int, seed: int, counted_s: int = DECIDED_S_MAX, over_s: int = 0, first: int = 0
 ) -> tuple[Counter[str], list[str]]:
-    """Run one site after the other until so many promised places have begun."""
+    """Run one site after the other, from number `first` on, until so many promised places have begun."""
     tally: Counter[str] = Counter()
     late: list[str] = []
     while tally["begun"] < places:
-        PlaceRun(f"{seed} {tally['sites']}", tally, late, counted_s, over_s).run()
+        PlaceRun(f"{seed} {first + tally['sites']}", tally, late, counted_s, over_s).run()
         tally["sites"] += 1
     return tally, late
 
@@ -199,11 +200,12 @@ def main() -> int:
     parser.add_argument("--places", type=int, default=1_000_000, help="that are to begin")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    began_s = time.monotonic()
-    tally, late = soak(options.places, options.seed)
-    print(*late, sep="\n", end="\n" if late else "")
-    print(json.dumps({**tally, "late": len(late), "minutes": (time.monotonic() - began_s) // 60}))
-    return 1 if late else 0
+    tally: Counter[str] = Counter(late=0)
+    while tally["begun"] < options.places:
+        more, late = soak(TOLD_EVERY, options.seed, first=tally["sites"])
+        tally.update(more, late=len(late))
+        print(*late, json.dumps(tally), sep="\n", flush=True)
+    return 1 if tally["late"] else 0
 
 
 if __name__ == "__main__":
