@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.simulation.start_world import StartReplica, StartSite, StartWorld, soak
 
 from kalends.broker.coordination import decision_record as r
 from kalends.stores.sqlite import register
+from tests.simulation.start_world import StartReplica, StartSite, StartWorld, soak
 
 SCHEDULES = 300
 

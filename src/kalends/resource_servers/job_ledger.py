@@ -81,6 +81,10 @@ class JobLedger:
         def plan() -> tuple[Piece, ...]:
             return tuple((machine, start, end, nodes) for start, end, nodes in planned())
 
+        site = self._engine.participant
+        if not (running or given_back is not None or site.anybody_waits):
+            site.room.planned.changed(machine, plan)
+            return []  # Nobody hears of it before they ask.
         change = QueueMove(machine, running, plan, given_back)
         return self._engine.apply(lambda site, now: site.queue_moved(change, now))
 
