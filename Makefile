@@ -11,6 +11,8 @@ PROCESSES := tests/processes tests/examples tests/backends tests/psij
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
+PLACES := 1000000
+SCHEDULES := 100000
 KILLS := 1000
 
 # The tests start hundreds of processes: none shall have to compile everything anew.
@@ -21,7 +23,7 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-psij \
-	soak soak-faults soak-shells soak-calendars soak-jobs soak-backends bench bench-calendar bench-agents \
+	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-backends bench bench-calendar bench-agents \
 	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends published papers clean
 
 help: ## Show this list
@@ -92,7 +94,7 @@ test-oar: setup-test ## Sites before a real OAR, which is installed for root
 test-psij: setup-test ## PSI/J's own tests, from its source distribution, on a site of ours
 	$(IN_VENV)/python -m tests.psij.suite $(ARGS)
 
-soak: soak-faults soak-shells soak-calendars soak-jobs ## All soaks: more than an hour
+soak: soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs ## All soaks: more than an hour
 
 soak-faults: setup-test ## Simulated faults with fresh seeds: SECONDS=600, and 500 of every climate
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
@@ -103,6 +105,12 @@ soak-shells: setup-test ## The shipped servers under fresh seeds for SECONDS=600
 soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
 	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/calendars
 	$(IN_VENV)/python -m tests.property.calendars.clash_soak --pairs $(PAIRS)
+
+soak-places: setup-test ## PLACES=1000000 promised places in queues, among bursts of others: none begins late
+	$(IN_VENV)/python -m tests.property.batch.place_soak --places $(PLACES) $(ARGS)
+
+soak-starts: setup-test ## SCHEDULES=100000 of jobs that start at most once: none starts twice
+	$(IN_VENV)/python -m tests.simulation.start_world --schedules $(SCHEDULES) $(ARGS)
 
 soak-jobs: setup-test ## A site that runs jobs, its zygotes and shepherds, killed KILLS=1000 times and audited
 	$(IN_VENV)/python -m tests.processes.job_soak --kills $(KILLS) $(ARGS)

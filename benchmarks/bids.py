@@ -4,7 +4,8 @@
 
 Each site has a machine of eight nodes whose policy promises all starts, and `waiting` jobs before the first
 one is left to the broker. Jobs ask for little, so that two sites bid for each (`--hours` has more of them
-bid). Told are jobs a second that were placed durably, how long each took, and bids a second. Judges nothing.
+bid). Told are jobs a second that were placed durably, how long each took, and bids a second; and what they
+cost the processors, which hangs less on what else the computer does. Judges nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import kalends
-from benchmarks.facility import Server, broker_text, start_server, stop
+from benchmarks.facility import Server, broker_text, cpu_seconds, start_server, stop
 from kalends.core.jobs import JobRequest
 from kalends.federation.breadth import sites_to_ask
 
@@ -96,6 +97,10 @@ async def place(url: str, jobs: int, at_once: int, hours: int) -> list[float]:
     return took_ms
 
 
+def _used_s(servers: list[Server]) -> list[float]:
+    return [cpu_seconds(each.process.pid) for each in servers]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sites", type=int, default=5)
@@ -112,11 +117,14 @@ def main() -> int:
         servers = start(Path(directory), options.sites)
         try:
             asyncio.run(fill(servers, options.waiting))
-            began_s = time.perf_counter()
+            began_s, used_s = time.perf_counter(), _used_s(servers)
             took_ms = asyncio.run(
                 place(servers[-1].url, options.jobs, options.at_once, options.hours)
             )
             elapsed_s = time.perf_counter() - began_s
+            *site_s, broker_s = (
+                each - before for each, before in zip(_used_s(servers), used_s, strict=True)
+            )
         finally:
             stop(servers)
     bids = sites_to_ask(1, options.hours * 3_600 or 60, options.sites)
@@ -126,12 +134,14 @@ def main() -> int:
         "bids_a_second": round(bids * options.jobs / elapsed_s, 1),
         "p50_ms": round(percent[49], 1),
         "p99_ms": round(percent[98], 1),
+        "site_cpu_ms_a_bid": round(1e3 * sum(site_s) / (bids * options.jobs), 2),
+        "broker_cpu_ms_a_job": round(1e3 * broker_s / options.jobs, 2),
     }
     if options.json:
         print(json.dumps(report))
     else:
         for name, figure in report.items():
-            print(f"{name:>15}  {figure}")
+            print(f"{name:>19}  {figure}")
     return 0
 
 

@@ -23,6 +23,7 @@ from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied, QueueEffects
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.offers import are_soft
 from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.reserved_time import ReservationWatch
@@ -51,18 +52,21 @@ class SiteLedger(Protocol):
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
 
+    def store_later(self, operations: Sequence[Operation]) -> None:
+        """Store before whatever is stored next, or soon: nobody relies on it yet."""
+
     def moved(
         self,
         machine: str,
         jobs: Sequence[tuple[Occupied, str]],
-        planned: Sequence[tuple[int, int, int]] | None,
+        planned: Callable[[], Sequence[tuple[int, int, int]]],
         given_back: Collection[int] | None,
     ) -> list[int]:
         """Book at once what the queue has changed; return the jobs for whose nodes there is no room.
 
-        `jobs` are what each has now, and its user. Nodes are kept from new claims as `planned` (start, end,
-        how many) and nowhere else, and jobs may stand on the nodes of the claims `given_back`, for which
-        nobody has come; None: as before.
+        `jobs` are what each has now, and its user. Nodes are kept from new claims as `planned` says when it
+        is asked (start, end, how many), until the next call. Jobs may stand on the nodes of the claims
+        `given_back`, for which nobody has come; None: as before.
         """
 
     def bookings(self, machine: str) -> Iterable[int]:
@@ -123,8 +127,6 @@ class QueueService:
         }
         for name, known in reserved.items():
             self._reserved[name].restore(known)
-        self._planned: dict[str, tuple[tuple[int, int, int], ...]] = dict.fromkeys(queues, ())
-        """What the calendar knows of the plan of each queue."""
         self._given_back: dict[str, frozenset[int]] = dict.fromkeys(queues, frozenset())
         """What the calendar knows of claims for which nobody has come."""
         self._foreseen: dict[str, Mapping[int, int]] = {name: {} for name in queues}
@@ -143,6 +145,7 @@ class QueueService:
             with self._believed(name):
                 queue.recover()
                 self._carry_out(queue)
+                self._book(queue, ())
                 self._claims_moved(name, {*self._claims[name], *self._ledger.bookings(name)})
         self._keep_time()
 
@@ -267,7 +270,9 @@ class QueueService:
         operations += letters
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
-        if operations or effects.actions:
+        if are_soft(effects):
+            self._ledger.store_later(operations)
+        elif operations or effects.actions:
             actions = tuple(effects.actions)
             durable = partial(self._durable, queue.name, actions, letters)
             self._ledger.store_jobs(operations, durable)
@@ -288,11 +293,10 @@ class QueueService:
     def _book(self, queue: BatchQueue, occupied: Sequence[Occupied]) -> None:
         """Show the calendar what jobs have now, and where else it may, or may not, have claims."""
         name, jobs = queue.name, queue.flow.table.jobs
-        planned = _if_new(self._planned, name, planned_pieces(queue, self._foreseen[name]))
         unused = frozenset(queue.flow.no_shows.given_back)
-        given_back = _if_new(self._given_back, name, unused)
-        if not occupied and planned is None and given_back is None:
-            return
+        given_back = None if self._given_back[name] == unused else unused
+        self._given_back[name] = unused
+        planned = partial(planned_pieces, queue, self._foreseen[name])
         users = [
             (each, jobs[each.number].principal.user if each.nodes else "") for each in occupied
         ]
@@ -347,11 +351,3 @@ def _users_of(queue: BatchQueue, effects: QueueEffects) -> dict[int, str]:
         if number in jobs and number not in over and not jobs[number].offered
     )
     return {**{number: jobs[number].principal.user for number in there}, **over}
-
-
-def _if_new(known: dict[str, T], name: str, value: T) -> T | None:
-    """Return a value that is not what was known by this name; it is from now on."""
-    if known[name] == value:
-        return None
-    known[name] = value
-    return value

@@ -65,7 +65,10 @@ class BidTally:
         self._sites: dict[str, SiteCounts] = {}
 
     def of(self, site: str) -> SiteCounts:
-        return self._sites.setdefault(site, SiteCounts())
+        counts = self._sites.get(site)
+        if counts is None:
+            counts = self._sites[site] = SiteCounts()
+        return counts
 
     def busiest_share(self, share: float = 0.1) -> float:
         """Return what share of all questions the busiest tenth of the sites gets, of those ever asked.

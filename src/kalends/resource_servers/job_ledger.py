@@ -63,21 +63,29 @@ class JobLedger:
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         self._engine.persist(operations, durable)
 
+    def store_later(self, operations: Sequence[Operation]) -> None:
+        self._engine.persist_later(operations)
+
     def moved(
         self,
         machine: str,
         jobs: Sequence[tuple[Occupied, str]],
-        planned: Sequence[tuple[int, int, int]] | None,
+        planned: Callable[[], Sequence[tuple[int, int, int]]],
         given_back: Collection[int] | None,
     ) -> list[int]:
         running = tuple(
             RunningJob(machine, each.number, user, each.nodes, each.start_s, each.until_s)
             for each, user in jobs
         )
-        pieces = None
-        if planned is not None:
-            pieces = tuple((machine, start, end, nodes) for start, end, nodes in planned)
-        change = QueueMove(machine, running, pieces, given_back)
+
+        def plan() -> tuple[Piece, ...]:
+            return tuple((machine, start, end, nodes) for start, end, nodes in planned())
+
+        site = self._engine.participant
+        if not (running or given_back is not None or site.anybody_waits):
+            site.room.planned.changed(machine, plan)
+            return []  # Nobody hears of it before they ask.
+        change = QueueMove(machine, running, plan, given_back)
         return self._engine.apply(lambda site, now: site.queue_moved(change, now))
 
     def bookings(self, machine: str) -> Iterable[int]:

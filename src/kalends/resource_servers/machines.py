@@ -155,7 +155,7 @@ class SiteMachines:
         for name in self.aside:
             # Jobs may run there, of which the calendar knows nothing.
             nodes = engine.participant.book.calendars[name].info.capacity
-            ledger.moved(name, (), ((now.wall_s, TIME_S_MAX, nodes),), None)
+            ledger.moved(name, (), partial(tuple, [(now.wall_s, TIME_S_MAX, nodes)]), None)
         if not queues:
             return
         engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
@@ -338,11 +338,13 @@ class SiteMachines:
         queue = self.queues[machine]
         if question == "starts" and not queue.flow.room.scheduler.waiting:
             return Foreseen()
+        self._engine().hasten()
         return await self._forecaster.foreseen(question, machine, queue.number, wait_s)
 
     async def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
         if not self.queues[machine].flow.room.scheduler.waiting:
             return Foreseen(made_at=self.now_s(), delays=tuple({} for _ in spans))
+        self._engine().hasten()
         return await self._forecaster.delays(machine, spans)
 
     async def _foresee(self, machine: str, service: QueueService) -> None:

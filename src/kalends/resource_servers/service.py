@@ -210,6 +210,14 @@ class SiteEngine:
         """Store `operations`, after everything before them, and call `durable` then."""
         self._committer.submit(operations, lambda _: durable(), self._fail)
 
+    def persist_later(self, operations: Sequence[SiteOperation]) -> None:
+        """Store `operations` in their turn, but not at once: nobody misses them if they are lost."""
+        self._committer.submit_later(operations, self._fail)
+
+    def hasten(self) -> None:
+        """Store at once what was to be stored later: somebody reads it from the store."""
+        self._committer.hasten()
+
     def heard_clock(self, source: str, wall_ms: int) -> None:
         """A broker has said what its wall clock shows."""
         self.participant.retention.heard_clock(source, wall_ms, self._now())

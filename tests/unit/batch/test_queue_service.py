@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from kalends.batch.job_notices import JobNotices
-from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
-from kalends.calendars import ResourceCalendar, open_access
+from kalends.calendars import Booking, ResourceCalendar, open_access
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -61,12 +61,14 @@ async def queues_of_a_site(
     alarmed: Callable[[str], None] = lambda text: None,
     failed: Callable[[StoreFailed], None] = lambda failure: None,
     reported: Callable[[str, str], None] = lambda about, text: None,
+    made: Callable[[Participant], None] = lambda participant: None,
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
     calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
     participant = Participant(
         "lab", {BOX: calendar}, epoch=store.epoch, jitter=lambda: 0.0, now=clock.moment()
     )
+    made(participant)
     engine = SiteEngine(
         store, participant, moment=clock.moment,
         deliver=lambda sends: None, set_out=lambda errands, relays: None,
@@ -133,6 +135,34 @@ async def test_a_queue_follows_a_jump_that_its_site_believes(tmp_path: Path) -> 
         clock.wall_s += 7_200
         service.step(BOX, lambda queue, now: queue.advance(now))
         assert queue.job(1).on_nodes
+
+
+async def test_after_a_restart_no_reservation_gets_the_nodes_of_promised_starts(
+    tmp_path: Path,
+) -> None:
+    queue = BatchQueue(BOX, Terms(machine="pool:4", policy="conservative"), STORED_S)
+    until_s = STORED_S + 3_600
+    claim = NodeClaim(7, STORED_S, until_s, 4, "a reservation", "bob")
+    queue.claims_changed((), [claim], STORED_S)
+    queue.submit(Principal("ann"), JOB, "", STORED_S)
+    queue.take_effects()
+    made: list[Participant] = []
+
+    def reserved(participant: Participant) -> None:
+        made.append(participant)
+        participant.book.calendars[BOX].calendar.book(
+            Booking(
+                id=claim.booking, start=claim.start, end=claim.end, units=claim.nodes,
+                state="locked", holder=claim.user, reservation=claim.reservation, expires_ms=None,
+            )
+        )  # fmt: skip
+
+    path = tmp_path / "lab.sqlite"
+    async with queues_of_a_site(path, Clock(STORED_S), queue, made=reserved) as service:
+        service.begin()
+        assert queue.flow.claims() == {claim.booking: claim}
+        planned = made[0].room.planned
+        assert planned.units(BOX, until_s, until_s + JOB.limit_s) == JOB.nodes
 
 
 @pytest.mark.parametrize(("ahead_s", "told"), [(0, False), (60, False), (864_000, True)])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import Unavailable
+from kalends.stores.sqlite import group_commit
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
 
 
@@ -130,6 +131,34 @@ async def test_nothing_is_reported_while_the_disk_is_still_at_it(tmp_path: Path)
         await barrier
         assert it.stored() == [1]
         assert it.committer.idle
+
+
+async def test_what_may_wait_is_stored_with_what_comes_next_and_before_it(tmp_path: Path) -> None:
+    async with bench(tmp_path) as it:
+        it.committer.submit_later([1], pytest.fail)
+        it.committer.submit_later([2, 3], pytest.fail)
+        assert it.committer.idle, "nobody has to wait for it"
+        assert await it.committer.run([4]) == ["stored 4"]
+        assert it.stored() == [1, 2, 3, 4]
+        assert it.log.count("commit") == 1
+        it.committer.submit_later([5], pytest.fail)
+        it.committer.hasten()
+        await it.committer.run(())
+        assert it.stored() == [1, 2, 3, 4, 5]
+        it.committer.submit_later([6], pytest.fail)
+    assert it.stored() == [1, 2, 3, 4, 5, 6], "at the latest when it is closed"
+
+
+async def test_what_may_wait_is_stored_soon_though_nothing_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "LATER_S_MAX", 0.0)
+    stored = asyncio.Event()
+    async with bench(tmp_path) as it:
+        it.committer._observe = lambda committed: stored.set()
+        it.committer.submit_later([1], pytest.fail)
+        await stored.wait()
+        assert it.stored() == [1]
 
 
 async def test_what_waits_during_a_commit_goes_into_one_transaction(tmp_path: Path) -> None:

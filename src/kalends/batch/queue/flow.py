@@ -67,6 +67,8 @@ class JobFlow:
         self.reserved = ReservedJobs(self.room.width)
         self.no_shows = NoShows(self.reserved.has_jobs)
         self.numbers = AccountNumbers()
+        self.early: dict[int, BatchJob] = {}
+        """Jobs whose time to be queued has not come, by number."""
         self.milestones = MilestoneWatch()
 
     def take_effects(self) -> QueueEffects:
@@ -100,6 +102,7 @@ class JobFlow:
                 job.reasons.add("user")
             if job.request.not_before > now:
                 job.reasons.add("time")
+                self.early[job.number] = job
             if self.dependencies.add(job):
                 job.reasons.add("dependency")
             self._queue_unless_held(job, now)
@@ -137,6 +140,8 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         if fact.reason == "dependency":
             self.dependencies.drop(job)
+        elif fact.reason == "time":
+            self.early.pop(job.number, None)
         job.reasons.discard(fact.reason)
         self._queue_unless_held(job, now)
 
@@ -144,8 +149,8 @@ class JobFlow:
         self._withdraw(self.table.jobs[fact.job], fact.detail, now)
 
     def time_passed(self, fact: f.PolicyWoken, now: int) -> None:
-        due = [job for job in self.table if "time" in job.reasons and job.request.not_before <= now]
-        for job in due:
+        for job in [each for each in self.early.values() if each.request.not_before <= now]:
+            del self.early[job.number]
             job.reasons.discard("time")
             self._queue_unless_held(job, now)
         self._queue_what_limits_allow(now)
@@ -568,6 +573,7 @@ class JobFlow:
     def _over(self, job: BatchJob, now: int) -> None:
         """The job is done with, whatever has become of it."""
         job.over_s = now
+        self.early.pop(job.number, None)
         if self.terms.handed_to:
             job.last_nodes = ()  # They were places here: which nodes it had there, nobody knows.
         self.dependencies.drop(job)

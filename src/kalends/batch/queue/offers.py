@@ -5,14 +5,36 @@ They are what sites bid with (Weissman and Grimshaw 1996, section 4).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import QueueEffects
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.submission import check_submission
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.promised_starts import promised_start
+
+
+def are_soft(effects: QueueEffects) -> bool:
+    """Return whether something has happened, and only that places are offered, or are given up untaken.
+
+    If such facts are lost, nobody misses them: a restart ends what was offered. They may not be lost where
+    something rests on them, so they are stored before all that happens later.
+    """
+    given_up = {job.number for job in effects.over if job.offered}
+    facts = [each.fact for each in effects.entries]
+    followed = effects.actions or effects.milestones
+    return bool(facts) and not followed and all(_is_soft(each, given_up) for each in facts)
+
+
+def _is_soft(fact: f.Fact, given_up: Collection[int]) -> bool:
+    if isinstance(fact, f.Decided):
+        return not fact.fault and _is_soft(fact.about, given_up)
+    if isinstance(fact, f.JobWithdrawn):
+        return fact.job in given_up
+    return isinstance(fact, f.JobSubmitted) and fact.offered_s > 0
 
 
 @dataclass(frozen=True)

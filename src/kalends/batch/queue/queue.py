@@ -336,7 +336,7 @@ class BatchQueue:
 
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
-        times = [job.request.not_before for job in self.flow.table if "time" in job.reasons]
+        times = [job.request.not_before for job in self.flow.early.values()]
         others = (
             self.flow.room.wake_at(self.last_s),
             self.flow.open_changes.due_s(self.flow.terms.change_s),

@@ -108,7 +108,7 @@ class Solicitation:
             self.release_reserve(case)
         bidders = self.candidates.bidders(case, fitting)
         asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, bidders, now)
-        case.bidding = BidRound(now.monotonic_ms)
+        case.bidding = BidRound(now.monotonic_ms, fitting=len(fitting))
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
@@ -228,7 +228,7 @@ class Solicitation:
             return  # It is being decided.
         silent = [site for site in case.parts if site not in bidding.bids]
         enough_ms: float = self.bid_ms_max
-        if len(case.parts) < len(self.candidates.fitting(case)):
+        if len(case.parts) < bidding.fitting:
             usual_ms = self.experience.usual_answer_ms(silent)
             enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
         self._set_deadline(case, enough_ms)

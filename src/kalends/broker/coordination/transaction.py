@@ -108,6 +108,8 @@ class BidRound:
     """Those in whose queues a place was asked for, by site."""
     jobs: dict[str, JobRequest] = field(default_factory=dict)
     """The job as it was asked for on each of them: in which implementation."""
+    fitting: int = 0
+    """How many sites fitted when these were asked."""
     bids: dict[str, Bid] = field(default_factory=dict)
     pick: UserPick | None = None
     """The user's script that orders them, once it runs."""

@@ -20,7 +20,7 @@ from kalends.core.errors import Conflict, NotFound
 from kalends.core.intervals import align_up
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.planned_room import Plan
 from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 
 
@@ -40,7 +40,7 @@ class QueueMove(NamedTuple):
 
     resource: str
     jobs: tuple[RunningJob, ...] = ()
-    planned: tuple[Piece, ...] | None = None
+    planned: Plan | None = None
     """Of the machine, for jobs that no new claim may delay."""
     given_back: Collection[int] | None = None
     """Bookings where jobs may stand, as long as they are there: nobody has come for them."""

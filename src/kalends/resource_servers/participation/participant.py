@@ -371,17 +371,16 @@ class Participant:
         may free or lock more.
         """
         self.provisions.carry_on(now)
-        line = self.wound_wait.line
         self.jobs.stand_alone(now.wall_s)
         while True:
             freed, locked = self.book.take_freed(), self.book.take_locked()
             declined = self.lists.take_declined()
             if not (freed or locked or declined):
                 return
-            if self.recovery.recovering or not (self.lists.listed or line):
+            if self.recovery.recovering or not self.anybody_waits:
                 continue
             self.lists.offer(freed, declined, now)
-            if line:
+            if self.wound_wait.line:
                 self.wound_wait.serve(now, {*freed, *locked, *(piece for piece, _ in declined)})
 
     # Events of the shell
@@ -448,7 +447,7 @@ class Participant:
         """
         without_room = self.jobs.take(moved, now.wall_s)
         if moved.planned is not None:
-            self.book.note_freed(self.room.planned.plan(moved.resource, moved.planned))
+            self.book.note_freed(self.room.planned.changed(moved.resource, moved.planned))
         self._settle(now)
         return without_room
 
@@ -467,6 +466,11 @@ class Participant:
         return view
 
     # What is known here
+
+    @property
+    def anybody_waits(self) -> bool:
+        """Whether a request is in line here, or on a waiting list."""
+        return bool(self.lists.listed or self.wound_wait.line)
 
     def waiting_here(self) -> list[str]:
         """Return the requests that are in line here, or on a waiting list."""

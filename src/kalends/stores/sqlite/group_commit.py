@@ -2,7 +2,8 @@
 
 Submissions are committed in the order in which they were made, each whole in one transaction, and
 reported in that order on the event loop, after their transaction is durable. So a submission of
-nothing is a barrier: it is reported when everything before it is durable.
+nothing is a barrier: it is reported when everything before it is durable. What nobody relies on yet may be
+stored later: in its place in the order, and with what comes next, which costs no sync of its own.
 
 Nothing is waited for while a transaction is open, but the database itself. Another process may be stopped
 at that very moment all the same, and then it keeps the lock for writing. That is no failure of the store:
@@ -30,6 +31,9 @@ SPACING_PER_OPERATION_S: Final = 0.001
 """A commit of several operations is followed by so much time to gather the next ones, counted from its
 begin: every commit costs a sync and two changes of thread, whatever is in it. One of a single
 operation is followed by none, so that a lone caller never waits for company."""
+
+LATER_S_MAX: Final = 1.0
+"""What may be stored later is stored after this time, if nothing else was."""
 
 Op = TypeVar("Op")
 Result = TypeVar("Result")
@@ -79,6 +83,9 @@ class GroupCommit(Generic[Op, Result]):
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Submission[Op, Result] | None] = queue.SimpleQueue()
+        self._later: list[Op] = []
+        self._later_failed: Callable[[StoreFailed], None] = lambda failure: None
+        self._later_timer: asyncio.TimerHandle | None = None
         self.unreported = 0
         """Submissions that have not been reported yet."""
         self._failure: StoreFailed | None = None
@@ -109,6 +116,30 @@ class GroupCommit(Generic[Op, Result]):
 
         `operations` may not be changed any more.
         """
+        self.hasten()
+        self._put(operations, done, failed)
+
+    def submit_later(self, operations: Sequence[Op], failed: Callable[[StoreFailed], None]) -> None:
+        """Store `operations` before what is submitted next, or within `LATER_S_MAX`; nobody waits for it."""
+        self._later += operations
+        self._later_failed = failed
+        if self._later_timer is None:
+            self._later_timer = self._loop.call_later(LATER_S_MAX, self.hasten)
+
+    def hasten(self) -> None:
+        """Store at once what was to be stored later."""
+        if self._later_timer is not None:
+            self._later_timer.cancel()
+            self._later_timer = None
+            later, self._later = self._later, []
+            self._put(later, lambda results: None, self._later_failed)
+
+    def _put(
+        self,
+        operations: Sequence[Op],
+        done: Callable[[Sequence[Result]], None],
+        failed: Callable[[StoreFailed], None],
+    ) -> None:
         self.unreported += 1
         self._queue.put(_Submission(operations, done, failed))
 
@@ -132,6 +163,7 @@ class GroupCommit(Generic[Op, Result]):
 
         The connection is its owner's to close. Submitting afterwards fails nobody: it is never done.
         """
+        self.hasten()
         self._queue.put(None)
         self._closing.set()
         await asyncio.to_thread(self._thread.join)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.batch.queue.test_batch_queue import ANN, Room
 
 from kalends.batch.queue.effects import Start
-from kalends.batch.queue.offers import PlaceOffers
+from kalends.batch.queue.offers import PlaceOffers, are_soft
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.jobs import JobRequest, Notify
@@ -116,6 +116,27 @@ def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered() -> None:
         room.queue.hold(number, "user", room.now)
     with pytest.raises(InvalidInput, match="nothing but nodes"):
         room.offer(nodes=1, indices=(1, 2))
+
+
+def test_only_places_that_nobody_has_taken_may_be_forgotten_by_a_store() -> None:
+    room = OfferRoom()
+
+    def soft() -> bool:
+        return are_soft(room.queue.take_effects())
+
+    assert not soft(), "it has terms"
+    first, behind = room.offer(nodes=4, limit_s=60), room.offer(nodes=1)
+    assert soft()
+    room.queue.cancel(behind, "not taken", room.now)
+    assert soft()
+    room.submit(nodes=1)
+    assert not soft(), "somebody was told of a job"
+    room.queue.cancel(first, "not taken", room.now)
+    assert not soft(), "a program starts on what came free"
+    taken = room.offer(nodes=1)
+    assert soft()
+    room.offers.take(taken, room.now)
+    assert not soft()
 
 
 @given(

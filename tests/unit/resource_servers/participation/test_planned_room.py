@@ -28,8 +28,9 @@ def plan(site: Site, *pieces: tuple[int, int, int]) -> list[m.Message]:
     """Have the queue plan `pieces` (start, end, units); return what is said then."""
     wants = [want("pool", *piece) for piece in pieces]
     named = tuple((each.resource, each.start, each.end, each.units) for each in wants)
+    move = QueueMove(POOL, planned=lambda: named)
     before = len(site.unsent)
-    site.call(lambda participant, now: participant.queue_moved(QueueMove(POOL, planned=named), now))
+    site.call(lambda participant, now: participant.queue_moved(move, now))
     return [send.message for send in site.unsent[before:]]
 
 

@@ -1,0 +1,394 @@
+"""Jobs that start at most once, under many short schedules: the permit alone, without the road to a place.
+
+``python -m tests.simulation.start_world --schedules 100000 --seed 1`` prints its figures as JSON, names each
+schedule that has started a job twice, or never, and ends with 1 if there was any.
+
+Three sites and two replicas over one register: the shipped questions of sites, answers of brokers and
+statements of the register, in a network that loses and repeats. A job gets places by one commit, at one
+site or at two, or another place by a second one. Sites and replicas crash between any two steps; the register
+is put back to an earlier copy, and made good as soon as all sites were heard. Schedules of the whole protocol
+(`tests.simulation.climates`) or of the shipped servers (`tests.shells`) take a hundred times as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import sqlite3
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.contract import messages as m
+from kalends.core.errors import Problem
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.core.requests import Alternative, Request, Term
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.start_questions import StartQuestions
+from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.stores.sqlite import register
+
+SITES: Final = ("argo", "bode", "cray")
+REPLICAS: Final = ("sim://red", "sim://blue")
+SECRET: Final = "5" * 64
+FAULTS_MS: Final = 20_000
+"""So long anything may go wrong."""
+END_MS: Final = 200_000
+TOLD_EVERY: Final = 2_000
+LOST: Final = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
+WALL_MS: Final = 1_800_000_000_000
+
+
+class Node:
+    """What may crash: then what it was about to do in this life does not happen."""
+
+    def __init__(self, world: StartWorld, name: str) -> None:
+        self.world, self.name = world, name
+        self.up, self.life = True, 0
+
+    def later(self, ms: int, do: Callable[..., None], *arguments: Any) -> None:
+        self.world.at(ms, partial(self._do, self.life, do, arguments))
+
+    def _do(self, life: int, do: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        if self.up and life == self.life:
+            do(*arguments)
+
+    def crash(self) -> None:
+        if self.up:
+            self.up, self.life = False, self.life + 1
+            self.world.at(self.world.random.randrange(1, 5_000), self.boot)
+
+    def boot(self) -> None:
+        self.up = True
+
+
+class StartSite(Node):
+    """`stakes`, `begun` and `ended` are durable; what comes up asks, and begins once it may."""
+
+    def __init__(self, world: StartWorld, name: str) -> None:
+        super().__init__(world, name)
+        self.stakes: dict[str, Stake] = {}
+        self.begun: set[str] = set()
+        self.ended: set[str] = set()
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        self.outbox = ParticipantOutbox()
+        self.waiting: set[str] = set()
+        self.starts = StartQuestions(
+            ThisSite(self.name, self.life + 1),
+            self.stakes,  # type: ignore[arg-type]  # It is looked up there, and nothing else.
+            self.outbox,
+            self.world.random.random,
+        )
+        self.later(100, self._advance)
+
+    def boot(self) -> None:
+        super().boot()
+        self._begin_life()
+        for rid in self.stakes:
+            self.later(self.world.random.randrange(1, 3_000), self.comes_up, rid)
+
+    def lock(self, record: r.Record) -> None:
+        """The commit is told to this site: its place is the job's, until its turn comes."""
+        if record.rid in self.stakes:
+            return
+        secret = self.world.credentials.secret(record, self.name)
+        claim = Claim(1, f"{self.name}/box", 0, 1, 1, "locked")
+        self.stakes[record.rid] = Stake(
+            rid=record.rid, att=record.att, principal=Principal("anna"), secret=secret, need=1,
+            parts=(), coords=REPLICAS, claims=[claim], chosen=record.chosen, register="r", once=True,
+        )  # fmt: skip
+        self.later(self.world.random.randrange(1, 8_000), self.comes_up, record.rid)
+
+    def leave(self, rid: str) -> None:
+        """The job has other places by now."""
+        if rid in self.stakes:
+            self.stakes[rid].claims[0].state = "replaced"
+
+    def comes_up(self, rid: str) -> None:
+        if rid not in self.begun | self.ended:
+            self.waiting.add(rid)
+            self.starts.ask(rid, self.world.now)
+            self.settle()
+
+    def begin(self, rid: str) -> None:
+        """The first process; whoever shepherds it writes that down at once."""
+        if rid not in self.begun:
+            self.begun.add(rid)
+            self.world.begun[self.world.jobs[rid]].append(self.name)
+
+    def hear(self, says: m.StartSays) -> None:
+        stake = self.stakes.get(says.rid)
+        if stake is not None and says.secret == stake.secret:
+            self.starts.said(says)
+            self.settle()
+
+    def settle(self) -> None:
+        effects = self.outbox.take()
+        for send in effects.sends:
+            to = REPLICAS if send.to.startswith("register:") else (send.to,)
+            for replica in to:
+                self.world.carry(self.world.replicas[replica].hear, send.message)
+        for word in effects.starts:
+            if word.says != "start":
+                self.waiting.discard(word.rid)
+                if word.rid not in self.begun:
+                    self.ended.add(word.rid)
+            elif word.rid in self.waiting:
+                self.waiting.discard(word.rid)
+                self.begin(word.rid)
+
+    def _advance(self) -> None:
+        self.starts.advance(self.world.now)
+        self.settle()
+        self.later(250, self._advance)
+
+
+class StartReplica(Node):
+    """Answers once what it has asked of the register is durable."""
+
+    def __init__(self, world: StartWorld, name: str) -> None:
+        super().__init__(world, name)
+        self.outbox = CoordinatorOutbox()
+        self.answers = StartAnswers(self.outbox, world.credentials, world.certain)
+
+    def crash(self) -> None:
+        super().crash()
+        self.outbox.take()
+
+    def hear(self, ask: m.StartAsk) -> None:
+        self.answers.asked(self.world.names[ask.secret], ask, self.world.now)
+        for operation in self.outbox.take().operations:
+            assert isinstance(operation, r.Permit)
+            self.later(self.world.random.randrange(1, 200), self.store, operation)
+
+    def store(self, permit: r.Permit) -> None:
+        (result,) = register.apply(self.world.connection, [permit])
+        self.later(self.world.random.randrange(1, 100), self.tell, permit, result)
+
+    def tell(self, permit: r.Permit, result: r.Registered) -> None:
+        self.answers.decided(permit, result.won, result.record)
+        for send in self.outbox.take().sends:
+            self.world.carry(self.world.sites[send.to].hear, send.message)
+
+
+class StartWorld:
+    """One schedule; `begun` are the sites where each job has begun."""
+
+    site_type: type[StartSite] = StartSite
+    replica_type: type[StartReplica] = StartReplica
+
+    def __init__(self, seed: str) -> None:
+        self.random = Random(seed)
+        self.now_ms = 0
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        self.connection.deserialize(empty_register())
+        self.credentials = Credentials(SECRET)
+        self.sites = {name: self.site_type(self, name) for name in SITES}
+        self.replicas = {name: self.replica_type(self, name) for name in REPLICAS}
+        self.names: dict[str, str] = {}
+        """Sites, by the secrets that they share with the register."""
+        self.jobs: dict[str, str] = {}
+        """The job of each request: one that moves has several."""
+        self.begun: defaultdict[str, list[str]] = defaultdict(list)
+        self.restored = False
+        self._lost = self.random.uniform(0, 0.4)
+        self._told: list[r.Record] = []
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.now_ms, WALL_MS + self.now_ms)
+
+    def at(self, ms: int, do: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now_ms + ms, next(self._order), do))
+
+    def certain(self) -> bool:
+        return not register.is_put_back(self.connection)
+
+    def carry(self, hear: Callable[..., None], message: m.Message) -> None:
+        """Let a message arrive: once, twice or never."""
+        times = self.random.choice((1, 1, 2))
+        for _ in range(times):
+            if self.now_ms > FAULTS_MS or self.random.random() >= self._lost:
+                node: Node = hear.__self__  # type: ignore[attr-defined]  # It is a method of one.
+                late = self.random.random() < 0.1
+                self.at(
+                    self.random.randrange(1, 6_000 if late else 300),
+                    partial(_hear, node, hear, message),
+                )
+
+    def run(self) -> None:
+        draw = self.random
+        for number in range(draw.randint(1, 3)):
+            self.at(draw.randrange(3_000), partial(self._place, f"job{number}"))
+        for node in (*self.sites.values(), *self.replicas.values()):
+            for _ in range(draw.choice((0, 0, 1, 2))):
+                self.at(draw.randrange(FAULTS_MS), node.crash)
+        if draw.random() < 0.3:
+            self.at(draw.randrange(FAULTS_MS // 2), self._copy)
+        while self._events and self.now_ms < END_MS:
+            self.now_ms, _, do = heapq.heappop(self._events)
+            do()
+        self.connection.close()
+
+    def check(self) -> str:
+        """Return what is wrong, or ""."""
+        for job in dict.fromkeys(self.jobs.values()):
+            if len(self.begun[job]) > 1:
+                return f"{job} has begun at {self.begun[job]}"
+            if not self.begun[job] and not self.restored:
+                return f"{job} has never begun"
+        return ""
+
+    # Places
+
+    def _place(self, job: str) -> None:
+        sites = self.random.sample(SITES, self.random.choice((1, 2, 2)))
+        record = self._commit(f"{job}-0", job, sites)
+        if record is not None and len(sites) == 1 and self.random.random() < 0.7:
+            self.at(self.random.randrange(1, 6_000), partial(self._move, record))
+
+    def _move(self, old: r.Record) -> None:
+        """Have the job wait elsewhere, unless it has started."""
+        (site,) = self.random.sample([each for each in SITES if each not in old.chosen], 1)
+        record = self._commit(f"{old.reservation}-{old.changes + 1}", old.reservation, [site], old)
+        if record is not None:
+            for each in old.chosen:
+                self._repeat(self.sites[each], partial(self.sites[each].leave, old.rid))
+
+    def _commit(
+        self, rid: str, job: str, sites: list[str], old: r.Record | None = None
+    ) -> r.Record | None:
+        if not self.certain():
+            return None
+        record = r.Record(
+            rid=rid, user="anna", key=rid, digest="d", stamp=1, owner="red", reservation=job,
+            created_ms=WALL_MS, spec=r.Spec(request=REQUEST), chosen=dict.fromkeys(sites, (1,)),
+            replaces=old.rid if old else "", changes=old.changes + 1 if old else 0,
+        )  # fmt: skip
+        commit = r.Commit(
+            rid,
+            1,
+            record.replaces,
+            r.encode_record(record),
+            tuple(sites),
+            elsewhere=old is not None,
+        )
+        if not register.apply(self.connection, [r.Begin(record), commit])[1].won:
+            return None
+        record.state = "commit"
+        self.jobs[rid] = job
+        self._told.append(record)
+        for name in sites:
+            self.names[self.credentials.secret(record, name)] = name
+            self._repeat(self.sites[name], partial(self.sites[name].lock, record))
+        return record
+
+    def _repeat(self, site: StartSite, tell: Callable[[], None]) -> None:
+        """Tell a site until it has heard."""
+        if site.up and self.random.random() > self._lost:
+            self.at(
+                self.random.randrange(1, 500),
+                lambda: tell() if site.up else self._repeat(site, tell),
+            )
+        else:
+            self.at(self.random.randrange(200, 2_000), partial(self._repeat, site, tell))
+
+    # A restored register
+
+    def _copy(self) -> None:
+        copy = self.connection.serialize()
+        self.at(self.random.randrange(1, FAULTS_MS // 2), partial(self._put_back, copy))
+
+    def _put_back(self, copy: bytes) -> None:
+        """The register is that of the copy again; its replicas begin anew, and compare it with all sites."""
+        self.restored = True
+        self.connection.deserialize(copy)
+        register.put_back(self.connection)
+        for replica in self.replicas.values():
+            replica.crash()
+        self.at(self.random.randrange(1, 5_000), self._compare)
+
+    def _compare(self) -> None:
+        if not all(site.up for site in self.sites.values()):
+            self.at(500, self._compare)
+            return
+        locked = {
+            rid
+            for site in self.sites.values()
+            for rid, each in site.stakes.items()
+            if each.has("locked")
+        }
+        known = [each for each in self._told if each.rid in locked]
+        register.apply(
+            self.connection, [r.Recover(r.decode_record(r.encode_record(each))) for each in known]
+        )
+        register.made_good(self.connection, (), LOST)
+
+
+def _hear(node: Node, hear: Callable[..., None], message: m.Message) -> None:
+    if node.up:
+        hear(message)
+
+
+@cache
+def empty_register() -> bytes:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.executescript(register.SCHEMA)
+    return connection.serialize()
+
+
+REQUEST: Final = Request(
+    alternatives=(Alternative(terms=(Term(resource="argo/box"),)),), duration_s=60,
+    not_before=WALL_MS // 1_000,
+)  # fmt: skip
+
+
+def soak(
+    schedules: int, seed: int, world_type: type[StartWorld] = StartWorld, first: int = 0
+) -> tuple[Counter[str], list[str]]:
+    """Run so many schedules, from number `first` on; return what they had, and what was wrong."""
+    tally: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(first, first + schedules):
+        world = world_type(f"{seed} {number}")
+        world.run()
+        if found := world.check():
+            wrong.append(f"schedule {seed} {number}: {found}")
+        tally["schedules"] += 1
+        tally["jobs"] += len(set(world.jobs.values()))
+        tally["moved"] += len(world.jobs) - len(set(world.jobs.values()))
+        tally["begun"] += sum(map(len, world.begun.values()))
+        tally["registers restored"] += world.restored
+    return tally, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--schedules", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    tally: Counter[str] = Counter(wrong=0)
+    while tally["schedules"] < options.schedules:
+        more, wrong = soak(TOLD_EVERY, options.seed, first=tally["schedules"])
+        tally.update(more, wrong=len(wrong))
+        print(*wrong, json.dumps(tally), sep="\n", flush=True)
+    return 1 if tally["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""A job that is to start once does so, whatever is lost, repeated and restored: a slice of the soak."""
+
+from __future__ import annotations
+
+import pytest
+
+from kalends.broker.coordination import decision_record as r
+from kalends.stores.sqlite import register
+from tests.simulation.start_world import StartReplica, StartSite, StartWorld, soak
+
+SCHEDULES = 300
+
+
+def test_no_job_starts_twice_and_all_start_that_no_copy_has_forgotten() -> None:
+    tally, wrong = soak(SCHEDULES, 1)
+    assert not wrong
+    assert min(tally["moved"], tally["registers restored"]) > SCHEDULES // 10
+
+
+class AsksAfterwards(StartSite):
+    """It asks, and begins meanwhile."""
+
+    def comes_up(self, rid: str) -> None:
+        super().comes_up(rid)
+        self.begin(rid)
+
+
+class AnswersTooEarly(StartReplica):
+    """It answers by what the register would say, before that is stored."""
+
+    def store(self, permit: r.Permit) -> None:
+        self.world.connection.execute("begin")
+        (result,) = register.apply(self.world.connection, [permit])
+        self.world.connection.execute("rollback")
+        self.tell(permit, result)
+        self.later(500, register.apply, self.world.connection, [permit])
+
+
+class Unproved(StartReplica):
+    """It asks the register for whoever asks, though that may have forgotten starts."""
+
+    def __init__(self, world: StartWorld, name: str) -> None:
+        super().__init__(world, name)
+        self.answers.certain = lambda: True
+
+
+class LateAsker(StartWorld):
+    site_type = AsksAfterwards
+
+
+class EarlyAnswer(StartWorld):
+    replica_type = AnswersTooEarly
+
+
+class NeverUncertain(StartWorld):
+    replica_type = Unproved
+
+
+class ForgetsStarts(StartWorld):
+    """A register that was put back takes it that nothing has started which it does not know of."""
+
+    def _compare(self) -> None:
+        starts = self.connection.execute("select rid, places from start where site = ''").fetchall()
+        super()._compare()
+        self.connection.executemany("insert or replace into start values (?, '', ?)", starts)
+
+
+@pytest.mark.parametrize("broken", [LateAsker, EarlyAnswer, NeverUncertain, ForgetsStarts])
+def test_a_broken_permit_is_found(broken: type[StartWorld]) -> None:
+    _, wrong = soak(SCHEDULES, 1, broken)
+    assert any("has begun at" in each for each in wrong)
