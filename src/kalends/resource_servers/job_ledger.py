@@ -10,6 +10,7 @@ from kalends.batch.queue.facts import NodeClaim
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
+from kalends.contract.job_calls import ReservedNodes
 from kalends.core.errors import NotFound
 from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.participation.occupancy import Piece
@@ -52,6 +53,28 @@ def have_place(
         for number, (_, start, end, units) in enumerate(wanted)
     ]
     return queue.flow.room.have_room(came, left.union(gone), max(now_s(), queue.last_s))
+
+
+def reserved_nodes(
+    ledger: JobLedger, queue: BatchQueue, seen_by: str, now_s: int
+) -> list[ReservedNodes]:
+    """Return which nodes are reserved and for whom, of the present and the future.
+
+    `seen_by` sees no other users' names; "" sees all.
+    """
+    found = []
+    for each in queue.flow.room.reservations():
+        booking = int(each.name)
+        if booking < 0:  # A job with a fixed start, which nobody else books.
+            user: str | None = queue.flow.table.jobs[-booking].principal.user
+        else:
+            user = ledger.holder(queue.name, booking)
+        if user is not None and each.end_s > now_s:
+            holder = user if seen_by in ("", user) else ""
+            found.append(
+                ReservedNodes(nodes=each.nodes, start=each.start_s, end=each.end_s, holder=holder)
+            )
+    return found
 
 
 class JobLedger:

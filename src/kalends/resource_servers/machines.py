@@ -29,7 +29,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
 from kalends.core.refusals import error_of
-from kalends.resource_servers.job_ledger import JobLedger, have_place
+from kalends.resource_servers.job_ledger import JobLedger, have_place, reserved_nodes
 from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
@@ -305,28 +305,10 @@ class SiteMachines:
         return self._service.now_s()
 
     def reservations(self, caller: Caller, machine: str) -> list[job_calls.ReservedNodes]:
-        engine, now = self._engine(), self.now_s()
-        ledger = JobLedger(engine)
+        engine, queue = self._engine(), self.queues[machine]
         access = engine.participant.book.calendars[machine].access
-        detail = access.sees_detail(caller.principal)
-        found = []
-        flow = self.queues[machine].flow
-        for each in flow.room.reservations():
-            booking = int(each.name)
-            user = (
-                flow.table.jobs[-booking].principal.user
-                if booking < 0
-                else ledger.holder(machine, booking)
-            )
-            if user is None or each.end_s <= now:
-                continue
-            found.append(
-                job_calls.ReservedNodes(
-                    nodes=each.nodes, start=each.start_s, end=each.end_s,
-                    holder=user if detail or user == caller.principal.user else "",
-                )
-            )  # fmt: skip
-        return found
+        seen_by = "" if access.sees_detail(caller.principal) else caller.principal.user
+        return reserved_nodes(JobLedger(engine), queue, seen_by, self.now_s())
 
     def left_free(self, machine: str) -> int | None:
         participant, now = self._engine().participant, self.now_s()
