@@ -289,6 +289,14 @@ async def test_who_kills_a_job_at_a_site_that_is_cut_off_ends_it_everywhere(
             return (await ann.job(other.machine, other.number)).end
 
         assert await until(over, "its other place is given up") == "withdrawn"
+    for name, each in federation.sites.items():
+        async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
+            await ann.kill_job(f"{name}/box", first[name])
+
+            async def gone(ann: kalends.Client = ann, name: str = name) -> str:
+                return (await ann.job(f"{name}/box", first[name])).end
+
+            await until(gone, "no program is left behind")
 
 
 async def test_how_a_job_has_ended_is_heard_whoever_was_away_and_others_are_compared_by_it(
