@@ -10,6 +10,7 @@ from kalends.batch.queue.facts import NodeClaim
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
+from kalends.contract.job_calls import ReservedNodes
 from kalends.core.errors import NotFound
 from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.participation.occupancy import Piece
@@ -52,6 +53,29 @@ def have_place(
         for number, (_, start, end, units) in enumerate(wanted)
     ]
     return queue.flow.room.have_room(came, left.union(gone), max(now_s(), queue.last_s))
+
+
+def reserved_nodes(
+    ledger: JobLedger, queue: BatchQueue, user: str, now: int
+) -> list[ReservedNodes]:
+    """Return the nodes of a machine that are reserved, with whose they are; to a `user` only of their own."""
+    found = []
+    for each in queue.flow.room.reservations():
+        booking = int(each.name)
+        holder = (
+            queue.flow.table.jobs[-booking].principal.user
+            if booking < 0
+            else ledger.holder(queue.name, booking)
+        )
+        if holder is None or each.end_s <= now:
+            continue
+        found.append(
+            ReservedNodes(
+                nodes=each.nodes, start=each.start_s, end=each.end_s,
+                holder=holder if user in ("", holder) else "",
+            )
+        )  # fmt: skip
+    return found
 
 
 class JobLedger:
