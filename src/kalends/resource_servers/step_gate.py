@@ -132,6 +132,8 @@ class StepGate:
                     self._let_start(seat[0], waits.start, word.parts)
                 elif word.says == "start":
                     self._end(seat, MOVED)
+                elif request_of(self._queues[seat[0]], waits.start.job) not in ("", word.rid):
+                    self._come(seat)  # Its reservation was changed since it has asked.
                 else:
                     self._end(seat, "its reservation was cancelled")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.reserved_room import ANN, RESERVED, Room
 
 from kalends.batch.queue.effects import Action, Start
@@ -153,11 +154,22 @@ async def test_what_is_cancelled_ends_where_it_waits(bench: Bench) -> None:
 
 
 async def test_a_part_is_of_the_request_that_has_changed_its_reservation_last(bench: Bench) -> None:
-    from msgspec.structs import replace
-
     job = bench.queue.job(bench.part)
     assert request_of(bench.queue, job) == RESERVED
     bench.change(replace(bench.slot, booking=8, request="the-move"))
     assert request_of(bench.queue, job) == "the-move"
     bench.cancel()
     assert request_of(bench.queue, job) == ""
+
+
+async def test_a_part_whose_reservation_is_changed_while_it_waits_asks_for_what_it_is_now(
+    bench: Bench,
+) -> None:
+    here = await bench.come()
+    bench.change(replace(bench.slot, booking=8, end=4_000, request="the-longer-one"))
+    await bench.hear(says="over")
+    assert len(bench.asked) == 2
+    await bench.hear(here, OTHER)
+    assert bench.started == []
+    await bench.hear(here, OTHER, rid="the-longer-one")
+    assert len(bench.started) == 1

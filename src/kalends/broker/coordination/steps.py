@@ -79,7 +79,7 @@ class Steps:
             for site in row.chosen:
                 to = op.reply_to if site == op.site else site
                 self.outbox.send(to, self._says(row, site, "start", parts))
-        elif row.state != "commit":
+        elif row.state == "cancelled":
             self.outbox.send(op.reply_to, self._says(row, op.site, "over", ()))
 
     def _says(

@@ -172,6 +172,7 @@ def test_a_change_keeps_the_parts() -> None:
     broker.visited(moved)
     broker.done(moved)
     assert broker.row(moved).machines == ("here/one", "there/one")
+    assert ask(broker, rid, 0) == [], "its site is about to hear of the change"
     broker.receive("there", news(moved, 1, failed=True))
     assert broker.row(moved).state == "cancelled"
 
