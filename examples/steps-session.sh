@@ -29,7 +29,7 @@ kalends log small/box/4
 kalends log large/box/2
 
 # Each part can have a command of its own. One that does not end well has the others ended.
-kalends submit 'small/box + large/box:3' $IN --for 5m --part 'small/box=sh -c "exit 3"' --part 'large/box=sleep 600' > step
+kalends submit 'small/box + large/box' $IN --for 5m --part 'small/box=sh -c "exit 3"' --part 'large/box=sleep 600' > step
 until kalends job large/box/3 | grep -q 'over'; do sleep 0.1; done
 kalends job large/box/3 | grep -o 'killed.*'
 
