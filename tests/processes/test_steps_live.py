@@ -172,8 +172,8 @@ async def test_what_runs_in_step_needs_machines_that_take_it(federation: Federat
         strange = marking(federation, "true", priority="royal")
         with pytest.raises(kalends.InvalidInput) as refused:
             await client.submit_in_step(BOTH, strange)
-        details = {each.where: each.detail for each in refused.value.refusals}
-        assert details["east/box"] == "no priority class royal"
+        # Whoever refuses first ends it: the other may not have been heard.
+        assert {each.detail for each in refused.value.refusals} == {"no priority class royal"}
         assert not (await client.list(state="reserved"))
 
 
