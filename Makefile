@@ -171,6 +171,7 @@ bench-backends: setup-test ## What a slot costs where a Slurm stands behind it, 
 papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py
 	$(IN_VENV)/python examples/papers/ccs_waiting_times.py
+	$(IN_VENV)/python examples/papers/ccs_steps.py
 	$(IN_VENV)/python examples/papers/beosim_mmm.py --jobs 1000000
 	$(IN_VENV)/python examples/papers/beosim_policies.py
 	$(IN_VENV)/python examples/papers/drms_policies.py

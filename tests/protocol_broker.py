@@ -24,6 +24,7 @@ from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.core.steps import Step
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.stores.sqlite import register
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
@@ -101,13 +102,16 @@ class Broker:
         digest: str = "digest",
         replaces: Record | None = None,
         patience: Patience = "held",
+        step: Step | None = None,
     ) -> str:
         """Exactly these slots."""
         text = " + ".join(f"{want.resource}:{want.units}" for want in wants)
         request = parse_request(
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
-        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience)
+        spec = Spec(
+            request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience, step=step
+        )
         rid = self.coordinator.calls.submit(
             user, key, digest, spec, ticket, self.now, replaces=replaces
         )

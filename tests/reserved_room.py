@@ -29,11 +29,11 @@ class Room:
         self.queue.claims_changed((), (self.slot,), self.now)
         self.settle()
 
-    def submit(self, who: Principal = ANN, **fields: Any) -> int:
+    def submit(self, who: Principal = ANN, *, key: str = "", **fields: Any) -> int:
         self.keys += 1
         common = {"machine": "lab/box", "limit_s": 100, "command": ("true",)}
         job = JobRequest(**{**common, "reservation": RESERVED, **fields})
-        return self.queue.submit(who, job, f"the-key-{self.keys}", self.now)[0]
+        return self.queue.submit(who, job, key or f"the-key-{self.keys}", self.now)[0]
 
     def settle(self) -> list[Action]:
         effects = self.queue.take_effects()

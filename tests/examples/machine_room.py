@@ -66,6 +66,7 @@ attributes = {{ memory = {machine.memory} }}
 [[site.machines]]
 resource = "box"
 policy = "{machine.policy}"
+address = "{machine.name}.example"
 grace = "1s"
 {users}
 """

@@ -144,6 +144,16 @@ def test_jobs_that_may_run_anywhere_print_what_is_stored() -> None:
     check("bids-session", without_times(comparable(printed, directory)))
 
 
+def test_jobs_in_step_print_what_is_stored() -> None:
+    machines = (Machine("small", 2, "easy"), Machine("large", 4, "conservative"))
+    with (
+        tempfile.TemporaryDirectory(prefix="kalends-steps-") as directory,
+        machine_room(Path(directory), machines) as variables,
+    ):
+        printed = run_session(EXAMPLES / "steps-session.sh", variables)
+    check("steps-session", without_times(comparable(printed, directory)))
+
+
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {
@@ -153,6 +163,7 @@ def test_no_example_is_left_out() -> None:
         "mistakes",
         "reclaim",
         "simulate-session",
+        "steps-session",
         "waiting-session",
     }
     alone = {

@@ -64,3 +64,13 @@ def test_a_wrong_option_is_told_and_nothing_runs(option: str, value: str, told: 
     )  # fmt: skip
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_windows_find_the_start_of_suggestions_and_of_trying_every_minute_in_two_rounds() -> None:
+    options = ("--machines", "2,6", "--loads", "70", "--runs", "12", "--booked", "40", "--json")
+    found = json.loads(run_paper("ccs_steps.py", *options))
+    assert [each["machines"] for each in found] == [2, 6]
+    assert {each["windows"] for each in found} == {2}
+    few, many = found
+    assert 2 < few["suggestions_p50"] <= many["suggestions_p50"] < many["suggestions_p99"]
+    assert 0 < few["wait_h"] < many["wait_h"]

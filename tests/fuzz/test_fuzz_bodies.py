@@ -37,7 +37,15 @@ REQUEST = {
 SEEDS: dict[str, Any] = {
     "calendar": {"resource": "alpha/cluster", "start": 1_900_000_000, "end": 1_900_003_600},
     "find": {"request": REQUEST, "count": 2},
-    "book": {"key": "fuzzed-key", "request": REQUEST, "hold": True, "hold_s": 60, "wait_ms": 0},
+    "book": {
+        "key": "fuzzed-key",
+        "request": REQUEST,
+        "hold": True,
+        "hold_s": 60,
+        "job": {"machine": "", "limit_s": 60, "command": ["true"]},
+        "jobs": {"alpha/cluster": {"machine": "", "limit_s": 60, "command": ["show"]}},
+        "wait_ms": 0,
+    },
     "by_key": {"key": "fuzzed-key"},
     "list": {"state": "held", "everyone": False, "count": 5, "before": RID},
     "lock": {"wait_ms": 0},

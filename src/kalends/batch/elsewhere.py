@@ -131,7 +131,8 @@ class Elsewhere:
             found = self.reserved(job.slot)
             if found is None:
                 raise InvalidInput("the batch system has no such reservation", where="reservation")
-            reservation, nodes = found.name, self._free_of(found, len(start.nodes))
+            reservation = found.name
+            nodes = self._seats.get(attempt) or self._free_of(found, len(start.nodes))
             left_s = job.slot_end_s - LATE_S - int(self.now_s())
             if left_s < LEAST_S:
                 raise InvalidInput(

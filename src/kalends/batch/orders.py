@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 
 from kalends.batch.elsewhere import Elsewhere
@@ -63,6 +64,16 @@ class OrderMaker:
             memory_bytes_max=rules.memory_mb_max * MEGABYTE,
         )
 
+    def hosts(self, start: Start, name: str) -> tuple[str, ...]:
+        """Return where others reach the nodes of an attempt that is about to start.
+
+        Raises `InvalidInput` or `NotAllowed` as `order` does.
+        """
+        if self.elsewhere is None:
+            return (self.rules.address or socket.gethostname(),)
+        self.elsewhere.passage(start, name)
+        return self.elsewhere.names(name)
+
     def limit_s(self, job: BatchJob, limit_s: int) -> int:
         """Return how long a program may run before it is asked to end, whose job has `limit_s`."""
         return self.elsewhere.limit_s(job, limit_s) if self.elsewhere else limit_s
@@ -95,6 +106,7 @@ class OrderMaker:
         said = {
             **variables_of(self.machine, job, len(start.nodes)),
             "KALENDS_NODES": ",".join(nodes),
+            **start.said,
         }
         return {
             **job.request.environment,

@@ -117,6 +117,10 @@ class ShepherdRunner:
             elif isinstance(action, Continue):
                 self._spawn(self._insist(action, self._let_go_on))
 
+    def hosts(self, start: Start) -> tuple[str, ...]:
+        """Return where others reach the nodes of an attempt; raises `InvalidInput` or `NotAllowed`."""
+        return self._orders.hosts(start, _name(start))
+
     async def end_forgotten(self, names: Sequence[str], within_s: float) -> None:
         """End these attempts, which no queue knows; return when nothing of them runs, or after `within_s`.
 

@@ -196,6 +196,10 @@ class QueueService:
         except Exception as error:
             raise self._broken(machine, error) from error
 
+    def claims(self, machine: str) -> Mapping[int, f.NodeClaim]:
+        """Return the claims of others that the queue of `machine` was told of, by their bookings."""
+        return self._claims[machine]
+
     def claims_moved(self, placed: Iterable[tuple[str, int]]) -> None:
         """These bookings of the calendar have come or gone. Raises `Unavailable` if this life is over."""
         by_machine: dict[str, set[int]] = {}

@@ -26,6 +26,7 @@ from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import (
     Ask,
+    Assemble,
     Commit,
     Examine,
     Permit,
@@ -299,7 +300,7 @@ class EffectRunner:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
         for result in mine:
-            if not isinstance(result.operation, Ask | Permit):
+            if not isinstance(result.operation, Ask | Permit | Assemble):
                 continue
             if result.unreadable is not None and result.operation.proved:
                 self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())

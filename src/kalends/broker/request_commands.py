@@ -15,13 +15,15 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from kalends.broker.booked_steps import step_of
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
 from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.views import text_of_job
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import PriorityGrant, granted_priority
-from kalends.broker.request_queries import Records
+from kalends.broker.request_queries import Records, check_own
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
@@ -32,13 +34,12 @@ from kalends.core.errors import (
     InvalidInput,
     KalendsError,
     LostRace,
-    NotAllowed,
     NotFound,
     error_from_problem,
 )
 from kalends.core.implementations import check_implementations
 from kalends.core.intervals import Moment
-from kalends.core.language import format_alternatives, format_term
+from kalends.core.language import format_alternatives
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import register
@@ -69,6 +70,7 @@ class RequestCommands:
         request = body.request
         request.check(from_wire=True)
         executable(request)
+        step = step_of(body)
         priority = granted_priority(self._grants, caller.principal, request.priority)
         spec = Spec(
             request=structs.replace(request, priority=priority),
@@ -78,6 +80,7 @@ class RequestCommands:
             wants=fixed_wants(request) or (),
             patience=body.patience,
             give_up_at=body.give_up_at,
+            step=step,
         )
         user = caller.principal.user
 
@@ -94,8 +97,22 @@ class RequestCommands:
             found = self._scripts.resolve(user, request.agent, "request.agent")
             return structs.replace(spec, agent=found.agent, script=found.script), None
 
-        digest = _digest("book", request, body.hold, body.hold_s, body.patience, body.give_up_at)
-        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+        in_step = (msgspec.to_builtins(step),) if step is not None else ()
+        digest = _digest(
+            "book", request, body.hold, body.hold_s, body.patience, body.give_up_at, *in_step
+        )
+        view = await self._decided(caller, body.key, digest, body.wait_ms, asked)
+        return view if step is None else await self._with_parts(caller, view, body.wait_ms / 1000)
+
+    async def _with_parts(
+        self, caller: Caller, view: calls.RequestView, wait_s: float
+    ) -> calls.RequestView:
+        """The request once all sites have said which jobs its parts are, or as it is after `wait_s`."""
+        if view.state != "reserved":
+            return view
+        record = self._records.of(caller, view.id)
+        steps = self._service.coordinator.steps
+        return self._records.view(await self._polled(record, wait_s, steps.all_known))
 
     async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
         """Answers once a site has the job, or nobody can be found for it."""
@@ -139,7 +156,7 @@ class RequestCommands:
                 not_before=now_s, not_after=body.end_by,
             )  # fmt: skip
             spec = Spec(
-                request=request, text=_job_text(term), job=job, prefer=body.prefer, homes=body.homes,
+                request=request, text=text_of_job(term), job=job, prefer=body.prefer, homes=body.homes,
                 implementations=body.implementations, pick=body.pick, redundant=body.redundant,
                 by_limits=body.by_limits,
             )  # fmt: skip
@@ -372,24 +389,6 @@ class RequestCommands:
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
-
-
-def check_own(record: Record, caller: Caller) -> None:
-    """Raise `NotAllowed` for what would become the caller's by a change: whoever audits sees all requests."""
-    if record.user != caller.principal.user:
-        raise NotAllowed(
-            f"it is {record.user}'s, and would become yours",
-            where="id",
-            remedy="have its user change it; an owner reclaims time with kalends admin reclaim, and has what"
-            " waits placed elsewhere with kalends admin drain",
-        )
-
-
-def _job_text(term: Term) -> str:
-    """Return what a job asks for, as its user sees it in lists."""
-    if term.attributes:
-        return f"job on {format_term(term)}"
-    return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
 
 
 def _digest(*asked: object) -> str:

@@ -11,7 +11,7 @@ from kalends.broker.coordination.decision_record import Record, Unreadable
 from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
-from kalends.core.errors import NotFound
+from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
@@ -64,6 +64,9 @@ class Records:
             confirmed = frozenset(site for site, part in case.parts.items() if part.done)
         changing = self._service.store.read(register.changing, record.reservation)
         view = view_of(record, confirmed=confirmed, changing=changing)
+        if record.machines:
+            parts = self._service.coordinator.steps.parts_of(record)
+            view = structs.replace(view, parts=parts)
         if case is None or record.state != "open":
             return view
         waiting = self._service.coordinator.negotiation.waiting_of(
@@ -141,6 +144,17 @@ class Records:
 
 def may_see(caller: Caller, user: str) -> bool:
     return caller.principal.user == user or bool(_SEE_ALL & caller.scopes)
+
+
+def check_own(record: Record, caller: Caller) -> None:
+    """Raise `NotAllowed` for what would become the caller's by a change: whoever audits sees all requests."""
+    if record.user != caller.principal.user:
+        raise NotAllowed(
+            f"it is {record.user}'s, and would become yours",
+            where="id",
+            remedy="have its user change it; an owner reclaims time with kalends admin reclaim, and has what"
+            " waits placed elsewhere with kalends admin drain",
+        )
 
 
 def view_of_unreadable(row: Unreadable) -> calls.RequestView:

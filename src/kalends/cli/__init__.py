@@ -36,7 +36,7 @@ COMMANDS = {
         "cancel": "Cancel a reservation at all its sites.",
     },
     "Running jobs": {
-        "submit": "Submit a job to a machine, or to the one where it ends first.",
+        "submit": "Submit a job to a machine, to the one where it ends first, or to several together.",
         "run": "Run a program on a machine, with this terminal as its own.",
         "attach": "Come back to the terminal of a job.",
         "queue": "List the jobs that wait or run on a machine.",

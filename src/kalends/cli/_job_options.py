@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from kalends.cli._in_step import is_request
 from kalends.client.place_builder import preference_named
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
@@ -83,6 +84,8 @@ def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: s
     by_habit = ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT
     if by_habit and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
+    if ctx.info_name == "submit" and is_request(machine):
+        return machine
     return _checked(ctx, parameter, machine) if machine else ""
 
 
@@ -113,7 +116,7 @@ _WISHES = (
     click.option("--on", default="", callback=_not_empty, is_eager=True, metavar="ATTRIBUTES",
                  help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
     click.option("--end-by", default="", callback=_not_empty, is_eager=True, metavar="TIME",
-                 help="Without a machine: latest end, e.g. 'tomorrow 9:00'."),
+                 help="Without a machine, or with several: latest end, e.g. 'tomorrow 9:00'."),
     click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
                  help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
     click.option("--home", multiple=True, metavar="SITE",

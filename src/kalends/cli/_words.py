@@ -30,6 +30,7 @@ from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives, preferences
 from kalends.core.language.preferences import Preference
 from kalends.core.requests import Request, span
+from kalends.core.steps import StepPart
 from kalends.core.times import format_time
 
 HASH_SHOWN = 12
@@ -134,18 +135,32 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     return [
         f"{view.state} {short_id(view.id)}",
         *(f"  {name:8} {text}" for name, text in facts if text),
-        *(f"  {line}" for line in claim_lines(() if view.placed else view.claims, zone)),
+        *(
+            f"  {line}"
+            for line in claim_lines(() if view.placed else view.claims, zone, view.parts)
+        ),
         *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]
 
 
-def claim_lines(claims: Iterable[ClaimView], zone: ZoneInfo) -> list[str]:
+def claim_lines(
+    claims: Iterable[ClaimView], zone: ZoneInfo, parts: Iterable[StepPart] = ()
+) -> list[str]:
+    """List the claims of a reservation, with the jobs that run on them in step."""
     claims = tuple(claims)
     if not claims:
         return []
+    jobs = {part.machine: f"{part.machine}/{part.job}" for part in parts}
     return rows(
-        ("RESOURCE", "UNITS", f"START ({zone.key})", "END", "SITE SAYS"),
+        (
+            "RESOURCE",
+            "UNITS",
+            f"START ({zone.key})",
+            "END",
+            "SITE SAYS",
+            *(["JOB"] if jobs else ()),
+        ),
         [
             (
                 claim.resource,
@@ -153,6 +168,7 @@ def claim_lines(claims: Iterable[ClaimView], zone: ZoneInfo) -> list[str]:
                 short_time(claim.start, zone),
                 short_time(claim.end, zone),
                 "confirmed" if claim.confirmed else "-",
+                *([jobs.get(claim.resource, "-")] if jobs else ()),
             )
             for claim in claims
         ],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kalends.cli import _job_options, _job_script, _jobs, _output
+from kalends.cli import _in_step, _job_options, _job_script, _jobs, _output
 from kalends.cli._placed import check_broker, placed_words
 from kalends.cli._settings import Settings, pass_settings
 from kalends.client.job_texts import job_from
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     cls=_job_script.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
-        "kalends submit --implementations solve.toml --prefer site=sdsc:30m",
+        "kalends submit 'sdsc/sp2:8 + ctc/onyx:4' --for 1h -- ./solve",
     ),
 )
 @_job_options.machine_or_wish
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
 )
+@click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
+              help="With several machines: what runs on one of them; may be repeated.")  # fmt: skip
 @click.option("--pick", default="", metavar="FILE",
               help="Without a machine: script whose pick(bids) orders the bids, e.g. pick.py.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
@@ -68,23 +70,59 @@ def command(
     at: str,
     implementations: str,
     pick: str,
+    parts: tuple[str, ...],
     key: str,
     **options: Any,
 ) -> None:
-    """Submit a job to a machine, or to the one where it ends first.
+    """Submit a job to a machine, to the one where it ends first, or to several together.
 
     It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
-    machine is named, a broker asks sites to bid for the job.
+    machine is named, a broker asks sites to bid for the job. Where a request stands in the place of MACHINE,
+    its nodes are booked, and the job runs on all its machines: they start at once, or none does.
     """
+    text = _job_script.read_script(script) if script else ""
+    order = _job_script.read_text(pick, "--pick") if pick else ""
+    said = _Said(machine, program, text, limit, begin, at, key, implementations, order, options)
+    if _in_step.is_request(machine):
+        options |= {"implementations": implementations, "pick": pick}
+        _in_step.submit(
+            settings, machine, program, parts, script=text, limit=limit, begin=begin, at=at, key=key,
+            options=options,
+        )  # fmt: skip
+    elif parts:
+        raise InvalidInput(
+            "parts, and one machine or none",
+            where="--part",
+            remedy="name their machines: kalends submit 'sdsc/sp2:8 + ctc/onyx:4' ...",
+        )
+    else:
+        _submit_one(settings, said)
+
+
+class _Said(NamedTuple):
+    """What was said of a job for one machine, or for none; `pick` is the source of a script."""
+
+    machine: str
+    program: tuple[str, ...]
+    script: str
+    limit: str | None
+    begin: str
+    at: str
+    key: str
+    implementations: str
+    pick: str
+    options: dict[str, Any]
+
+
+def _submit_one(settings: Settings, said: _Said) -> None:
+    machine, program, text, limit, begin, at, key, implementations, order, options = said
     wish = _job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
-    text = _job_script.read_script(script) if script else ""
-    if machine and pick:
+    if machine and order:
         raise InvalidInput(
             f"it orders bids, and {machine} is named", where="--pick", remedy="leave out either"
         )
-    order = _job_script.read_text(pick, "--pick") if pick else ""
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, limit, options)

@@ -29,6 +29,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Request
+from kalends.core.steps import Step
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
@@ -64,7 +65,7 @@ class RequestOptions(TimeOptions, total=False):
 
 
 class BookOptions(RequestOptions, total=False):
-    """The arguments of `book`, `hold` and `book_copies` next to the terms."""
+    """The arguments of `book`, `hold`, `book_copies` and `submit_in_step` next to the terms."""
 
     patience: calls.Patience
     give_up_at: Time | None
@@ -119,6 +120,30 @@ class RequestCalls(AgentCalls):
         """
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
         (view,) = await self._booked(request, hold_s=keep_s, **booking)
+        return settled(view)
+
+    async def submit_in_step(
+        self,
+        request: Request | str,
+        job: JobRequest | None = None,
+        jobs: Mapping[str, JobRequest] = MappingProxyType({}),
+        **booking: Unpack[BookOptions],
+    ) -> calls.RequestView:
+        """Book all of `request`, and have `job` run on each of its machines, all parts at the same time.
+
+        `jobs` names other jobs for some of the machines; without `job` nothing runs on the rest, which are
+        only booked. A job has the nodes and the time of its slot, whatever it says of them. All parts start
+        in one moment, once all have their nodes, or none does; if one does not end with exit status 0, is
+        killed, or cannot start, the others are ended, and the reservation is cancelled.
+
+        Other arguments as for `book`, of which `duration` is left out where it is that of `job`. `parts` of
+        the answer say which job each part is: ask the site of its machine about it.
+        """
+        each = [*jobs.values()] if job is None else [job, *jobs.values()]
+        Step(job=job, jobs=jobs).check()
+        if isinstance(request, str) and each:
+            booking.setdefault("duration", max(one.limit_s for one in each))
+        (view,) = await self._booked(request, job=job, jobs=jobs, **booking)
         return settled(view)
 
     async def place_job(
@@ -279,6 +304,8 @@ class RequestCalls(AgentCalls):
         key: str = "",
         wait_s: float | None = 30.0,
         on_progress: Progress | None = None,
+        job: JobRequest | None = None,
+        jobs: Mapping[str, JobRequest] = MappingProxyType({}),
         **when: Unpack[TimeOptions],
     ) -> tuple[calls.RequestView, ...]:
         """Return the view of one booking for each of `numbers`, which ends its key.
@@ -292,6 +319,8 @@ class RequestCalls(AgentCalls):
             hold=hold_s is not None,
             patience=patience,
             give_up_at=0 if give_up_at is None else self.time_s(give_up_at),
+            job=job,
+            jobs=dict(jobs),
         )
         if hold_s is not None:
             asked = replace(asked, hold_s=hold_s)

@@ -57,6 +57,7 @@ from kalends.core.scripts import (
     ScriptName,
     ScriptSource,
 )
+from kalends.core.steps import StepPart
 
 API_VERSION = 1
 
@@ -227,6 +228,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """Set while it is ``open`` and queued at a site."""
     placed: PlacedJob | None = None
     """Of a job that was left to the broker, where it is."""
+    parts: tuple[StepPart, ...] = ()
+    """Of a job in step, which job each part is, in their order; their hosts are known once all have nodes."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     problem: Problem | None = None
@@ -242,6 +245,9 @@ class Book(Body, frozen=True, kw_only=True):
     `patience` says what it may wait for, and `give_up_at` until when (seconds UTC; 0: a minute for
     what is held, the last possible start for what is taken). With `hold` and patience "taken" the
     slots are held for `hold_s` from the moment they are free.
+
+    `job` is to run in step on all that is booked, each part on its machine, or what `jobs` names for some of
+    them; without `job` the others are only booked. Then it also answers which job each part is (`parts`).
     """
 
     key: Key
@@ -250,6 +256,8 @@ class Book(Body, frozen=True, kw_only=True):
     hold_s: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX // 1000)] = 900
     patience: Patience = "held"
     give_up_at: TimeS = 0
+    job: JobRequest | None = None
+    jobs: Annotated[dict[ResourceName, JobRequest], Meta(max_length=limits.STEP_PARTS_MAX)] = {}
     wait_ms: WaitMs = 30_000
 
 

@@ -43,12 +43,13 @@ Awaited  site->broker  the place in that list; ``offered``: something has freed,
 Reclaim  site->broker  the owner takes a locked slot back: move the reservation, or cancel it
 Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
-StartAsk site->broker  the job's time has come: may it start here, and nowhere else?
+StartAsk site->broker  the job's time has come: may it start here, and nowhere else? Or with all others?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
 Refer    broker->virtual site  which of your members are best asked for a place for this job?
 Referred virtual site->broker  these
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
 EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
+PartNews site->broker  a part of a job in step is a job here; or it has failed, and the others are to end
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -85,6 +86,7 @@ from kalends.core.scripts import (
     Starts,
     Stop,
 )
+from kalends.core.steps import StepPart
 
 WIRE_VERSION = 2
 
@@ -111,6 +113,8 @@ Way = Annotated[str, Meta(pattern=ids.whole(ids.WAY_PATTERN))]
 
 
 Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
+
+StepParts = Annotated[tuple[StepPart, ...], Meta(max_length=limits.STEP_PARTS_MAX)]
 
 Chosen = dict[SiteName, HoldIds]
 """Site to the hold ids that the decision chose there."""
@@ -308,6 +312,7 @@ class Visit(Message, frozen=True, kw_only=True):
 
     `need` of the `parts` must say yes for a commit; `coords` are where an Inquire may be posted;
     `secret` proves the request to this site, in every message about it, and this site to the broker.
+    `jobs` run in step with those of other sites: on what is locked of each machine, in that time.
     """
 
     rid: RequestId
@@ -326,6 +331,7 @@ class Visit(Message, frozen=True, kw_only=True):
     """With ``mode="hold"``: where others hold it, wait in line; repeating the visit keeps the place."""
     considered: bool = False
     """A person considers the hold: when it is recalled they have longer to answer."""
+    jobs: Annotated[dict[ResourceName, JobRequest], Meta(max_length=limits.STEP_PARTS_MAX)] = {}
 
 
 class Visited(Message, frozen=True, kw_only=True):
@@ -664,12 +670,16 @@ class Outcome(Message, frozen=True, kw_only=True):
 
 
 class StartAsk(Message, frozen=True, kw_only=True):
-    """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere."""
+    """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere.
+
+    `parts` of a job in step have their nodes at `site`: they are to start when all parts have theirs.
+    """
 
     rid: RequestId
     att: Attempt
     site: SiteName
     secret: Secret
+    parts: StepParts = ()
 
 
 StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
@@ -680,7 +690,8 @@ is cancelled, or was placed anew. unknown: it may have started elsewhere, for th
 class StartSays(Message, frozen=True, kw_only=True):
     """What the register says about the start of `rid`; `at` is where it has started, if that is known.
 
-    It is said to whoever asks, and to the other sites once it has started somewhere.
+    It is said to whoever asks, and to the other sites once it has started somewhere. `parts` are all those of
+    a job in step, in their order, which start now.
     """
 
     rid: RequestId
@@ -688,6 +699,22 @@ class StartSays(Message, frozen=True, kw_only=True):
     secret: Proof = ""
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+    parts: StepParts = ()
+
+
+class PartNews(Message, frozen=True, kw_only=True):
+    """A part of the job in step `rid` is the job `job` of `machine`; 0: it could not be submitted there.
+
+    `failed`: it has not ended well, or cannot start, as `detail` says. This is repeated until the site is
+    told that the reservation is cancelled; so the other parts are ended, too.
+    """
+
+    rid: RequestId
+    att: Attempt
+    machine: ResourceName
+    job: Annotated[int, Meta(ge=0, le=1 << 53)]
+    failed: bool = False
+    detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
 
 
 class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -809,6 +836,7 @@ ToBroker = (
     | Inquire
     | StartAsk
     | EndOfJob
+    | PartNews
 )
 """What a site may send to a broker on a session."""
 

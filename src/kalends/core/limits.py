@@ -160,6 +160,15 @@ JOBS_MAX: Final = 100_000
 JOBS_REMEMBERED_MAX: Final = 100_000
 """Ended jobs whose keys and outcomes a queue remembers: for repeated calls, and jobs that wait for them."""
 
+STEP_HOSTS_MAX: Final = 4_096
+"""Hosts of one part of a job in step."""
+
+STEP_ADDRESSES_MAX: Final = 100_000
+"""Characters of the addresses of all parts: Linux has room for 128 KiB in one variable."""
+
+STEP_PARTS_MAX: Final = 64
+"""Parts of one job in step."""
+
 MACHINE_NAME_MAX: Final = 57
 """The name of its queue is longer, and still a name."""
 

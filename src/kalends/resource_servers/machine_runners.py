@@ -15,7 +15,7 @@ from kalends.batch.job_output import OutputReader, ShepherdOutputs
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.machine_host import JobHistory
 from kalends.batch.orders import OrderMaker, cores_of_this_host
-from kalends.batch.queue.effects import Action
+from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import Report, ShepherdRunner
@@ -119,6 +119,10 @@ class MachineRunners:
     def carry_out(self, machine: str, actions: Sequence[Action]) -> None:
         """Begin what a queue has decided, all of which is durable."""
         (self._hands.get(machine) or self._shepherds[machine]).carry_out(actions)
+
+    def hosts(self, machine: str, start: Start) -> tuple[str, ...]:
+        """Return where others reach the nodes of an attempt; raises `InvalidInput` or `NotAllowed`."""
+        return self._shepherds[machine].hosts(start)
 
     def check(self, user: str, job: JobRequest) -> None:
         """Raise `NotAllowed` or `InvalidInput` for a job that a batch system cannot run."""

@@ -36,7 +36,8 @@ from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
 from kalends.resource_servers.placed_ends import PlacedEnds
 from kalends.resource_servers.service import SiteEngine, unavailable
-from kalends.resource_servers.start_gate import StartGate
+from kalends.resource_servers.start_gates import StartGates
+from kalends.resource_servers.step_desk import StepDesk
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
@@ -76,7 +77,8 @@ class SiteMachines:
         self.watch = JobWatch()
         self._service: QueueService | None = None
         self._desk: PlaceDesk | None = None
-        self._gate: StartGate | None = None
+        self._gates: StartGates | None = None
+        self._steps: StepDesk | None = None
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
@@ -161,20 +163,23 @@ class SiteMachines:
         engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
         self._begun = False
         self.watch.begin()
-        self._gate = StartGate(engine, queues, self._runners.carry_out, self._heard)
         ends = PlacedEnds(engine)
+        runners = self._runners
+        gates = self._gates = StartGates(
+            engine, queues, runners.carry_out, runners.hosts, self._heard
+        )
         self._service = QueueService(
             queues,
             ledger,
             moment=self._moment,
-            carry_out=self._gate.carry_out,
+            carry_out=gates.carry_out,
             moved=self.watch.moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
             reported=self._reported,
             notices=self._notices,
             broken=partial(self._broken, engine),
-            over=(self._gate.over, ends.over),
+            over=(gates.over, self._step_over, ends.over),
         )
         engine.follow = partial(self._claims_moved, self._service)
         for name, queue in queues.items():
@@ -186,8 +191,10 @@ class SiteMachines:
             self._service.step(name, forgotten.tell)
         self._service.begin()
         self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
+        self._steps = StepDesk(engine, self._service, self)
         engine.ask_queues = self._desk.ask
         self._desk.begin()
+        self._steps.begin()
         ends.tell_again(queues, now.wall_s)
         self._begun = True
         self._repeated = [
@@ -207,7 +214,9 @@ class SiteMachines:
         service, self._service = self._service, None
         if self._desk is not None:
             self._desk.close()
-            self._desk = None
+            self._desk = self._steps = None
+        if self._gates is not None:
+            self._gates.close()
         for task in self._repeated:
             task.cancel()
         self._repeated = []
@@ -227,14 +236,22 @@ class SiteMachines:
         of_machines, of_queues = machines_and_queues(placed)
         with contextlib.suppress(Unavailable):  # The next life compares all claims.
             service.claims_moved(of_machines)
-            if self._desk is not None:
+            if self._desk is not None and self._steps is not None:
+                self._steps.moved(of_machines)
                 self._desk.moved(of_queues)
+
+    def _step_over(self, machine: str, job: BatchJob) -> None:
+        if self._steps is not None:
+            self._steps.over(machine, job)
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
         self._check_access(principal, job.machine)
         if not self._rules[job.machine].bids:
             raise NotAllowed("its owner makes no bids for jobs", where="machine")
         self._runners.check_bid(job)
+        self.check_part(principal, job)
+
+    def check_part(self, principal: Principal, job: JobRequest) -> None:
         self._notices.check(principal.user, job)
         self._runners.check(principal.user, job)
 
@@ -266,8 +283,7 @@ class SiteMachines:
         )
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
-        self._notices.check(caller.principal.user, job)
-        self._runners.check(caller.principal.user, job)
+        self.check_part(caller.principal, job)
         if job.at and not self.terms[job.machine].handed_to:
             self._check_time(caller, job, self.queues[job.machine].flow.room.width(job))
 
@@ -348,7 +364,7 @@ class SiteMachines:
         return await self._runners.output(machine, number, stream, offset, wait_s)
 
     def words(self, machine: str, job: BatchJob) -> str:
-        waits = self._gate.words(machine, job) if self._gate is not None else ""
+        waits = self._gates.words(machine, job) if self._gates is not None else ""
         return waits or self._runners.words(machine, job)
 
     def _sure_s(self) -> int:

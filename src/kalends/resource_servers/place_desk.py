@@ -143,7 +143,7 @@ class PlaceDesk:
             self._alarmed(f"{ask.rid}: no bid could be made: {error!r}")
             offers = []
             refusals = [
-                _refusal(machine, NotFound("no bid can be made")) for machine, _ in ask.places
+                refusal_of(machine, NotFound("no bid can be made")) for machine, _ in ask.places
             ]
         with contextlib.suppress(Unavailable):
             if not self._engine.apply(
@@ -158,7 +158,7 @@ class PlaceDesk:
             except Unavailable:
                 raise
             except KalendsError as error:
-                refusals.append(_refusal(machine, error))
+                refusals.append(refusal_of(machine, error))
             else:
                 given[hold_id] = self._places[hold_id] = Place(machine, number, ask.rid)
 
@@ -181,7 +181,7 @@ class PlaceDesk:
         try:
             return await (self._offer_there if system else self._offer)(hold_id, place)
         except NotFound as error:  # It has been ended meanwhile.
-            return _refusal(place.machine, error)
+            return refusal_of(place.machine, error)
         except (SystemRefused, SystemSilent) as error:
             self._places.pop(hold_id, None)
             with contextlib.suppress(NotFound):
@@ -278,7 +278,8 @@ def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:
     return now + work // max(queue.flow.room.nodes, 1) + max(limits_s, default=0)
 
 
-def _refusal(machine: str, error: KalendsError) -> Refusal:
+def refusal_of(machine: str, error: KalendsError) -> Refusal:
+    """Return why a queue does not take a job, as a broker is told."""
     code = RefusalCode.NO_PLACE
     if isinstance(error, NotAllowed):
         code = RefusalCode.NOT_ALLOWED

@@ -232,8 +232,8 @@ class SiteEngine:
         self._step(self.participant.advance)
 
     def broker_came(self) -> None:
-        """A broker has opened a session: what it was asked for in vain is said again."""
-        self._step(self.participant.reminders.remind_all)
+        """A broker has opened a session: what it was told in vain is said again."""
+        self._step(self.participant.broker_came)
 
     def kept(self) -> tuple[int, int]:
         """Return how many promises batch systems keep, and how many they do not keep yet."""

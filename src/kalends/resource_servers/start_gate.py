@@ -42,7 +42,7 @@ class StartGate:
         self._queues = queues
         self._carry_out = carry_out
         self._report = report
-        engine.say_start = self._said
+        engine.say_start = self.said
         self._waiting: dict[str, tuple[str, Start]] = {}
         """The machine and the start that wait for a word, by request."""
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class StartGate:
         with contextlib.suppress(Unavailable):  # The next life asks anew.
             self._engine.apply(lambda site, now: site.starts.ask(rid, now))
 
-    def _said(self, words: Iterable[StartWord]) -> None:
+    def said(self, words: Iterable[StartWord]) -> None:
         """Let a job start, or end it where it waits: it starts elsewhere, or nowhere."""
         for word in words:
             if word.says == "start":

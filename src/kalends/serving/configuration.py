@@ -409,6 +409,10 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
     """What jobs have written is kept for so long after their end, where their users named no file."""
     control_group: Path | None = None
+    address: Annotated[
+        str, Meta(pattern=whole(identifiers.perhaps(identifiers.HOST_NAME_PATTERN)))
+    ] = ""
+    """What parts of jobs in step on other machines call this host; "": its own name."""
     batch_system: str = ""
     """Jobs run through this one, and not on this host, on `nodes` that its owner has handed over.
 

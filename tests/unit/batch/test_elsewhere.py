@@ -80,6 +80,15 @@ def test_jobs_of_a_reservation_have_nodes_of_it_and_none_that_another_one_has() 
     assert asked(there.passage(start(3, (3,)), "3.1").asks, "nodelist") == "n2"
 
 
+def test_an_attempt_that_has_told_others_its_nodes_keeps_them() -> None:
+    there = elsewhere({SLOT: SlotNodes("kal.centre.x-1", ("n2", "n3", "n4"))})
+    before = there.passage(start(1, (0, 1)), "1.1")
+    told = there.names("1.1")
+    there.passage(start(2, (2,)), "2.1")
+    assert there.passage(start(1, (0, 1)), "1.1") == before
+    assert there.names("1.1") == told == ("n2", "n3")
+
+
 def test_an_allocation_is_over_when_its_slot_is_and_the_program_is_asked_to_end_before() -> None:
     there = elsewhere({SLOT: SlotNodes("kal.centre.x-1", ("n2",))})
     whole = start(1, (0,), limit_s=3_600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kalends.batch.queue.facts import JournalEntry
@@ -11,11 +12,12 @@ from kalends.batch.queue.milestones import Milestone
 
 @dataclass(slots=True, frozen=True)
 class Start:
-    """Start attempt `attempt` of the job on `nodes`."""
+    """Start attempt `attempt` of the job on `nodes`, with variables `said` about those that start with it."""
 
     job: BatchJob
     attempt: int
     nodes: tuple[int, ...]
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

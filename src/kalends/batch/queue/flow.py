@@ -30,7 +30,8 @@ from kalends.batch.queue.milestones import MilestoneWatch
 from kalends.batch.queue.no_shows import NoShows
 from kalends.batch.queue.open_changes import OpenChanges
 from kalends.batch.queue.own_policy import Watch, unwatched
-from kalends.batch.queue.reserved_jobs import ReservedJobs, slot_end_of
+from kalends.batch.queue.reserved_jobs import DONE, UNUSED, Reserved, ReservedJobs, slot_end_of
+from kalends.core.steps import is_key_of_part
 from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
@@ -505,12 +506,22 @@ class JobFlow:
     def _give_back_unused(self, now: int) -> None:
         """Let the queue have the nodes of reservations for which nobody has come."""
         unused = self.no_shows.give_back(self.terms.no_show_s, now)
-        if not unused:
-            return
-        for slot in unused:
-            self.reserved.give_back(slot)
-        given, _ = self.room.claims_changed([each.booking for each in unused], (), now, {})
+        if unused:
+            self._give_back(unused, UNUSED, now)
+
+    def _give_back(self, slots: Collection[f.NodeClaim], why: str, now: int) -> None:
+        for slot in slots:
+            self.reserved.give_back(slot, why)
+        given, _ = self.room.claims_changed([each.booking for each in slots], (), now, {})
         self._give(given, now)
+
+    def _part_over(self, job: BatchJob, now: int) -> None:
+        """The slot of a part is for it alone: its nodes are everybody's again, unless others run there."""
+        reserved = Reserved(job.reservation, job.principal.user)
+        slots = () if self.reserved.has_jobs(reserved) else self.reserved.slots_of(reserved)
+        if slots:
+            self.no_shows.used_up(slots)
+            self._give_back(slots, DONE, now)
 
     def _stay_in(self, slot: f.NodeClaim, job: BatchJob) -> None:
         """The job goes on in a slot of other times, perhaps."""
@@ -589,6 +600,8 @@ class JobFlow:
             self.effects.milestones += self.milestones.over(job)
         self.effects.moved.add(job.number)
         self._tell_dependents(job, now)
+        if is_key_of_part(job.key):
+            self._part_over(job, now)
         self._queue_what_limits_allow(now)
 
     def _tell_dependents(self, job: BatchJob, now: int) -> None:

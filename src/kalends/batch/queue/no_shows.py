@@ -1,8 +1,8 @@
-"""Reservations whose jobs never come: after the owner's time their nodes go back to the queue.
+"""Reservations whose jobs never come, or no more: their nodes go back to the queue.
 
 A slot is used as soon as a job has had nodes of it, and stays so whatever its reservation is changed to. As
 long as a job waits for a reservation, somebody has come. A slot that went back stays so when its reservation
-is changed, unless that begins later.
+is changed, unless that begins later. The slot of a part of a job in step goes back when that is over.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ class NoShows:
                 since_s = since_s if known == each else max(each.start, now)
                 self._unused[each.booking] = (each, since_s)
         return kept
+
+    def used_up(self, slots: Iterable[NodeClaim]) -> None:
+        """All that was to run in these slots is over: the queue gets their nodes."""
+        for each in slots:
+            self._unused.pop(each.booking, None)
+            self.given_back[each.booking] = each
 
     def use(self, booking: int) -> None:
         """A job has got nodes of a slot."""

@@ -31,6 +31,10 @@ LATE_S_MAX: Final = 60
 the second in which a reservation begins."""
 
 
+UNUSED: Final = "was not used in time, and its nodes went to others"
+DONE: Final = "was for a job in step, which is over here"
+
+
 class Reserved(NamedTuple):
     """A reservation of a user. Nobody's jobs run in what another user says to be the same."""
 
@@ -107,11 +111,15 @@ class ReservedJobs:
 
     # The calendar
 
-    def give_back(self, slot: NodeClaim) -> None:
-        """No jobs run in this slot any more: nobody has come for it."""
+    def slots_of(self, reserved: Reserved) -> tuple[NodeClaim, ...]:
+        """Return the slots of a reservation, in order of their starts."""
+        return tuple(self._of.get(reserved, ()))
+
+    def give_back(self, slot: NodeClaim, why: str = UNUSED) -> None:
+        """No jobs run in this slot any more: nobody has come for it, or they were all there will be."""
         self._take_out(slot.booking)
         if reserved_by(slot) not in self._of:
-            self._remember(reserved_by(slot), "was not used in time, and its nodes went to others")
+            self._remember(reserved_by(slot), why)
 
     def change(
         self, gone: Collection[int], came: Collection[NodeClaim], now: int

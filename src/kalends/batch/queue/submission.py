@@ -19,6 +19,22 @@ def check_submission(
     `InvalidInput` for what can never run here, `NotAllowed` and `LimitExceeded` where the owner's limits are
     in the way; of a reservation what `ReservedJobs.check` raises, of a fixed start `Conflict`.
     """
+    check_request(flow, principal, request)
+    for each in request.after:
+        if each.job >= flow.table.next_number:
+            raise InvalidInput(
+                f"there is no job {each.job} to wait for",
+                where="after",
+                remedy="submit that one first",
+            )
+    if request.reservation:
+        flow.reserved.check(principal.user, request, now)
+    if request.at:
+        _check_fixed_start(flow, principal.user, request, number, now)
+
+
+def check_request(flow: JobFlow, principal: Principal, request: JobRequest) -> None:
+    """Raise where such a job is never taken, or is one too many, whatever its reservation or its start is."""
     request.check(from_wire=True)
     if flow.terms.handed_to:
         check_handed_over(request, flow.terms.handed_to)
@@ -37,13 +53,6 @@ def check_submission(
             where="priority",
             remedy=f"this machine has {', '.join(flow.terms.classes)}",
         )
-    for each in request.after:
-        if each.job >= flow.table.next_number:
-            raise InvalidInput(
-                f"there is no job {each.job} to wait for",
-                where="after",
-                remedy="submit that one first",
-            )
     never = flow.room.never_had(request)
     if never:
         raise InvalidInput(
@@ -51,11 +60,7 @@ def check_submission(
             where="shape" if request.shape else "nodes",
             remedy="ask for fewer nodes, or another shape",
         )
-    if request.reservation:
-        flow.reserved.check(principal.user, request, now)
     flow.accounts.check(count, principal.user, request)
-    if request.at:
-        _check_fixed_start(flow, principal.user, request, number, now)
 
 
 def _check_fixed_start(

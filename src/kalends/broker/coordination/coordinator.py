@@ -41,6 +41,7 @@ from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.steps import Steps
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -151,6 +152,10 @@ class Coordinator:
         )  # fmt: skip
         self.starts = StartAnswers(outbox, credentials, certain)
         self.ends = JobEnds(outbox, hearing, credentials, bids.candidates.learned, bids.tally)
+        self.steps = Steps(
+            owner, outbox, credentials,
+            certain=certain, owner_alive=owner_alive, cancel=self.calls.cancel,
+        )  # fmt: skip
         self.reclaims = self.reclaims_type(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
             new_query_id=new_query_id, owner_alive=owner_alive,
@@ -240,6 +245,10 @@ class Coordinator:
     def site_lost(self, site: str, detail: str) -> None:
         self.directory.lose(site, detail)
 
+    def start_asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
+        """A job has its nodes: it starts here alone, or with the other parts."""
+        (self.steps if ask.parts else self.starts).asked(reply_to, ask, now)
+
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """The answer to a query: of a search, or for the move of a reservation."""
         asker = self.reclaims if self.reclaims.asked(view.query_id) else self.search
@@ -259,7 +268,9 @@ class Coordinator:
         op = result.operation
         self.table.at_work_on = rid_of(op)
         match op:
-            case r.Ask() | r.Permit() | r.NoteEnd() | r.Recover() if result.unreadable is not None:
+            case r.Ask() | r.Permit() | r.NoteEnd() | r.Assemble() | r.Recover() if (
+                result.unreadable is not None
+            ):
                 pass  # Nothing follows: who asks for its outcome is not answered.
             case r.Ask():
                 self.inquiries.answer(op, result.record, now)
@@ -267,11 +278,14 @@ class Coordinator:
                 self.starts.decided(op, result.won, result.record)
             case r.NoteEnd():
                 self.ends.noted(op, result.record, now)
+            case r.Assemble():
+                self.steps.assembled(op, result)
             case r.Recover():
                 if (known := self.cases.get(op.record.rid)) is not None:
                     self.table.write(known, r.Read(known.rid))
             case r.Examine():
                 self.reclaims.examined(op.rid, result, now)
+                self.steps.examined(op.rid, result, now)
             case _:
                 self._registered(op, result, now)
 
@@ -316,8 +330,9 @@ HANDLERS: Final[
     m.Awaited: lambda coordinator: coordinator.lists.awaited,
     m.Done: lambda coordinator: coordinator.decide.done,
     m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
-    m.StartAsk: lambda coordinator: coordinator.starts.asked,
     m.EndOfJob: lambda coordinator: coordinator.ends.heard,
+    m.StartAsk: lambda coordinator: coordinator.start_asked,
+    m.PartNews: lambda coordinator: coordinator.steps.told,
     m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
 }
 """The method that takes each message of sites."""

@@ -29,6 +29,8 @@ Permit    a commit with the site among those that  the site is where it starts, 
           else
 NoteEnd   a commit, or cancelled, of a job at the    its end is written down, once for ever
           site, which has not to start elsewhere
+Assemble  a commit whose parts in step have all     where each of them runs, for ever
+          come, for the first time
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
                                                    request that it replaces is `replaced`
 ========= ======================================== =======================================
@@ -36,6 +38,7 @@ Recover   no commit, cancelled or replaced           commit, to be told to its s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -48,6 +51,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
+from kalends.core.steps import Step, StepPart
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
 
@@ -80,6 +84,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     redundant: bool = False
     by_limits: bool = False
     """Of a job: see `kalends.contract.calls.PlaceJob`."""
+    step: Step | None = None
+    """What runs in step in the slots."""
     elsewhere: tuple[str, ...] = ()
     """Sites where it is not wanted: it has its place there until it has another."""
     patience: Patience = "held"
@@ -143,8 +149,13 @@ class Record(msgspec.Struct, omit_defaults=True):
     """Where the job is that was asked for: from when its place is asked to be promised."""
     recalled_until: int = 0
     """As in `kalends.contract.calls.RequestView`."""
+    machines: tuple[str, ...] = ()
+    """Where the parts of a job in step run, in their order."""
     started: str | None = None
-    """Of a job that starts at most once: the site where it starts, "" if none has asked; a column."""
+    """Of a job that starts at most once: the site where it starts, "" if none has asked; a column.
+
+    Of a job in step: its parts, once all have come (`encode_parts`).
+    """
     ended: PlacedEnd | None = None
     """Of a job: how it has ended, as its site has said; a column."""
 
@@ -323,8 +334,22 @@ class NoteEnd(msgspec.Struct, frozen=True):
     reply_to: str
 
 
+class Assemble(msgspec.Struct, frozen=True):
+    """These `parts` of the job in step have their nodes; the site that asks wants to start its own.
+
+    `proved`: the asker is that site; else nothing is written.
+    """
+
+    rid: str
+    att: int
+    site: str
+    reply_to: str
+    parts: tuple[StepPart, ...]
+    proved: bool
+
+
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
-Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Recover
+Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | Recover
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -371,6 +396,16 @@ class Registered(msgspec.Struct, frozen=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Record)
+_PARTS = msgspec.json.Decoder(tuple[StepPart, ...])
+
+
+def encode_parts(parts: Sequence[StepPart]) -> str:
+    return msgspec.json.encode(parts).decode()
+
+
+def decode_parts(text: str) -> tuple[StepPart, ...]:
+    """Raises `msgspec.DecodeError` for a text that is no parts."""
+    return _PARTS.decode(text)
 
 
 def encode_record(record: Record) -> bytes:

@@ -122,6 +122,8 @@ def complaint_about(site: str, message: m.Message) -> str:
             return _of_report(site, message)
         case m.Awaited():
             return _of_offers(site, message.offered)
+        case m.PartNews():
+            return "" if is_of(site, message.machine) else "tells of another site's jobs"
         case m.Reclaim():
             if not all(is_of(site, name) for name in message.resources):
                 return "reclaims what is not its own"

@@ -14,6 +14,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS
+from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
@@ -29,7 +30,9 @@ from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
+from kalends.core.steps import Step
 from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000
@@ -100,6 +103,7 @@ class PreparePhase:
             replaces=record.replaces,
             queue=case.phase == "holding" and record.spec.patience != "none",
             considered=record.spec.hold,
+            jobs=_jobs_on(record.spec.step, part.wants),
         )
         self.outbox.send(part.site, visit)
 
@@ -168,6 +172,8 @@ class PreparePhase:
         record = case.record
         record.waiting = None
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
+        if record.spec.step is not None:
+            record.machines = _in_order(record, tuple(_jobs_on(record.spec.step, record.wants)))
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
@@ -226,6 +232,19 @@ class PreparePhase:
         case.resend_at_ms = self.deadlines.later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
         self.deadlines.schedule(case)
+
+
+def _jobs_on(step: Step | None, wants: tuple[Want, ...]) -> dict[str, JobRequest]:
+    """Return what runs in step on which of `wants`, in their order."""
+    jobs = {want.resource: step.job_on(want.resource) for want in wants} if step else {}
+    return {machine: job for machine, job in jobs.items() if job is not None}
+
+
+def _in_order(record: Record, machines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the machines in the order in which the request names them; those that it does not name last."""
+    terms = record.spec.request.alternatives[record.alternative].terms
+    named = [term.resource for term in terms if term.resource in machines]
+    return (*named, *(each for each in machines if each not in named))
 
 
 def _described(wants: tuple[Want, ...]) -> str:

@@ -91,6 +91,7 @@ class UserCalls:
             created_ms=now.wall_ms,
             spec=spec,
             wants=spec.wants,
+            machines=replaces.machines if replaces else (),
         )
         case = self.table.open(record, now)
         case.tickets.append(ticket)
@@ -134,8 +135,8 @@ class UserCalls:
         if case.phase in ("held", "looking", "touring", "bidding", "holding", "waiting"):
             self.prepare.close(case, None, "released", now)
 
-    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
-        """Cancel a reservation; answered once every site has freed its slots.
+    def cancel(self, record: Record, ticket: int, now: Moment, why: str = "") -> None:
+        """Cancel a reservation, and say `why` in its story; answered once every site has freed its slots.
 
         Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
         register's answer about it is still on its way here.
@@ -156,7 +157,7 @@ class UserCalls:
         case.tickets.append(ticket)
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
-            self.log.add(case, "cancelled", "", now)
+            self.log.add(case, "cancelled", why, now)
             case.record.owner = self.owner
             case.record.told = case.record.done
             body = r.encode_record(case.record)

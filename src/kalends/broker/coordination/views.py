@@ -9,6 +9,8 @@ from kalends.broker.coordination.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.identifiers import split_resource
+from kalends.core.language import format_term
+from kalends.core.requests import Term
 
 
 def view_of(
@@ -66,6 +68,13 @@ def _placed(record: Record) -> PlacedJob | None:
         at = (each for each in places if split_resource(each.machine)[0] == record.started)
         placed = replace(next(at, placed), also=())
     return replace(placed, ended=record.ended) if record.ended is not None else placed
+
+
+def text_of_job(term: Term) -> str:
+    """Return what a job asks for, as its user sees it in lists."""
+    if term.attributes:
+        return f"job on {format_term(term)}"
+    return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
 
 
 def problem_of(error: KalendsError, rid: str) -> Problem:

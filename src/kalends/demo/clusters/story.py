@@ -15,6 +15,7 @@ import kalends
 from kalends.cli import _output, _words
 from kalends.client.client import Client
 from kalends.contract.calls import Candidate, RequestView
+from kalends.core.durations import parse_duration
 from kalends.core.errors import NoCommonTime, Unavailable
 from kalends.core.identifiers import short_id
 from kalends.core.jobs import JobRequest
@@ -69,18 +70,19 @@ async def play(
             [f"kalends find '{TEXT}' {options}"],
             _words.candidate_lines([found], zone),
         )
-        booked = await client.book(
-            TEXT, duration=DURATION, window=(LEAD, "now+1h"), note="one program on both"
+        port = free_ports(RANKS)
+        booked = await client.submit_in_step(
+            TEXT, jobs=_parts(centres, port), window=(LEAD, "now+1h"), note="one program on both"
         )
         tell(
-            "Book all three, or none",
-            [f"kalends book '{TEXT}' {options}"],
+            "One program on both machines, and the beamline along: all at once, or nothing",
+            [f"kalends submit '{TEXT}' --for {DURATION} --begin {LEAD} {_options(port)}"],
             _words.request_lines(booked, zone),
         )
         seen = {name: await _said(centres, name, "show", "reservation", "-o") for name in CENTRES}
         tell("What each Slurm has reserved", ["scontrol show reservation"], _reserved(seen))
         progress("the program is submitted, and waits for its slot")
-        outputs = await _run_in_step(centres, booked, tell)
+        outputs = await _outputs(centres, booked, tell)
         cancelled = await client.cancel(booked.id)
         await until(lambda: _left(centres), lambda left: not left, "a Slurm keeps the slot")
         tell(
@@ -149,30 +151,33 @@ async def _find(client: Client) -> Candidate:
     return found.candidates[0]
 
 
-async def _run_in_step(centres: Centres, booked: RequestView, tell: Tell) -> dict[str, str]:
+def _parts(centres: Centres, port: int) -> dict[str, JobRequest]:
+    """Return what runs on each machine: ranks that find each other from `port` on."""
+    limit_s = parse_duration(DURATION)
+    return {
+        machine: JobRequest(
+            machine="",
+            limit_s=limit_s,
+            command=("srun", *centres.program, str(port), str(RANKS), str(at * NODES_EACH)),
+            directory="/",
+        )
+        for at, machine in enumerate(MACHINES)
+    }
+
+
+def _options(port: int) -> str:
+    ranks = ((machine, at * NODES_EACH) for at, machine in enumerate(MACHINES))
+    return " ".join(
+        f"--part '{machine}=srun python3 rod.py {port} {RANKS} {first}'" for machine, first in ranks
+    )
+
+
+async def _outputs(centres: Centres, booked: RequestView, tell: Tell) -> dict[str, str]:
     """Return what the program has written at each centre."""
-    port = free_ports(RANKS)
-    numbers = {}
-    for at, machine in enumerate(MACHINES):
-        words = ("srun", *centres.program, str(port), str(RANKS), str(at * NODES_EACH))
-        async with _site(centres, machine) as site:
-            request = JobRequest(
-                machine=machine,
-                nodes=NODES_EACH,
-                limit_s=0,
-                reservation=booked.id,
-                command=words,
-                directory="/",
-            )
-            numbers[machine] = (await site.submit(request)).job.job
-    outputs = dict(await all_of(_written(centres, name, each) for name, each in numbers.items()))
+    outputs = dict(await all_of(_written(centres, part.machine, part.job) for part in booked.parts))
     tell(
-        "One program on both machines: every rank begins in the same second",
-        [
-            f"kalends submit {machine} --reservation {short_id(booked.id)} -n {NODES_EACH}"
-            f" -- srun python3 rod.py {port} {RANKS} {at * NODES_EACH}"
-            for at, machine in enumerate(MACHINES)
-        ],
+        "Every rank begins in the same second",
+        [f"kalends log {part.machine}/{part.job}" for part in booked.parts],
         [
             *(
                 f"{name}  {line}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -12,7 +12,9 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.core.steps import part_in
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
@@ -53,6 +55,17 @@ class ParticipantLimits(NamedTuple):
 
 DEFAULT_LIMITS: Final = ParticipantLimits()
 
+WhyNotPart = Callable[[Principal, JobRequest], Refusal | None]
+
+
+def no_jobs_on(resource: str) -> Refusal:
+    """Return the refusal of jobs on what runs none."""
+    return Refusal(where=resource, code=RefusalCode.NO_PLACE, detail="no jobs run there")
+
+
+def _no_parts(principal: Principal, part: JobRequest) -> Refusal:
+    return no_jobs_on(part.machine)
+
 
 @dataclass(eq=False)
 class Admission:
@@ -72,6 +85,8 @@ class Admission:
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
     """The owner takes no new claims."""
+    why_not_part: WhyNotPart = field(init=False, default_factory=lambda: _no_parts)
+    """Asks the queue of a machine about a part of a job in step."""
 
     # Whether anything is taken
 
@@ -141,11 +156,22 @@ class Admission:
             if refusal is not None:
                 return (refusal,)
         actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
-        return tuple(
-            self.book.refusals(
-                visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
-            )
+        refusals = self.book.refusals(
+            visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
         )
+        return (*refusals, *self._why_not_jobs(visit))
+
+    def _why_not_jobs(self, visit: m.Visit) -> Iterator[Refusal]:
+        """Yield why jobs cannot run in the slots that are asked for, if any are to."""
+        for machine, job in visit.jobs.items():
+            wants = [want for want in visit.wants if want.resource == machine]
+            if len(wants) != 1:
+                detail = "a job in step has one slot on each machine"
+                yield Refusal(where=machine, code=RefusalCode.NO_PLACE, detail=detail)
+                continue
+            part = part_in(job, machine, wants[0].units, visit.rid)
+            if refusal := self.why_not_part(visit.principal, part):
+                yield refusal
 
     def _refuse_change(self, source: str, visit: m.Visit) -> Refusal | None:
         old = self.book.stakes.get(visit.replaces)
@@ -253,6 +279,7 @@ class Admission:
             stamp=visit.stamp,
             ends_at=max(ends_at, before.ends_at if before else 0),
             register=known or self.registers.of(source),
+            jobs=visit.jobs,
         )
 
     def why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from kalends.contract.messages import Chosen, Part
+from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.past import RecoveryChanged
 from kalends.resource_servers.participation.provision.grants import GrantDropped, GrantStored
@@ -80,6 +81,8 @@ class Stake(msgspec.Struct, gc=False):
     """What proves to the register that it has committed this, or cancelled it since."""
     once: bool = False
     """It is a place of a job that is to start at most once."""
+    jobs: dict[str, JobRequest] = {}
+    """What is to run in its slots, by machine, and is not submitted there yet."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

@@ -222,6 +222,11 @@ class Claims:
         if stake.decided:
             self.store(stake, "proven")
 
+    def submitted(self, stake: Stake, machine: str) -> None:
+        """What is to run on `machine` is a job of its queue from now on: it is submitted once."""
+        stake.jobs = {name: job for name, job in stake.jobs.items() if name != machine}
+        self.store(stake, "submitted")
+
     def drop(self, stake: Stake) -> None:
         """Forget `stake`, durably."""
         if stake.claims:

@@ -15,6 +15,7 @@ from kalends.backends.records import Errand
 from kalends.contract.messages import Dispatch, Message, StartVerdict
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claim_sets import Fact
 
 
@@ -70,11 +71,15 @@ class PlaceAsk(NamedTuple):
 
 
 class StartWord(NamedTuple):
-    """What the broker of a request says about the start of its job here; `at` is where it has started."""
+    """What the broker of a request says about the start of its job here; `at` is where it has started.
+
+    `parts` are those of a job in step, which start with it.
+    """
 
     rid: str
     says: StartVerdict
     at: str
+    parts: tuple[StepPart, ...] = ()
 
 
 @dataclass(slots=True)

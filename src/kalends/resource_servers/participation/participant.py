@@ -54,6 +54,7 @@ from kalends.resource_servers.participation.job_bookings import JobBookings, Que
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
+from kalends.resource_servers.participation.part_reports import PartReports
 from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.place_returns import PlaceReturns
 from kalends.resource_servers.participation.places import Places
@@ -186,6 +187,7 @@ class Participant:
 
         self.starts = self.starts_type(here, book.stakes, outbox, jitter)
         self.ends = EndReports(book.stakes, outbox, jitter)
+        self.part_reports = PartReports(book.stakes, claims, outbox, jitter)
         self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
 
         line, offers = WaitQueue(), Earmarks()
@@ -333,6 +335,7 @@ class Participant:
         self.in_doubt.advance(now)
         self.starts.advance(now)
         self.ends.advance(now)
+        self.part_reports.advance(now)
         self.retention.advance(now)
         self.provisions.advance(now)
         self._settle(now)
@@ -351,6 +354,7 @@ class Participant:
             self.in_doubt.next_deadline_ms(),
             self.starts.next_deadline_ms(),
             self.ends.next_deadline_ms(),
+            self.part_reports.next_deadline_ms(),
             self.retention.next_deadline_ms(),
             self.provisions.next_deadline_ms(),
         )
@@ -405,6 +409,11 @@ class Participant:
         """Answer a broker that was admitted, now that there is a session to answer on."""
         self.recovery.meet(source, welcome, self.position, now)
         self.ends.met(welcome.register)
+
+    def broker_came(self, now: Moment) -> None:
+        """A broker has opened a session: what it was told, or asked for, in vain is said again."""
+        self.reminders.remind_all(now)
+        self.part_reports.tell_all()
 
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""

@@ -18,6 +18,7 @@ from kalends.broker.coordination.decision_record import (
     FORGOTTEN,
     Adopt,
     Ask,
+    Assemble,
     Begin,
     Cancel,
     Close,
@@ -36,6 +37,7 @@ from kalends.broker.coordination.decision_record import (
     Remember,
     Unreadable,
     decode_record,
+    encode_parts,
     encode_record,
 )
 from kalends.broker.reconciliation.recognition import Live
@@ -312,6 +314,21 @@ def _note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
     return _registered(op, bool(noted.rowcount), row(connection, op.rid))
 
 
+def _assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
+    """Write down the parts once all have come; who asks later is told the same."""
+    if not op.proved:
+        return Registered(op, False)
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
+        return _registered(op, False, found)
+    come = {part.machine: part for part in op.parts}
+    if not found.started and found.machines and come.keys() >= set(found.machines):
+        parts = encode_parts([come[machine] for machine in found.machines])
+        connection.execute("insert into start values (?, ?, '')", (op.rid, parts))
+        found.started = parts
+    return Registered(op, bool(found.started), found)
+
+
 _DECIDED: Final = ("commit", "cancelled", "replaced")
 
 
@@ -395,6 +412,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Ask: _ask,
     Permit: _permit,
     NoteEnd: _note_end,
+    Assemble: _assemble,
     Recover: _recover,
 }
 

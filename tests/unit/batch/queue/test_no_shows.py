@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.reserved_room import ANN, Room
+from tests.reserved_room import ANN, RESERVED, Room
 
 from kalends.core.errors import Conflict
+from kalends.core.steps import key_of_part
 
 AFTER_S = 300
 
@@ -96,3 +97,34 @@ def test_a_reservation_that_would_be_over_before_is_left_alone() -> None:
     assert room.queue.flow.no_shows.next_due_s(1_000, room.now) is None
     room.at(2_999)
     assert room.submit(limit_s=1), "it is its user's until it ends"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_when_a_part_of_a_job_in_step_is_over_its_nodes_go_to_the_queue(killed: bool) -> None:
+    room = Room()
+    part = room.submit(key=key_of_part(RESERVED), nodes=3, limit_s=0)
+    assert room.at(2_000) == [part]
+    job = outside(room)
+    assert room.at(2_500) == []
+    if killed:
+        room.queue.cancel(part, "enough", room.now)
+    room.end(part)
+    assert room.starts() == [job]
+    with pytest.raises(Conflict, match="was for a job in step, which is over here"):
+        room.submit()
+    assert set(room.queue.flow.claims()) == {7}, "the calendar has it until the end"
+    assert room.replayed().flow.claims() == room.queue.flow.claims()
+    assert room.cancel() == []
+
+
+def test_nodes_of_a_part_stay_reserved_while_other_jobs_of_its_user_run_there() -> None:
+    room = Room()
+    part = room.submit(key=key_of_part(RESERVED), nodes=2, limit_s=0)
+    other = room.submit(nodes=1, limit_s=0)
+    assert room.at(2_000) == [part, other]
+    job = outside(room)
+    room.end(part)
+    assert room.starts() == []
+    room.end(other)
+    assert room.at(2_999) == []
+    assert room.at(3_000) == [job]

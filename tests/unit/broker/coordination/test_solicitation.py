@@ -22,7 +22,7 @@ from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.directory import Directory
-from kalends.broker.request_commands import check_own
+from kalends.broker.request_queries import check_own
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView

@@ -1,0 +1,187 @@
+"""Jobs in step at a broker: no part starts before all have come, and all end when one fails."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from tests.protocol_broker import SITES, START, WANTS, Broker
+from tests.protocol_support import secret_of
+
+from kalends.contract import messages as m
+from kalends.core.jobs import JobRequest
+from kalends.core.steps import Step, StepPart
+
+JOB = JobRequest(machine="", limit_s=60, command=("true",))
+STEP = Step(job=JOB)
+PARTS = tuple(
+    StepPart(f"{site}/one", number, (f"host-of-{site}",)) for number, site in enumerate(SITES, 4)
+)
+
+
+def reserved(broker: Broker, step: Step = STEP) -> str:
+    rid = broker.submit(step=step)
+    broker.visited(rid)
+    broker.done(rid)
+    broker.sent()
+    return rid
+
+
+def ask(broker: Broker, rid: str, number: int, *, att: int = 1, secret: str = "") -> list[str]:
+    """The part of this number has its nodes; return who is told to start."""
+    site = SITES[number]
+    asked = m.StartAsk(
+        rid=rid, att=att, site=site, secret=secret or secret_of(rid, site), parts=(PARTS[number],)
+    )
+    broker.receive(site, asked)
+    said = [(to, each) for to, each in broker.sent() if isinstance(each, m.StartSays)]
+    assert all(each.parts == PARTS for _, each in said if each.says == "start")
+    return [to if each.says == "start" else f"{to}: {each.says}" for to, each in said]
+
+
+def news(rid: str, number: int, **fields: object) -> m.PartNews:
+    part = PARTS[number]
+    told = m.PartNews(rid=rid, att=1, machine=part.machine, job=part.job)
+    return replace(told, **fields)  # type: ignore[arg-type]  # fields of a message
+
+
+def test_each_site_is_asked_with_what_is_to_run_there() -> None:
+    broker = Broker()
+    other = replace(JOB, command=("show",))
+    broker.submit(step=Step(job=JOB, jobs={"there/one": other}))
+    visits = {to: each.jobs for to, each in broker.sent() if isinstance(each, m.Visit)}
+    assert visits == {"here": {"here/one": JOB}, "there": {"there/one": other}}
+
+
+def test_where_nothing_is_to_run_there_is_no_part() -> None:
+    broker = Broker()
+    rid = reserved(broker, Step(jobs={"there/one": JOB}))
+    assert broker.row(rid).machines == ("there/one",)
+
+
+def test_all_parts_are_told_to_start_when_the_last_has_its_nodes() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    assert ask(broker, rid, 1) == []
+    assert ask(broker, rid, 1) == [], "said again"
+    assert ask(broker, rid, 0) == ["here", "there"]
+    assert "there" in ask(broker, rid, 1), "who has not heard it asks again"
+
+
+def test_what_was_decided_outlives_the_broker() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    again = Broker(broker.register, name="b")
+    again.sent()
+    assert ask(again, rid, 1) == [], "what others have said to it before is not known any more"
+    assert ask(again, rid, 0) == ["here", "there"]
+    third = Broker(broker.register, name="c")
+    third.sent()
+    assert ask(third, rid, 1) == ["here", "there"]
+
+
+def test_who_is_not_the_site_or_speaks_for_another_or_of_an_older_attempt_starts_nothing() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    assert ask(broker, rid, 1, secret="s" * 32) == []
+    assert ask(broker, rid, 1, att=2) == []
+    of_another = m.StartAsk(
+        rid=rid, att=1, site="here", secret=secret_of(rid, "here"), parts=(PARTS[1],)
+    )
+    broker.receive("here", of_another)
+    assert broker.sent() == []
+    assert not broker.row(rid).started
+
+
+def test_nothing_starts_once_it_is_cancelled() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    broker.cancel(rid, 2)
+    broker.sent()
+    assert ask(broker, rid, 1) == ["there: over"]
+
+
+def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    parts_of, all_known = broker.coordinator.steps.parts_of, broker.coordinator.steps.all_known
+    for number in (1, 0):
+        assert not all_known(broker.row(rid))
+        broker.receive(SITES[number], news(rid, number))
+    assert all_known(broker.row(rid))
+    assert parts_of(broker.row(rid)) == tuple(replace(part, hosts=()) for part in PARTS)
+    ask(broker, rid, 0)
+    ask(broker, rid, 1)
+    assert parts_of(broker.row(rid)) == PARTS
+    assert Broker(broker.register, name="b").coordinator.steps.parts_of(broker.row(rid)) == PARTS
+
+
+def test_a_part_that_fails_has_the_reservation_cancelled_with_the_reason() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    broker.receive("there", news(rid, 1, failed=True, detail="exit 3"))
+    assert broker.row(rid).state == "cancelled"
+    assert [to for to, each in broker.sent() if isinstance(each, m.Cancel)] == ["here", "there"]
+    assert broker.row(rid).trail[-1].detail == "there/one/5 exit 3"
+    broker.receive("there", news(rid, 1, failed=True, detail="exit 3"))
+    assert broker.alarms == []
+
+
+def test_a_part_that_fails_before_its_reservation_is_confirmed_ends_it_as_well() -> None:
+    broker = Broker()
+    rid = broker.submit(step=STEP)
+    broker.visited(rid)
+    broker.receive("there", news(rid, 1, job=0, failed=True, detail="no account"))
+    broker.done(rid)
+    assert broker.row(rid).state == "cancelled"
+    assert broker.row(rid).trail[-1].detail == "there/one no account"
+
+
+def test_a_site_ends_only_what_it_has_a_part_of() -> None:
+    broker = Broker()
+    rid, plain = reserved(broker, Step(jobs={"there/one": JOB})), ""
+    broker.receive("here", news(rid, 0, failed=True))
+    broker.receive("here", news(rid, 1, failed=True))
+    assert broker.alarms == ["here tells of another site's jobs"]
+    later = tuple(replace(want, start=START + 60, end=START + 120) for want in WANTS)
+    plain = broker.submit(2, key="the-other-key", wants=later)
+    broker.visited(plain)
+    broker.receive("here", news(plain, 0, failed=True))
+    assert {broker.row(each).state for each in (rid, plain)} == {"commit"}
+
+
+def test_of_replicas_the_one_that_looks_after_it_cancels_it() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    owner = broker.row(rid).owner
+    idle = Broker(broker.register, name="b", alive=frozenset({owner}))
+    idle.receive("there", news(rid, 1, failed=True))
+    assert broker.row(rid).state == "commit"
+    heir = Broker(broker.register, name="c")
+    heir.receive("there", news(rid, 1, failed=True))
+    assert broker.row(rid).state == "cancelled"
+
+
+def test_a_change_keeps_the_parts() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    later = tuple(replace(want, start=START + 60, end=START + 120) for want in WANTS)
+    moved = broker.submit(2, key="the-other-key", wants=later, replaces=broker.row(rid))
+    assert all(not each.jobs for _, each in broker.sent() if isinstance(each, m.Visit))
+    broker.visited(moved)
+    broker.done(moved)
+    assert broker.row(moved).machines == ("here/one", "there/one")
+    assert ask(broker, rid, 0) == [], "its site is about to hear of the change"
+    broker.receive("there", news(moved, 1, failed=True))
+    assert broker.row(moved).state == "cancelled"
+
+
+def test_parts_stand_in_the_order_of_the_request_and_those_it_does_not_name_behind() -> None:
+    broker = Broker()
+    wants = tuple(m.Want(f"{site}/one", START, START + 60, 1) for site in reversed(SITES))
+    rid = broker.submit(wants=wants, step=STEP)
+    for site in SITES:
+        held = (m.HeldSlot(0, 11),)
+        broker.receive(site, m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=held))
+    assert broker.row(rid).machines == ("there/one", "here/one")

@@ -1,0 +1,194 @@
+"""Parts of jobs in step at a site's queue: taken when their slots are locked, and reported when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+from msgspec.structs import replace
+from tests.reserved_room import ANN, DONE, RESERVED, Room
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.service import QueueService
+from kalends.core.errors import NotAllowed, Refusal, RefusalCode
+from kalends.core.jobs import After, JobRequest
+from kalends.core.principals import Principal
+from kalends.core.steps import key_of_part, part_in
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.service import SiteEngine
+from kalends.resource_servers.step_desk import StepDesk
+
+BOX: Final = "lab/box"
+JOB: Final = JobRequest(machine="", limit_s=60, command=("true",))
+
+
+class Desk(Room):
+    """A desk over the queue with Ann's reservation, whose stake says what is to run there."""
+
+    def __init__(self, job: JobRequest | None = JOB) -> None:
+        super().__init__()
+        self.queues: Mapping[str, BatchQueue] = {BOX: self.queue}
+        claim = Claim(7, BOX, 2_000, 3_000, 3, state="locked")
+        self.stake = Stake(
+            RESERVED, 1, ANN, "s" * 32, 1, (), (), [claim], jobs={BOX: job} if job else {}
+        )
+        self.told: list[tuple[Any, ...]] = []
+        self.no_account = False
+        self.admission = SimpleNamespace(why_not_part=None)
+        self.participant = SimpleNamespace(
+            book=SimpleNamespace(stakes=SimpleNamespace(peek={RESERVED: self.stake}.get)),
+            admission=self.admission,
+            part_reports=SimpleNamespace(submitted=self._submitted, failed=self._failed),
+        )
+        self.desk = self.reopened()
+
+    def reopened(self) -> StepDesk:
+        """The desk of a new life of the site."""
+        desk = StepDesk(cast(SiteEngine, self), cast(QueueService, self), self)
+        desk.begin()
+        return desk
+
+    def _submitted(self, rid: str, machine: str, job: int) -> None:
+        self.stake.jobs = {}
+        self.told.append((rid, machine, job))
+
+    def _failed(self, rid: str, machine: str, job: int, why: str, now: Any) -> None:
+        self.told.append((rid, machine, job, why))
+
+    # The engine, the service of the queues and the machines, as far as a desk sees them
+
+    def apply(self, step: Callable[[Any, Any], None]) -> None:
+        step(self.participant, None)
+
+    def claims(self, machine: str) -> Mapping[int, f.NodeClaim]:
+        return self.queue.flow.claims()
+
+    def step(self, machine: str, step: Callable[[BatchQueue, int], Any]) -> Any:
+        return step(self.queue, self.now)
+
+    def check_part(self, principal: Principal, job: JobRequest) -> None:
+        if self.no_account:
+            raise NotAllowed("no account")
+
+    def why_not(self, job: JobRequest, machine: str = BOX) -> Refusal | None:
+        found: Refusal | None = self.admission.why_not_part(ANN, part_in(job, machine, 3, RESERVED))
+        return found
+
+    @property
+    def part(self) -> BatchJob:
+        (job,) = self.queue.flow.table
+        return job
+
+    async def ends(self, ending: f.JobEnding) -> None:
+        """The part has its nodes, and then ends so."""
+        job = self.part
+        self.at(2_000)
+        self.end(job.number, ending)
+        self.desk.over(BOX, job)
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk()
+
+
+async def test_a_part_is_submitted_into_its_slot_when_that_is_locked(desk: Desk) -> None:
+    assert desk.told == [(RESERVED, BOX, 1)]
+    job = desk.part
+    assert (job.key, job.principal) == (key_of_part(RESERVED), ANN)
+    assert job.request == part_in(JOB, BOX, 3, RESERVED)
+
+
+async def test_it_is_submitted_once_also_by_a_life_that_does_not_know_it(desk: Desk) -> None:
+    desk.desk.moved([(BOX, 7), (BOX, 8)])
+    desk.stake.jobs = {BOX: JOB}
+    desk.reopened()
+    assert desk.told == [(RESERVED, BOX, 1)] * 3
+    assert len(desk.queue.flow.table.jobs) == 1
+
+
+async def test_what_is_only_booked_has_no_job() -> None:
+    desk = Desk(job=None)
+    assert (desk.told, desk.queue.flow.table.jobs) == ([], {})
+
+
+async def test_what_the_queue_does_not_take_after_all_is_reported(desk: Desk) -> None:
+    desk.queue.cancel(1, "", desk.now)
+    desk.told.clear()
+    desk.stake.jobs = {BOX: replace(JOB, priority="royal")}
+    desk.stake.rid = RESERVED
+    desk.desk.moved([(BOX, 7)])
+    ((_, _, number, why),) = desk.told
+    assert number == 0
+    assert "key" in why or "royal" in why
+
+
+@pytest.mark.parametrize(
+    ("ending", "why"),
+    [
+        (f.JobEnding(kind="exit", status=3), "exit 3"),
+        (f.JobEnding(kind="killed", status=-9, detail="killed by ann"), "killed by ann"),
+        (f.JobEnding(kind="not-started", detail="no such user"), "no such user"),
+        (f.JobEnding(kind="lost"), "lost 0"),
+    ],
+)
+async def test_a_part_that_does_not_end_well_is_reported_in_this_life_and_the_next(
+    desk: Desk, ending: f.JobEnding, why: str
+) -> None:
+    desk.told.clear()
+    await desk.ends(ending)
+    assert desk.told == [(RESERVED, BOX, 1, why)]
+    desk.reopened()
+    assert [each[:3] for each in desk.told[1:]] == [(RESERVED, BOX, 1)]
+    assert len(desk.told[-1]) == 4
+
+
+@pytest.mark.parametrize("ending", [DONE, f.JobEnding(kind="limit", status=-15)])
+async def test_a_part_that_ends_well_or_has_had_its_time_ends_nobody(
+    desk: Desk, ending: f.JobEnding
+) -> None:
+    desk.told.clear()
+    await desk.ends(ending)
+    assert desk.told == []
+
+
+async def test_a_part_whose_reservation_is_cancelled_is_no_failure(desk: Desk) -> None:
+    desk.told.clear()
+    job = desk.part
+    desk.cancel()
+    assert job.phase == "withdrawn"
+    desk.desk.over(BOX, job)
+    await asyncio.sleep(0)
+    assert desk.told == []
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        (replace(JOB, priority="royal"), RefusalCode.NO_PLACE),
+        (replace(JOB, indices=(1, 2)), RefusalCode.NO_PLACE),
+        (replace(JOB, after=(After(job=1),)), RefusalCode.NO_PLACE),
+        (replace(JOB, command=()), RefusalCode.NO_PLACE),
+    ],
+)
+async def test_whatever_a_broker_sends_along_what_would_not_be_taken_is_refused_with_its_slot(
+    desk: Desk, job: JobRequest, code: RefusalCode
+) -> None:
+    assert desk.why_not(JOB) is None
+    refusal = desk.why_not(job)
+    assert refusal is not None
+    assert (refusal.where, refusal.code) == (BOX, code)
+
+
+async def test_who_has_no_account_and_what_runs_no_jobs_is_refused_as_such(desk: Desk) -> None:
+    desk.no_account = True
+    refusal, nowhere = desk.why_not(JOB), desk.why_not(JOB, "lab/beamline")
+    assert refusal is not None
+    assert nowhere is not None
+    assert (refusal.code, nowhere.detail) == (RefusalCode.NOT_ALLOWED, "no jobs run there")
