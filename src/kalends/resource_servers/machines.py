@@ -67,7 +67,7 @@ class SiteMachines:
     ) -> None:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
-        self.history = StoredHistory(configuration.store, self._settled)
+        self.history = StoredHistory(configuration.store, self.settled)
         self._engine = engine
         self._moment = moment
         self._alarmed = alarmed
@@ -197,17 +197,19 @@ class SiteMachines:
         self._steps.begin()
         ends.tell_again(queues, now.wall_s)
         self._begun = True
-        self._repeated = [
-            asyncio.create_task(self._foresee(name, self._service))
-            for name in queues
-            if self.terms[name].may_delay == "none"
-        ]
-        for name, queue in queues.items():
-            told = partial(self._reported, f"names of jobs of {name}")
-            self._repeated.append(asyncio.create_task(self._runners.sweep(queue, told)))
+        self._repeat(self._service, queues)
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
+
+    def _repeat(self, service: QueueService, queues: Mapping[str, BatchQueue]) -> None:
+        """Look at queues, and at what runs, again and again in this life."""
+        for name, queue in queues.items():
+            told = partial(self._reported, f"names of jobs of {name}")
+            tasks = [self._runners.sweep(queue, told)]
+            if self.terms[name].may_delay == "none":
+                tasks.append(self._foresee(name, service))
+            self._repeated += map(asyncio.create_task, tasks)
 
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""
@@ -309,7 +311,7 @@ class SiteMachines:
         if self._service is None:
             raise unavailable()
         result = self._service.step(machine, step)
-        await self._settled()
+        await self.settled()
         return result
 
     async def settled(self) -> None:
@@ -388,9 +390,6 @@ class SiteMachines:
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         return await self._runners.attach(machine, attempt)
-
-    async def _settled(self) -> None:
-        await self._engine().settle()
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
         if self._service is None or machine in self.aside:
