@@ -190,7 +190,7 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
     All is calm, and nothing waits any more. `punctual`: nothing has failed, and promised starts were kept.
     """
     judge_hosts()
-    ran = _runs_by_command()
+    ran = runs_by_command()
     for wish in customers.wishes:
         if wish.view is not None:
             # It may have another place by now.
@@ -238,7 +238,7 @@ def _judge_start(placed: PlacedJob, run: Run, what: str) -> None:
         raise Broken(f"it has begun {late_s:.1f} s later than was promised: {what}")
 
 
-def _runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:
+def runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:
     found: dict[tuple[str, ...], list[tuple[str, Run]]] = {}
     for host in HOSTS.values():
         for run in host.history:

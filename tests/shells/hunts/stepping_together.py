@@ -1,0 +1,58 @@
+"""Jobs in step: all parts start in one moment or none does, and none runs twice."""
+
+from __future__ import annotations
+
+from tests.shells import job_substitutes  # noqa: F401  # before a site is built
+
+# isort: split
+import asyncio
+import random
+from typing import Final
+
+from tests.shells.facility import Facility, Plan
+from tests.shells.hunts.machine_rooms import power_went
+from tests.shells.hunts.storms import Strikes
+from tests.shells.job_host import host_called
+from tests.shells.judging import calm
+from tests.shells.placing import until_all_is_over
+from tests.shells.scenarios import scenario
+from tests.shells.stepping import StepCustomers, judge_steps
+
+STRIKES: Final = 20
+STRIKES_S_MAX: Final = 200.0
+QUEUED_S: Final = 24 * 3_600.0
+
+ROOMS: Final = Plan(sites=3, replicas=2, machine=True, audited=False)
+
+
+@scenario(ROOMS)
+async def steps(facility: Facility, chance: random.Random) -> None:
+    """Nothing fails: all that was reserved runs, and its parts begin together."""
+    await facility.up()
+    for site in facility.sites:
+        host_called(facility.world, site)
+    customers = StepCustomers(facility, chance)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_steps(facility, customers, punctual=True)
+
+
+@scenario(ROOMS)
+async def steps_in_storms(facility: Facility, chance: random.Random) -> None:
+    """Everything fails that can, between the promise and the end."""
+    world = facility.world
+    world.on_death.append(power_went)
+    await facility.up()
+    for site in facility.sites:
+        host_called(world, site)
+    customers = StepCustomers(facility, chance)
+    strikes = Strikes(facility, chance)
+    world.network.slow = 0.02
+    for _ in range(STRIKES):
+        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
+        strikes.strike()
+    await asyncio.sleep(31)
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_steps(facility, customers, punctual=False)

@@ -1,0 +1,126 @@
+"""Users whose jobs run in step on several machines; and what really ran, against what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+import kalends
+from kalends.contract.calls import RequestView
+from kalends.core.jobs import JobRequest
+from tests.shells.facility import Facility
+from tests.shells.job_judging import judge_hosts
+from tests.shells.placing import runs_by_command
+from tests.shells.scenarios import Broken
+
+TRIES_MAX: Final = 600
+AGAIN_S: Final = 0.5
+LIMIT_S: Final = 600
+"""As long as the grain of the calendars."""
+APART_S_MAX: Final = 5.0
+"""Where nothing fails, the parts of a job begin within so long of each other."""
+
+
+@dataclass
+class StepWish:
+    """A job in step that somebody has asked for. `view` is what they were told last."""
+
+    user: str
+    broker: str
+    command: tuple[str, ...]
+    sites: tuple[str, ...]
+    view: RequestView | None = None
+
+
+@dataclass
+class StepCustomers:
+    """`count` users of the brokers of a facility, each with `jobs` jobs in step."""
+
+    facility: Facility
+    chance: random.Random
+    count: int = 3
+    jobs: int = 5
+    pause_s: float = 200.0
+    wishes: list[StepWish] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._tasks = [
+            self.facility.client(f"user{number}", self._live(f"user{number}", self._draw()))
+            for number in range(self.count)
+        ]
+
+    async def end(self, within_s: float) -> None:
+        """Wait until everybody is answered; `Broken` when some never are."""
+        done, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for task in done:
+            task.result()
+        if late:
+            raise Broken(f"{len(late)} users are not answered within {within_s} s")
+
+    def _draw(self) -> random.Random:
+        return random.Random(self.chance.random())
+
+    async def _live(self, user: str, chance: random.Random) -> None:
+        for number in range(self.jobs):
+            sites = tuple(chance.sample(self.facility.sites, chance.choice((2, 2, 3))))
+            command = ("program", f"{chance.uniform(0, 200):.3f}", f"{user}-{number}")
+            wish = StepWish(user, chance.choice(self.facility.replicas), command, sites)
+            self.wishes.append(wish)
+            await self._ask(wish, f"a-step-of-{user}-{number:04}", chance.choice((1, 2)))
+            await asyncio.sleep(chance.uniform(0, self.pause_s))
+
+    async def _ask(self, wish: StepWish, key: str, nodes: int) -> None:
+        text = " + ".join(f"{site}/cluster:{nodes}" for site in wish.sites)
+        job = JobRequest(machine="", limit_s=LIMIT_S, command=wish.command)
+        async with self.facility.connect(wish.broker, wish.user, timeout_s=10) as client:
+            for _ in range(TRIES_MAX):
+                try:
+                    view = await client.submit_in_step(text, job, key=key)
+                except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
+                    if getattr(error, "request_id", ""):
+                        return
+                except kalends.KalendsError as error:
+                    self.facility.world.note("refused", repr(error))
+                    return
+                else:
+                    if view.state != "open":
+                        wish.view = view
+                        return
+                await asyncio.sleep(AGAIN_S)
+        raise Broken(f"no answer after {TRIES_MAX} tries")
+
+
+async def judge_steps(facility: Facility, customers: StepCustomers, *, punctual: bool) -> None:
+    """Raise `Broken` unless each part ran once, where its user was told, and nobody ran alone.
+
+    `punctual`: nothing has failed, and all parts of each job have begun together.
+    """
+    judge_hosts()
+    ran = runs_by_command()
+    for wish in customers.wishes:
+        runs = ran.get(wish.command, [])
+        if wish.view is not None:
+            async with facility.connect(wish.broker, wish.user) as client:
+                wish.view = await client.show(wish.view.id)
+        told = wish.view and (wish.view.state, wish.view.parts)
+        what = f"{wish.command} on {wish.sites}, told as {told}, ran as {runs}"
+        hosts = [host for host, _ in runs]
+        if len(set(hosts)) < len(hosts):
+            raise Broken(f"a part ran twice: {what}")
+        if runs and wish.view is None:
+            raise Broken(f"it ran, and its user was told of nothing: {what}")
+        if runs and not set(hosts) <= set(wish.sites):
+            raise Broken(f"it ran elsewhere: {what}")
+        if runs and len(hosts) < len(wish.sites) and wish.view is not None:
+            if wish.view.state != "cancelled":
+                raise Broken(f"some parts ran without the others: {what}")
+            facility.counts["ended with a part that failed"] += 1
+        begun_s = [run.since_s for _, run in runs]
+        if punctual and wish.view is not None:
+            if wish.view.state == "reserved" and len(runs) != len(wish.sites):
+                raise Broken(f"it never ran: {what}")
+            if begun_s and max(begun_s) - min(begun_s) > APART_S_MAX:
+                raise Broken(f"its parts did not begin together: {what}")
+        facility.counts["in step" if len(runs) == len(wish.sites) else "not run"] += 1
