@@ -11,11 +11,11 @@ import aiohttp
 from kalends.broker.coordination.referrals import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.virtual_paths import REFER_PATH
 from kalends.core.errors import KalendsError
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.logs import Logger
 
-REFER_PATH: Final = "/v1/refer"
 REFER_S_MAX: Final = 5.0
 ANSWER_BYTES_MAX: Final = 512 * 1024
 """A thousand ways are below it."""

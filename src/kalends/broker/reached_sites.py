@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from kalends.contract.virtual_paths import member_url
 from kalends.serving.configuration import PeerConfiguration
-
-MEMBERS_PATH: Final = "/v1/members"
 
 
 class ReachedSite(NamedTuple):
@@ -33,8 +32,3 @@ def reached_sites(configured: Sequence[PeerConfiguration]) -> Iterator[ReachedSi
             yield ReachedSite(
                 way.split("/")[-1], member_url(each.url, way), each.ca, each.name, way
             )
-
-
-def member_url(url: str, way: str) -> str:
-    """Return the address of a member of the virtual site at `url`."""
-    return url.rstrip("/") + "".join(f"{MEMBERS_PATH}/{name}" for name in way.split("/"))

@@ -20,6 +20,7 @@ import msgspec
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.virtual_paths import WHY_HEADER
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, TooLarge, Unavailable
 from kalends.serving.auth.peer_auth import Proof
@@ -49,6 +50,7 @@ never waits."""
 IDLE_S_MAX: Final = 1.0
 """A Forget has nobody waiting for it: it leaves with the next frame, or after this time."""
 
+WHY_CHARS_MAX: Final = 300
 _FRAME_HEAD_BYTES_MAX: Final = 256
 
 
@@ -213,7 +215,7 @@ class SiteLink:
         except aiohttp.WSServerHandshakeError as error:
             if error.status == NOT_AUTHENTICATED and error.headers is not None:
                 self._proof.refused(error.headers.get("Date", ""))
-            raise LinkLost(f"it refuses us with status {error.status}") from error
+            raise LinkLost(_refusal(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise LinkLost(f"it cannot be reached: {_reason(error)}") from error
         tasks = [
@@ -315,6 +317,14 @@ class SiteLink:
     async def _dropped(self) -> None:
         await self._drop.wait()
         raise LinkLost("the connection was given up: the site reads too slowly, or we began anew")
+
+
+def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
+    """What a refused session was told by whoever stands before the site, if that said why."""
+    why = error.headers.get(WHY_HEADER, "")[:WHY_CHARS_MAX] if error.headers else ""
+    if why and why.isprintable():
+        return why
+    return f"it refuses us with status {error.status}"
 
 
 def _reason(error: Exception) -> str:

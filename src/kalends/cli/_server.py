@@ -100,4 +100,5 @@ def _service(
     application: web.Application,
 ) -> Service:
     tls = tls_context(server.tls.certificate, server.tls.key) if server.tls else None
-    return Service(f"{role} {server.name}", application, server.listen, tls)
+    each = 2 if role == "virtual" else 1
+    return Service(f"{role} {server.name}", application, server.listen, tls, each)

@@ -14,8 +14,10 @@ import tomllib
 import types
 import typing
 import zoneinfo
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, field
@@ -577,10 +579,12 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_server(configuration.broker, "broker")
         _check_unique([site.name for site in configuration.broker.sites], "broker.sites")
         _check_members(configuration.broker)
+        _check_urls(configuration.broker.sites, "broker.sites")
     if configuration.virtual is not None:
         _check_server(configuration.virtual, "virtual")
         _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
         _check_not_itself(configuration.virtual)
+        _check_urls(configuration.virtual.members, "virtual.members")
     return configuration
 
 
@@ -626,6 +630,22 @@ def _check_members(broker: BrokerConfiguration) -> None:
                     remedy="name each site once: with its own url, or as a member of one virtual site",
                 )
             names.append(name)
+
+
+def _check_urls(members: Sequence[MemberConfiguration], where: str) -> None:
+    for index, member in enumerate(members):
+        try:
+            parts = urlsplit(member.url)
+            fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+            fine = fine and not (parts.username or parts.query or parts.fragment)
+        except ValueError:
+            fine = False
+        if not fine:
+            raise InvalidInput(
+                f"{member.url!r} is not the address of a server",
+                where=f"{where}[{index}].url",
+                remedy="write http:// or https://, a host, and its port if need be",
+            )
 
 
 def _check_not_itself(virtual: VirtualConfiguration) -> None:

@@ -7,7 +7,7 @@ told (Weissman and Grimshaw 1996, sections 3 and 4.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kalends.contract import calls
@@ -20,25 +20,35 @@ from kalends.virtual_sites.overheard import Overheard
 NO_SESSION: Final = "no broker has a session with it"
 
 
-def referred(question: m.Refer, overheard: Overheard, now: Moment) -> m.Referred:
-    """Return the members to ask: at most `count` of those that the broker has named, at least one."""
-    bidders = [Bidder(each.way, (), each.preference_s, each.runs_s) for each in question.candidates]
-    experience, tally = overheard.experience, overheard.tally
-    draw = draw_of(question.rid, question.att)
-    chosen = [
-        each.site for each in whom_to_ask(bidders, question.count, experience, draw, now)
-    ] or [min((each.site for each in bidders), key=experience.active_at_ms)]
-    for way in chosen:
-        tally.of(way).chosen += 1
+def referred(
+    question: m.Refer, members: Collection[str], overheard: Overheard, now: Moment
+) -> m.Referred:
+    """Return the members to ask: at most `count` of those that the broker has named.
+
+    At least one, unless it has named none of the `members`, nor of what is below them.
+    """
+    bidders = [
+        Bidder(each.way, (), each.preference_s, each.runs_s)
+        for each in question.candidates
+        if each.way.partition("/")[0] in members
+    ]
+    experience, draw = overheard.experience, draw_of(question.rid, question.att)
+    chosen = [each.site for each in whom_to_ask(bidders, question.count, experience, draw, now)]
+    if bidders and not chosen:  # All rest: the first that is to be asked again.
+        chosen = [min((each.site for each in bidders), key=experience.active_at_ms)]
+    for way in overheard.sessions.keys() & set(chosen):
+        overheard.tally.of(way).chosen += 1
     return m.Referred(rid=question.rid, att=question.att, ways=tuple(chosen))
 
 
 def bidders_of(url_of: Mapping[str, str], overheard: Overheard, now: Moment) -> calls.Bidders:
     """Return how the members at these addresses have answered, and theirs, that brokers have sessions with.
 
-    One is up while a broker has a session with it.
+    One is up while a broker has a session with it. Of a virtual site what is below it is told.
     """
-    ways = dict.fromkeys([*url_of, *sorted(filter(None, overheard.sessions))])
+    heard = sorted(overheard.sessions)
+    straight = [name for name in url_of if not any(way.startswith(f"{name}/") for way in heard)]
+    ways = dict.fromkeys([*straight, *heard])
     return calls.Bidders(
         bidders=tuple(_view(way, url_of.get(way, ""), overheard, now) for way in ways),
         herd=overheard.tally.busiest_share(),

@@ -7,7 +7,8 @@ cannot read is none of its business: the two ends judge it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
@@ -30,8 +31,8 @@ _TO_BROKER: Final = msgspec.msgpack.Decoder(m.FrameToBroker)
 
 Frame = TypeVar("Frame", m.FrameToSite, m.FrameToBroker)
 
-_Question = tuple[str, str, int]
-"""Way to a member, request, attempt."""
+_Question = tuple[str, int]
+"""A request and its attempt."""
 
 
 class Overheard:
@@ -42,45 +43,66 @@ class Overheard:
         self.tally = BidTally()
         self.sessions: Counter[str] = Counter()
         """Those that brokers have open now with each member; 0: they had."""
+
+    @contextmanager
+    def session(self, way: str) -> Iterator[SessionHeard]:
+        """A broker has a session with a member, until the end of the ``with``."""
+        self.sessions[way] += 1
+        try:
+            yield SessionHeard(self, way)
+        finally:
+            self.sessions[way] -= 1
+
+
+class SessionHeard:
+    """One session of a broker with the member at `way`; what it had asked ends with it."""
+
+    def __init__(self, overheard: Overheard, way: str) -> None:
+        self._overheard = overheard
+        self._way = way
         self._asked_ms: dict[_Question, int] = {}
         """When each was asked (monotonic), the oldest first."""
 
-    def said_to(self, way: str, frame: bytes, now: Moment) -> None:
-        """A broker has said something to a member."""
+    def said_to(self, frame: bytes, now: Moment) -> None:
+        """The broker has said something to the member."""
         self._forget(now)
-        if b"solicit" not in frame:
+        if b"solicit" not in frame and b"release" not in frame:
             return
         for message in _read(frame, _TO_SITE):
             if isinstance(message, m.Solicit):
-                self._asked_ms.setdefault((way, message.rid, message.att), now.monotonic_ms)
-                self.experience.asked(way, now)
-                self.tally.of(way).asked += 1
+                self._asked_ms.setdefault((message.rid, message.att), now.monotonic_ms)
+                self._overheard.experience.asked(self._way, now)
+                self._overheard.tally.of(self._way).asked += 1
+            elif isinstance(message, m.Release):
+                # The broker waits for it no longer: it is not to blame for saying nothing now.
+                self._asked_ms.pop((message.rid, message.att), None)
 
-    def said_by(self, way: str, frame: bytes, now: Moment) -> None:
-        """A member has said something to a broker."""
+    def said_by(self, frame: bytes, now: Moment) -> None:
+        """The member has said something to the broker."""
         if b"bid" not in frame:
             return
         for message in _read(frame, _TO_BROKER):
             if isinstance(message, m.Bid):
-                self._heard_bid(way, message, now)
+                self._heard_bid(message, now)
 
-    def _heard_bid(self, way: str, bid: m.Bid, now: Moment) -> None:
-        asked_ms = self._asked_ms.pop((way, bid.rid, bid.att), None)
+    def _heard_bid(self, bid: m.Bid, now: Moment) -> None:
+        asked_ms = self._asked_ms.pop((bid.rid, bid.att), None)
         if asked_ms is None:
             return
-        delay_ms, counts = now.monotonic_ms - asked_ms, self.tally.of(way)
+        experience, counts = self._overheard.experience, self._overheard.tally.of(self._way)
+        delay_ms = now.monotonic_ms - asked_ms
         if bid.offers:
             counts.bid += 1
             first_s = min(each.start_by or each.late_start for each in bid.offers)
-            self.experience.bid(way, delay_ms, max(first_s - now.wall_s, 0), now)
+            experience.bid(self._way, delay_ms, max(first_s - now.wall_s, 0), now)
             return
         reasons = {each.code for each in bid.refusals}
         counts.note_refusals(reasons)
         if RefusalCode.DRAINED in reasons:
-            self.experience.refused(way, delay_ms, None, 0.0, now)
+            experience.refused(self._way, delay_ms, None, 0.0, now)
 
     def _forget(self, now: Moment) -> None:
-        """Give up on questions that were asked long ago: those members were silent."""
+        """Give up on questions that were asked long ago: the member was silent."""
         while self._asked_ms:
             question = next(iter(self._asked_ms))
             late = now.monotonic_ms - self._asked_ms[question] >= SILENT_MS
@@ -88,8 +110,8 @@ class Overheard:
                 return
             del self._asked_ms[question]
             if late:
-                self.experience.silent(question[0], 0.0, now)
-                self.tally.of(question[0]).silent += 1
+                self._overheard.experience.silent(self._way, 0.0, now)
+                self._overheard.tally.of(self._way).silent += 1
 
 
 def _read(frame: bytes, decoder: msgspec.msgpack.Decoder[Frame]) -> Sequence[m.Message]:

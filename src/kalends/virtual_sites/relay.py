@@ -7,90 +7,84 @@ tells through which virtual sites something has come, so that what goes round in
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ssl
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 import aiohttp
-from aiohttp import WSCloseCode, WSMsgType, web
+import msgspec
+from aiohttp import WSCloseCode, web
+from multidict import CIMultiDict
 from yarl import URL
 
-from kalends.core import limits
-from kalends.core.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
+from kalends.contract.virtual_paths import MEMBERS_PATH, WHY_HEADER
+from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
-from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback
-from kalends.serving.auth.peer_auth import trust_in
-from kalends.serving.configuration import MemberConfiguration
-from kalends.serving.http.application import open_socket
+from kalends.serving.http.application import connections_of, in_flight, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
-from kalends.serving.http.sessions import close_reason
+from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
+from kalends.virtual_sites.relayed_sessions import joined
 
-MEMBERS_PATH: Final = "/v1/members"
 ROUTE: Final = MEMBERS_PATH + "/{member}/{rest:.+}"
 SESSION_END: Final = "v1/session"
 """How the address of a member's sessions with brokers ends."""
 
-WAY_HEADER: Final = "Kalends-Way"
-"""The virtual sites that something has come through, the first one first."""
-
-ASKED: Final = ("Accept", "Authorization", "Content-Type")
 ANSWERED: Final = (
-    "Allow", "Cache-Control", "Content-Type", "Date", "Retry-After", "Server", "WWW-Authenticate",
-    "X-Content-Type-Options",
+    "Allow", "Cache-Control", "Content-Encoding", "Content-Type", "Date", "Retry-After", "Server",
+    "WWW-Authenticate", "X-Content-Type-Options", WHY_HEADER,
 )  # fmt: skip
-"""Headers that are handed on; all others are between two servers alone."""
+"""Headers of answers that are handed on."""
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+"""As much as any call to a site: an agent that is passed on to a near one."""
+
+STRANGERS_BODY_BYTES_MAX: Final = 4_096
+"""Of who shows no token: a question of a peer."""
 
 CONNECT_S_MAX: Final = 5.0
 SILENT_S_MAX: Final = 600.0
 """The longest that a member is waited for: longer than anything that its calls wait for."""
-HEARTBEAT_S: Final = 10.0
 
-GONE: Final = "the other side is gone"
+CALLS_MAX: Final = 500
+"""Under way to one member: one that hangs must not use up what others need."""
+
+LOOK_EVERY_S: Final = 1.0
+"""Whether the caller is still there."""
+
+HEARTBEAT_S: Final = 10.0
 STOPPING: Final = "the virtual site is stopping"
 
-Hear = Callable[[bytes], None]
 
-
-class Members:
-    """The `members` of the virtual site `name`, and all that is under way to them.
-
-    `access_is_open`: everybody here is on this host, and who they say they are.
-
-    Raises `InvalidInput` for an authority's file that cannot be used.
-    """
+class Relay:
+    """All that is under way to `members`; `overheard` listens to sessions of brokers."""
 
     def __init__(
         self,
-        name: str,
-        members: Sequence[MemberConfiguration],
+        members: Members,
         overheard: Overheard,
         moment: Callable[[], Moment],
-        serving_limits: ServingLimits,
-        *,
-        access_is_open: bool,
+        limits: ServingLimits,
     ) -> None:
-        self._name = name
-        self._access_is_open = access_is_open
-        self._urls = {each.name: each.url.rstrip("/") for each in members}
-        self._trust: Mapping[str, ssl.SSLContext | bool] = {
-            each.name: trust_in(each.ca, f"virtual.members.{each.name}.ca") for each in members
-        }
+        self._members = members
         self._overheard = overheard
         self._moment = moment
-        self._limits = serving_limits
+        self._limits = limits
         self._http: aiohttp.ClientSession | None = None
+        self._calls: Counter[str] = Counter()
         self._sockets: dict[web.WebSocketResponse, None] = {}
         self._closing: list[asyncio.Task[bool]] = []
 
     async def start(self, application: web.Application) -> None:
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
+            # What a member's front door wants to be remembered of one caller is nobody else's.
+            cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=CONNECT_S_MAX, sock_read=SILENT_S_MAX
             ),
+            skip_auto_headers=("Accept", "Content-Type", "User-Agent"),
             auto_decompress=False,
         )
 
@@ -107,129 +101,117 @@ class Members:
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Hand one call on, or one session; raises what becomes a problem."""
-        member = request.match_info["member"]
-        if member not in self._urls:
-            raise NotFound(
-                f"{self._name} has no member {member!a}",
-                where="member",
-                remedy=f"its members are {', '.join(self._urls)}",
+        if request.headers.get("Upgrade", "").lower() == "websocket" and request.method == "GET":
+            try:
+                return await self._session(request)
+            except KalendsError as error:
+                return refused_session(error)
+        member, url = self._members.url(request)
+        if self._calls[member] >= CALLS_MAX:
+            raise LimitExceeded(
+                f"{CALLS_MAX} calls to {member} are under way, the most that there may be",
+                retry_after_s=1.0,
             )
-        rest = request.match_info["rest"].split("/")
-        if (rest[0] != "v1" and rest != ["healthz"]) or not {"", ".", ".."}.isdisjoint(rest):
-            raise NotFound("no such path", where=member)
-        raw = request.raw_path.partition(f"{MEMBERS_PATH}/")[2].partition("/")[2]
-        url = URL(f"{self._urls[member]}/{raw}", encoded=True)
-        headers = {name: value for name in ASKED if (value := request.headers.get(name))}
-        # Who has come from outside is not believed at members that believe everybody on their host.
-        if self._access_is_open and asked_on_loopback(request.headers):
-            names = (USER_HEADER, GROUPS_HEADER)
-            headers |= {name: value for name in names if (value := request.headers.get(name))}
-        headers[WAY_HEADER] = self._way(request)
-        if request.headers.get("Upgrade", "").lower() == "websocket":
-            return await self._session(request, member, url, headers)
-        return await self._call(request, member, url, headers)
-
-    def _way(self, request: web.Request) -> str:
-        """Return the way so far, this virtual site included; raises `Conflict` for a circle."""
-        said = request.headers.get(WAY_HEADER, "")
-        way = [*(each.strip() for each in said.split(",") if each.strip()), self._name]
-        if len(set(way)) < len(way) or len(way) > limits.NESTED_MAX:
-            raise Conflict(
-                f"{' -> '.join(way)} leads nowhere",
-                where=WAY_HEADER,
-                remedy="a virtual site must not be below itself, nor more than"
-                f" {limits.NESTED_MAX} one below the other",
+        self._calls[member] += 1
+        try:
+            return await _while_there(
+                request, self._call(request, member, url, self._members.headers(request))
             )
-        return ", ".join(way)
+        finally:
+            self._calls[member] -= 1
 
     # Calls
 
     async def _call(
         self, request: web.Request, member: str, url: URL, headers: Mapping[str, str]
     ) -> web.StreamResponse:
-        body = await read_body(request, self._limits)
+        stranger = not headers.keys() & {"Authorization", "Kalends-User"}
+        most = STRANGERS_BODY_BYTES_MAX if stranger else BODY_BYTES_MAX
+        body = await read_body(request, msgspec.structs.replace(self._limits, body_bytes_max=most))
+        response = None
         try:
             async with self._client.request(
-                request.method, url, data=body or None, headers=headers, ssl=self._trust[member],
-                allow_redirects=False,
+                request.method, url, data=body or None, headers=headers,
+                ssl=self._members.trust[member], allow_redirects=False,
             ) as answer:  # fmt: skip
-                return await self._handed_back(request, answer)
-        except aiohttp.ClientConnectorError as error:
-            raise self._out_of_reach(member) from error
+                self._members.reached(member)
+                if answer.ok and not stranger:
+                    connections_of(request.app).known(request.transport)
+                response = web.StreamResponse(
+                    status=answer.status, headers=_handed_back(answer.headers)
+                )
+                response.content_length = answer.content_length
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+                await response.write_eof()
+                return response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if response is not None:
+                # Part of an answer has left: all that can be said is that there is no more of it.
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+            if isinstance(error, aiohttp.ClientConnectorError):
+                raise self._members.out_of_reach(member, error) from error
+            again = "by the same key" if request.method == "POST" else "again"
             raise OutcomeUnknown(
-                f"the connection to {member} broke",
-                where=member,
-                remedy="repeat the call with the same key, or look what has become of it",
+                f"the connection to {member} broke", where=member, remedy=f"ask {again}"
             ) from error
-
-    async def _handed_back(
-        self, request: web.Request, answer: aiohttp.ClientResponse
-    ) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=_handed_on(answer.headers))
-        if answer.content_length is not None:
-            response.content_length = answer.content_length
-        await response.prepare(request)
-        async for chunk in answer.content.iter_any():
-            await response.write(chunk)
-        await response.write_eof()
-        return response
 
     # Sessions
 
-    async def _session(
-        self, request: web.Request, member: str, url: URL, headers: Mapping[str, str]
-    ) -> web.StreamResponse:
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        member, url = self._members.url(request)
+        headers = self._members.headers(request)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
                 theirs = await self._client.ws_connect(
-                    url, headers=headers, heartbeat=HEARTBEAT_S, ssl=self._trust[member],
+                    url, headers=headers, heartbeat=HEARTBEAT_S, ssl=self._members.trust[member],
                     max_msg_size=self._limits.frame_bytes_max,
                 )  # fmt: skip
         except aiohttp.WSServerHandshakeError as error:
-            return web.Response(status=error.status, headers=_handed_on(error.headers or {}))
+            if error.status < 400:
+                raise self._members.out_of_reach(member, error) from error
+            return web.Response(status=error.status, headers=_handed_back(error.headers or {}))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._out_of_reach(member) from error
+            raise self._members.out_of_reach(member, error) from error
+        self._members.reached(member)
         try:
             ours = await open_socket(request, self._limits)
+            # The member has let it in: strangers make room for it.
+            connections_of(request.app).known(request.transport)
             self._sockets[ours] = None
             try:
-                await self._listen(ours, theirs, member, self._way_of_session(member, url))
+                if not await self._join(ours, theirs, member, url) and request.transport:
+                    request.transport.abort()
             finally:
                 self._sockets.pop(ours, None)
         finally:
             await theirs.close()
         return ours
 
-    async def _listen(self, ours: _Socket, theirs: _Socket, member: str, way: str) -> None:
-        """Pass on what both say, and hear it where it is a session of a broker: then there is a `way`."""
+    async def _join(
+        self,
+        ours: web.WebSocketResponse,
+        theirs: aiohttp.ClientWebSocketResponse[bool],
+        member: str,
+        url: URL,
+    ) -> bool:
+        """Pass on what both say, and hear it where it is a session of a broker."""
+        if not (way := self._way(member, url)):
+            return await joined(ours, theirs, _nobody, _nobody, member, self._limits.send_s_max)
+        with self._overheard.session(way) as session:
+            return await joined(
+                ours, theirs,
+                lambda frame: session.said_to(frame, self._moment()),
+                lambda frame: session.said_by(frame, self._moment()),
+                member, self._limits.send_s_max,
+            )  # fmt: skip
 
-        def said_to(frame: bytes) -> None:
-            if way:
-                self._overheard.said_to(way, frame, self._moment())
-
-        def said_by(frame: bytes) -> None:
-            if way:
-                self._overheard.said_by(way, frame, self._moment())
-
-        self._overheard.sessions[way] += 1
-        both = [
-            asyncio.create_task(_pass_on(ours, theirs, said_to, GONE)),
-            asyncio.create_task(
-                _pass_on(theirs, ours, said_by, f"the connection to {member} broke")
-            ),
-        ]
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._overheard.sessions[way] -= 1
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
-
-    def _way_of_session(self, member: str, url: URL) -> str:
-        """Return the way to the member at the end; "" where this is no session of a broker."""
-        path = url.path.removeprefix(URL(self._urls[member]).path).strip("/")
+    def _way(self, member: str, url: URL) -> str:
+        """Return the way to the member at the end of a broker's session; "" where this is none."""
+        path = url.path.removeprefix(URL(self._members.urls[member]).path).strip("/")
         below, end, rest = path.rpartition(SESSION_END)
         if not end or rest:
             return ""
@@ -242,36 +224,41 @@ class Members:
             raise Unavailable(STOPPING, retry_after_s=1.0)
         return self._http
 
-    def _out_of_reach(self, member: str) -> Unavailable:
-        return Unavailable(
-            f"{member} cannot be reached from {self._name}", where=member, retry_after_s=1.0
-        )
+
+def refused_session(error: KalendsError) -> web.Response:
+    """Return a refusal that also says why in a header: who asked for a session reads no body."""
+    problem = error.to_problem()
+    words = problem.detail.encode("ascii", "replace").decode()
+    return web.Response(
+        status=problem.status,
+        body=msgspec.json.encode(problem),
+        content_type="application/problem+json",
+        headers={WHY_HEADER: words},
+    )
 
 
-_Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse[bool]
+async def _while_there(
+    request: web.Request, work: Coroutine[Any, Any, web.StreamResponse]
+) -> web.StreamResponse:
+    """Return the answer; give up when nobody is there any more to hear it."""
+    task = in_flight(request, work)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=LOOK_EVERY_S)
+            if request.transport is None or request.transport.is_closing():
+                break
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    if task.cancelled():
+        raise ConnectionResetError("the caller has left")
+    return task.result()
 
 
-async def _pass_on(source: _Socket, target: _Socket, hear: Hear, broke: str) -> None:
-    """Hand on messages until either side ends, and then the end; `broke` says why where nobody has."""
-    code, reason = WSCloseCode.GOING_AWAY.value, broke
-    while True:
-        message = await source.receive()
-        try:
-            if message.type is WSMsgType.BINARY:
-                hear(message.data)
-                await target.send_bytes(message.data)
-                continue
-            if message.type is WSMsgType.TEXT:
-                await target.send_str(message.data)
-                continue
-        except (aiohttp.ClientError, ConnectionError):
-            return
-        if message.type is WSMsgType.CLOSE and isinstance(message.data, int):
-            code, reason = message.data, message.extra or ""
-        break
-    with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-        await target.close(code=code, message=close_reason(reason))
+def _nobody(frame: bytes) -> None:
+    """Hear nothing."""
 
 
-def _handed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in ANSWERED if name in headers}
+def _handed_back(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, headers[name]) for name in ANSWERED if name in headers)

@@ -15,7 +15,10 @@ from aiohttp import web
 
 from kalends.contract import calls, codec
 from kalends.contract import messages as m
+from kalends.contract.virtual_paths import REFER_PATH
+from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
+from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import MomentClock, moment
@@ -26,10 +29,11 @@ from kalends.serving.http.request_fields import read_body
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.virtual_sites.manager import bidders_of, referred
+from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
-from kalends.virtual_sites.relay import ROUTE, Members
+from kalends.virtual_sites.relay import ROUTE, Relay, refused_session
 
-REFER_PATH: Final = "/v1/refer"
+SESSION_PATH: Final = "/v1/session"
 REFER_BYTES_MAX: Final = 512 * 1024
 """A thousand members with their ways are below it."""
 
@@ -41,14 +45,15 @@ def build_virtual(
     moment: Callable[[], Moment] = moment,
 ) -> web.Application:
     """The complete application of a virtual site; raises `InvalidInput` for files that cannot be used."""
-    overheard = Overheard()
-    limits = ServingLimits()
+    logger = get_logger(role="virtual", name=configuration.name)
+    metrics = Metrics(role="virtual", name=configuration.name, version=version)
+    alarms = Alarms(logger, metrics.counter("kalends_alarms", "Alarms that were raised.").inc)
+    overheard, limits = Overheard(), ServingLimits()
     members = Members(
-        configuration.name, configuration.members, overheard, moment, limits,
-        access_is_open=not configuration.keys,
+        configuration.name, configuration.members,
+        access_is_open=not configuration.keys, logger=logger,
     )  # fmt: skip
-
-    urls = {each.name: each.url for each in configuration.members}
+    relay = Relay(members, overheard, moment, limits)
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:
         return calls.Health(
@@ -56,15 +61,23 @@ def build_virtual(
         )
 
     def bidders(caller: Caller, body: calls.ListBidders) -> calls.Bidders:
-        return bidders_of(urls, overheard, moment())
+        return bidders_of(members.urls, overheard, moment())
 
     async def refer(request: web.Request) -> web.Response:
         caller_of(request, "broker")
         large = msgspec.structs.replace(limits, body_bytes_max=REFER_BYTES_MAX)
         body = await read_body(request, large)
         question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
-        answer = referred(question, overheard, moment())
+        answer = referred(question, members.urls, overheard, moment())
         return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
+
+    async def no_session(request: web.Request) -> web.Response:
+        return refused_session(
+            NotFound(
+                f"{configuration.name} is a virtual site: name its `members` where it is listed",
+                where="path",
+            )
+        )
 
     application = build_application(
         role="virtual",
@@ -72,16 +85,18 @@ def build_virtual(
         version=version,
         handlers={"health": health, "bidders": bidders},
         authenticator=authenticator_of(configuration.name, configuration.keys),
-        metrics=Metrics(role="virtual", name=configuration.name, version=version),
-        logger=get_logger(role="virtual", name=configuration.name),
+        metrics=metrics,
+        logger=logger,
         limits=limits,
         clock=MomentClock(moment),
         routes=[
             web.post(REFER_PATH, refer),
-            web.route("*", ROUTE, members.respond),
+            web.get(SESSION_PATH, no_session, allow_head=False),
+            web.route("*", ROUTE, relay.respond),
         ],
-        on_stop=members.begin_stop,
+        on_stop=relay.begin_stop,
+        crowded=alarms.reporter("connections"),
     )
-    application.on_startup.append(members.start)
-    application.on_cleanup.append(members.stop)
+    application.on_startup.append(relay.start)
+    application.on_cleanup.append(relay.stop)
     return application

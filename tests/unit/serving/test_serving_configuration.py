@@ -250,3 +250,13 @@ def test_a_virtual_site_has_members_and_is_none_of_them() -> None:
 def test_a_virtual_site_that_others_reach_lists_who_may_ask_its_manager() -> None:
     with pytest.raises(InvalidInput, match=r"virtual\.listen"):
         load(VIRTUAL.replace('name = "hall"', 'name = "hall"\nlisten = "0.0.0.0:7200"'))
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a.example", "http://u:p@a.example", "http://a.example/?q=1", "http:///x", "ctc"]
+)
+def test_addresses_of_members_are_those_of_servers(url: str) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a server"):
+        load(VIRTUAL.replace("http://127.0.0.1:7101", url))
+    with pytest.raises(InvalidInput, match="is not the address of a server"):
+        load(THROUGH.format('["ctc"]').replace("http://127.0.0.1:7200", url))

@@ -18,6 +18,7 @@ import kalends
 from kalends.broker.server import build_broker
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.virtual_paths import MEMBERS_PATH, WAY_HEADER
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
 from kalends.resource_servers.server import build_site
@@ -25,7 +26,6 @@ from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
-from kalends.virtual_sites.relay import MEMBERS_PATH, WAY_HEADER
 from kalends.virtual_sites.server import build_virtual
 
 SITE = """
@@ -128,8 +128,8 @@ async def test_a_broker_books_at_a_member_and_everybody_sees_the_way(tmp_path: P
         (status,) = (await client.resources()).sites
         assert (status.site, status.through) == ("ctc", "midwest/campus")
         async with kalends.connect(midwest, user="npaci") as operator:
-            (campus, ctc) = (await operator.bidders()).bidders
-        assert (campus.status.site, ctc.status.site) == ("campus", "campus/ctc")
+            (ctc,) = (await operator.bidders()).bidders
+        assert ctc.status.site == "campus/ctc"
         assert ctc.status.state == "up"
 
 
@@ -162,6 +162,9 @@ async def test_a_member_that_is_away_is_said_to_be(
         ("/ctc/healthz", 200),
         ("/ctc/v1/resources", 200),
         ("/ctc/v1/nothing", 404),
+        ("/ctc/v1/x/v1/members/foo/metrics", 404),
+        ("/ctc/v1/%2e%2e/%2e%2e/metrics", 404),
+        ("/ctc/v1/resources?x=1", 400),
     ],
 )
 async def test_only_the_calls_of_members_are_handed_on(
@@ -174,6 +177,159 @@ async def test_only_the_calls_of_members_are_handed_on(
         http.get(URL(f"{midwest}{MEMBERS_PATH}{path}", encoded=True)) as answer,
     ):
         assert answer.status == status
+
+
+async def test_what_is_checked_of_a_path_is_what_is_handed_on(tmp_path: Path) -> None:
+    async with (
+        serving(site(tmp_path, "ctc")) as ctc,
+        serving(virtual(tmp_path, "midwest", {"ctc": ctc})) as midwest,
+        aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+    ):
+        path = "/v1/%6dembers/ctc/v1/x/v1/members/foo/metrics"
+        async with http.get(URL(f"{midwest}{path}", encoded=True)) as answer:
+            assert answer.status == 404
+
+
+class Member:
+    """A member that answers as it likes."""
+
+    def __init__(self) -> None:
+        self.cookies: list[str] = []
+        self.hangs = asyncio.Event()
+        self.application = web.Application()
+        self.application.router.add_get("/v1/short", self.short)
+        self.application.router.add_get("/v1/cookie", self.cookie)
+        self.application.router.add_get("/v1/packed", self.packed)
+        self.application.router.add_get("/v1/hang", self.hang)
+        self.application.router.add_get("/v1/session", self.session)
+
+    async def short(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.content_length = 1_000
+        await response.prepare(request)
+        await response.write(b"beginning")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async def cookie(self, request: web.Request) -> web.Response:
+        self.cookies.append(request.headers.get("Cookie", ""))
+        response = web.Response()
+        response.set_cookie("sess", "of-somebody")
+        return response
+
+    async def packed(self, request: web.Request) -> web.Response:
+        response = web.json_response({"a": 1})
+        response.enable_compression()
+        return response
+
+    async def hang(self, request: web.Request) -> web.Response:
+        await self.hangs.wait()
+        return web.Response()
+
+    async def session(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        await socket.send_bytes(b"x" * (5 * 1024 * 1024))
+        return socket
+
+
+@asynccontextmanager
+async def before(
+    member: Member, directory: Path
+) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
+    """A virtual site before `member`; yields the member's address by it, and who calls it."""
+    runner = web.AppRunner(member.application)
+    await runner.setup()
+    tcp = web.TCPSite(runner, "127.0.0.1", 0)
+    await tcp.start()
+    _, port = runner.addresses[0][:2]
+    try:
+        async with (
+            serving(virtual(directory, "midwest", {"odd": f"http://127.0.0.1:{port}"})) as midwest,
+            aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+        ):
+            yield f"{midwest}{MEMBERS_PATH}/odd/v1", http
+    finally:
+        await runner.cleanup()
+
+
+async def test_an_answer_that_breaks_off_is_not_gone_on_with(tmp_path: Path) -> None:
+    async with before(Member(), tmp_path) as (odd, http):
+        async with http.get(f"{odd}/short") as answer:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()
+        async with http.get(f"{odd}/packed") as answer:
+            assert await answer.json() == {"a": 1}
+
+
+async def test_no_cookie_of_one_caller_is_sent_with_anothers_call(tmp_path: Path) -> None:
+    member = Member()
+    async with before(member, tmp_path) as (odd, _):
+        for _ in range(2):
+            async with (
+                aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+                http.get(f"{odd.replace('127.0.0.1', 'localhost')}/cookie") as answer,
+            ):
+                assert "Set-Cookie" not in answer.headers
+    assert member.cookies == ["", ""]
+
+
+async def test_a_call_that_its_caller_has_left_does_not_wait_for_its_member(tmp_path: Path) -> None:
+    member = Member()
+    async with before(member, tmp_path) as (odd, http):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2), http.get(f"{odd}/hang"):
+                pass
+        metrics = f"{odd.partition(MEMBERS_PATH)[0]}/metrics"
+
+        async def flying() -> str:
+            async with http.get(metrics) as answer:
+                return next(
+                    line
+                    for line in (await answer.text()).splitlines()
+                    if line.startswith("kalends_calls_in_flight")
+                )
+
+        await until(flying, lambda line: line.endswith(" 0.0"), "it still waits for the member")
+        member.hangs.set()
+
+
+async def test_what_is_too_large_for_a_frame_is_said_to_be(tmp_path: Path) -> None:
+    async with (
+        before(Member(), tmp_path) as (odd, http),
+        http.ws_connect(f"{odd}/session") as socket,
+    ):
+        await socket.send_bytes(b"go on")
+        assert (await socket.receive()).data == 1009
+
+
+async def test_a_site_link_is_told_why_it_is_refused(tmp_path: Path) -> None:
+    async with (
+        serving(site(tmp_path, "ctc")) as ctc,
+        serving(
+            virtual(tmp_path, "midwest", {"ctc": ctc, "away": "http://127.0.0.1:9"})
+        ) as midwest,
+        serving(broker(tmp_path, "midwest", midwest, "away", "nix")) as npaci,
+        kalends.connect(npaci, user="ann") as client,
+    ):
+        answer = await until(
+            client.resources,
+            lambda answer: all(each.detail != "not connected yet" for each in answer.sites),
+            "no link has tried",
+        )
+        details = {each.site: each.detail for each in answer.sites}
+        assert details["away"] == "away cannot be reached from midwest"
+        assert details["nix"] == "midwest has no member 'nix'"
+    async with (
+        serving(virtual(tmp_path, "midwest", {"ctc": "http://127.0.0.1:9"})) as midwest,
+        aiohttp.ClientSession() as http,
+    ):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(f"{midwest}/v1/session")
+        assert refused.value.headers is not None
+        assert "name its `members`" in refused.value.headers["Kalends-Why"]
 
 
 async def test_who_goes_round_in_a_circle_is_told_so(tmp_path: Path) -> None:
@@ -235,7 +391,7 @@ async def test_a_member_decides_itself_whom_it_believes(tmp_path: Path) -> None:
 async def test_a_manager_answers_brokers_and_nobody_else(tmp_path: Path) -> None:
     public = write_key_pair(tmp_path / "key")
     key = load_private_key(tmp_path / "key")
-    candidates = tuple(m.MemberBidder(f"m{number}") for number in range(5))
+    candidates = tuple(m.MemberBidder(f"m0/n{number}") for number in range(5))
     rid = "01a3185c-53e8-7000-8000-000000000064"
     body = codec.encode_msgpack(m.Refer(rid=rid, att=1, count=2, candidates=candidates))
     application = virtual(tmp_path, "midwest", {"m0": "http://127.0.0.1:9"}, public)

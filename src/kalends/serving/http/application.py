@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -42,6 +42,7 @@ CLOSE_S_MAX: Final = 2.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Answers belong to their caller: no cache keeps them, no browser guesses their type."""
 
+T = TypeVar("T")
 _Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -92,7 +93,10 @@ def build_application(
     application.router.add_get(OPENAPI_PATH, _fixed(document, codec.JSON), allow_head=False)
     application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
     application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
-    application.add_routes(routes)
+    for route in routes:
+        if isinstance(route, web.RouteDef):
+            route.kwargs.setdefault("expect_handler", _expect)
+        route.register(application.router)
     application.on_shutdown.append(drain)
     return application
 
@@ -110,6 +114,11 @@ def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
     return server.caller({"Authorization": f"Bearer {token}"}, scope)
+
+
+def in_flight(request: web.Request, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Carry out `work` of a further route as a call in flight: counted, and waited for at a stop."""
+    return request.app[_SERVER].dispatcher.start(work)
 
 
 def connections_of(application: web.Application) -> Connections:

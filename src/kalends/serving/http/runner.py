@@ -33,12 +33,16 @@ CUT_OFF_S: Final = 1.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """An application of `build_application` and where it listens; announced as `name` (``site sdsc``)."""
+    """An application of `build_application` and where it listens; announced as `name` (``site sdsc``).
+
+    Each connection to it takes `descriptors_each`: a second one where it is handed on.
+    """
 
     name: str
     application: web.Application
     listen: str
     tls: ssl.SSLContext | None = None
+    descriptors_each: int = 1
 
 
 class Listener:
@@ -86,7 +90,9 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
     Raises what `listen` raises, with nothing left running.
     """
     started: list[Listener] = []
-    connections_max = for_connections(raise_descriptors(), len(services))
+    connections_max = for_connections(
+        raise_descriptors(), sum(each.descriptors_each for each in services)
+    )
     try:
         for service in services:
             listening = await listen(service, connections_max)
