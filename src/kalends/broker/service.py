@@ -195,7 +195,8 @@ class BrokerService:
             ),
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
         )
-        coordinator.ends.recall(store.read(register.newest_ends, ENDS_RECALLED))
+        newest = store.read(register.newest_ends, ENDS_RECALLED)
+        coordinator.ends.recall(newest, ENDS_RECALLED)
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
         self.logger.info("broker_begins", owner=owner)

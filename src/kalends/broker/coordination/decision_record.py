@@ -27,8 +27,9 @@ Ask       always; no row, and the asker is proved  -: absence must not be read a
 Permit    a commit with the site among those that  the site is where it starts, for ever
           were chosen, and it has started nowhere
           else
-NoteEnd   a commit, or cancelled, of a job at the    its end is written down, once for ever
-          site, which has not to start elsewhere
+NoteEnd   a commit, or cancelled, of a job at the    its end is written down, once for ever, as far
+          site, which has not to start elsewhere,    as it can be true
+          and did not end before it was asked for
 Assemble  a commit whose parts in step have all     where each of them runs, for ever
           come, for the first time
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the

@@ -1,16 +1,18 @@
 """How placed jobs have ended: written down in the register, told to their users, and learned from.
 
 A site says it again until it has an answer, at any later time, and to all replicas. The first word that is
-written down stands; each replica learns from it, once for each job.
+written down stands; each replica learns from it, once for each job, and from
+none that is no newer than those which it has forgotten: it cannot tell whether that one was counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.believed_ends import limit_at
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import Hearing
@@ -23,7 +25,7 @@ from kalends.federation.bid_tally import BidTally
 from kalends.federation.learned_runs import JobRun, LearnedRuns
 
 REMEMBERED: Final = 16_384
-"""Jobs from which was learned, so that no site says one twice: more than end while an answer is under way."""
+"""The last jobs from which was learned are known one by one, so that none counts twice."""
 
 
 @dataclass(eq=False)
@@ -35,7 +37,10 @@ class JobEnds:
     credentials: Credentials
     learned: LearnedRuns
     tally: BidTally
-    _counted: dict[str, None] = field(init=False, default_factory=dict)
+    _counted: dict[str, int] = field(init=False, default_factory=dict)
+    """When each of the last jobs ended (seconds UTC), in the order in which they were counted."""
+    _counted_until: int = field(init=False, default=0)
+    """Nothing is learned from others that were over by then (seconds UTC): counted before, or too old."""
 
     def heard(self, site: str, ended: m.EndOfJob, now: Moment) -> None:
         """Have it written down, if the register knows the job as one of `site`. No end lies ahead."""
@@ -53,26 +58,35 @@ class JobEnds:
         if row.ended is None and row.may_start:
             return
         if row.ended is not None:
-            self.count(row)
+            self.count(row, row.ended)
+        elif row.may_end_at(op.att, op.site):
+            self.hearing.complain(op.site, "says that a job ended before it was asked for", now)
         secret = self.credentials.secret(row, op.site)
         self.outbox.send(op.reply_to, m.EndNoted(rid=op.rid, att=op.att, secret=secret))
 
-    def count(self, row: Record) -> None:
-        """Take it, once for each job, that one has ended: it is there no more, and shows how long it ran."""
-        if row.rid in self._counted:
-            return
-        self._counted[row.rid] = None
-        if len(self._counted) > REMEMBERED:
-            del self._counted[next(iter(self._counted))]
+    def count(self, row: Record, end: PlacedEnd) -> None:
+        """Take it that a job has ended: it is there no more, and shows, but once, how long it ran."""
         for site in row.chosen:
             self.tally.of(site).note_over(row.rid)
+        if row.rid in self._counted or end.at <= self._counted_until:
+            return
+        self._counted[row.rid] = end.at
+        if len(self._counted) > REMEMBERED:
+            oldest_at = self._counted.pop(next(iter(self._counted)))
+            self._counted_until = max(self._counted_until, oldest_at)
         if (run := run_of(row)) is not None:
             self.learned.note(run)
 
-    def recall(self, rows: Iterable[Record]) -> None:
-        """Learn what the register has kept, the oldest first."""
+    def recall(self, rows: Sequence[Record], count_max: int) -> None:
+        """Learn from the last ends of the register, the oldest first.
+
+        Where there are as many as were asked for, there may be others, which are not newer.
+        """
         for row in rows:
-            self.count(row)
+            if row.ended is not None:
+                self.count(row, row.ended)
+        if rows and len(rows) == count_max and rows[0].ended is not None:
+            self._counted_until = max(self._counted_until, rows[0].ended.at)
 
 
 def run_of(row: Record) -> JobRun | None:
@@ -83,10 +97,9 @@ def run_of(row: Record) -> JobRun | None:
     places = (placed, *placed.also)
     at = next((each for each in places if split_resource(each.machine)[0] == row.started), placed)
     site = split_resource(at.machine)[0]
-    for want in row.wants:
-        if split_resource(want.resource)[0] == site and want.start < want.end:
-            # At its limit it was ended, whatever a clock says.
-            ran_s = want.end - want.start if end.end == "limit" else end.ran_s
-            share = ran_s / (want.end - want.start)
-            return JobRun(row.user, at.implementation, site, share, end.succeeded)
-    return None
+    limit_s = limit_at(row, site)
+    if limit_s is None:
+        return None
+    # At its limit it was ended, whatever a clock says.
+    ran_s = limit_s if end.end == "limit" else end.ran_s
+    return JobRun(row.user, at.implementation, site, ran_s / limit_s, end.succeeded)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from msgspec import structs
 
+from kalends.broker.coordination.believed_ends import believed_end
 from kalends.broker.coordination.decision_record import (
     FORGOTTEN,
     Adopt,
@@ -307,9 +309,12 @@ def _note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
     found = row(connection, op.rid)
     if not isinstance(found, Record) or not found.may_end_at(op.att, op.site):
         return _registered(op, False, found)
+    end = believed_end(found, op.site, op.end)
+    if end is None:
+        return _registered(op, False, found)
     noted = connection.execute(
         "insert into ending values (?, ?, ?) on conflict do nothing",
-        (op.rid, op.end.at, msgspec.msgpack.encode(op.end)),
+        (op.rid, end.at, msgspec.msgpack.encode(end)),
     )
     return _registered(op, bool(noted.rowcount), row(connection, op.rid))
 
@@ -532,10 +537,14 @@ def unstarted(
 
 
 def newest_ends(connection: sqlite3.Connection, count_max: int) -> list[Record]:
-    """The last jobs of which it is known how they ended, as far as they can be read, in that order."""
-    ends = connection.execute("select rid from ending order by at desc limit ?", (count_max,))
-    found = [row(connection, rid) for (rid,) in reversed(ends.fetchall())]
-    return [each for each in found if isinstance(each, Record)]
+    """The last jobs of which it is known how they ended, and that can be read, in that order.
+
+    With less than `count_max` there are no others.
+    """
+    ends = connection.execute("select rid from ending order by at desc")
+    found = (row(connection, rid) for (rid,) in ends)
+    newest = islice((each for each in found if isinstance(each, Record)), count_max)
+    return [*newest][::-1]
 
 
 def every(connection: sqlite3.Connection) -> Iterator[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec import structs
 from tests.unit.broker.coordination.test_solicitation import (
@@ -20,16 +22,42 @@ from tests.unit.broker.coordination.test_solicitation import (
     voted,
 )
 
+from kalends.broker.coordination import job_ends
+from kalends.broker.coordination.hearing import CLOCKS_DIFFER_S
+from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.views import view_of
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
+from kalends.core.identifiers import minted_ms
 from kalends.core.principals import Principal
+from kalends.federation.bid_tally import BidTally
 from kalends.federation.learned_runs import JobRun, LearnedRuns, LearnedShare
 from kalends.stores.sqlite import register
 
+OVER = T0 + 1_000
+"""When jobs have ended; they were asked for at `T0`, and a second."""
 
-def ended(rid: str, ran_s: int = 60, end: m.EndWord = "exit", **more: int) -> m.EndOfJob:
-    return m.EndOfJob(rid=rid, att=1, end=end, at=T0, ran_s=ran_s, **more)  # type: ignore[arg-type]
+
+def ended(
+    rid: str, ran_s: int = 60, end: m.EndWord = "exit", at: int = OVER, status: int = 0
+) -> m.EndOfJob:
+    return m.EndOfJob(rid=rid, att=1, end=end, at=at, ran_s=ran_s, status=status)
+
+
+def run_at_b() -> tuple[Rig, str]:
+    """The job has its place at `b`, and time enough to run."""
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.ms += 2_000_000
+    return rig, rid
+
+
+def hear_of(rig: Rig, site: str, message: m.EndOfJob) -> tuple[list[str], list[str]]:
+    """Let the site say it; return who is answered, and what the operator hears."""
+    rig.coordinator.receive(site, message, rig.now)
+    (result,) = register.apply(rig.connection, rig.coordinator.take_effects().operations)
+    rig.coordinator.registered(result, rig.now)
+    effects = rig.coordinator.take_effects()
+    return noted([(send.to, send.message) for send in effects.sends]), list(effects.alarms)
 
 
 def noted(sent: list[tuple[str, m.Message]]) -> list[str]:
@@ -41,28 +69,27 @@ def learned(rig: Rig, site: str = "b") -> LearnedShare:
 
 
 def test_what_the_site_of_a_job_says_is_written_down_told_and_learned_once() -> None:
-    rig, rid = placed_at_b(at_most_once=False)
+    rig, rid = run_at_b()
     tally = rig.coordinator.bids.tally.of("b")
-    assert tally.there(rig.now.wall_s) == 1
+    assert tally.there(T0) == 1
     assert noted(rig.hear("b", ended(rid))) == ["b"]
     assert noted(rig.hear("b", ended(rid, ran_s=600))) == ["b"], "it has not heard the answer"
     placed = view_of(rig.row(rid)).placed
     assert placed is not None
-    assert placed.ended == PlacedEnd(at=T0, end="exit", ran_s=60), "the first word stands"
+    assert placed.ended == PlacedEnd(at=OVER, end="exit", ran_s=60), "the first word stands"
     assert learned(rig) == (0.1, 1)
-    assert tally.there(rig.now.wall_s) == 0
+    assert tally.there(T0) == 0
 
 
 @pytest.mark.parametrize("site", ["a", "c"])
 def test_of_a_job_that_is_not_at_a_site_it_is_told_nothing_and_its_operator_hears_of_it(
     site: str,
 ) -> None:
-    rig, rid = placed_at_b(at_most_once=False)
-    rig.coordinator.receive(site, ended(rid), rig.now)
-    (result,) = register.apply(rig.connection, rig.coordinator.take_effects().operations)
-    rig.coordinator.registered(result, rig.now)
-    effects = rig.coordinator.take_effects()
-    assert (effects.sends, len(effects.alarms)) == ([], 1)
+    rig, rid = run_at_b()
+    assert hear_of(rig, site, ended(rid)) == (
+        [],
+        [f"{site} says that a job has ended which it never had"],
+    )
     assert rig.row(rid).ended is None
     assert learned(rig, site).jobs == 0
 
@@ -79,17 +106,52 @@ def test_of_what_is_not_decided_or_of_another_attempt_nothing_is_written() -> No
 
 
 def test_no_end_lies_ahead_whatever_the_clock_of_a_site_says() -> None:
-    rig, rid = placed_at_b(at_most_once=False)
-    rig.hear("b", structs.replace(ended(rid), at=T0 + 1_000_000))
+    rig, rid = run_at_b()
+    rig.hear("b", ended(rid, at=T0 + 1_000_000))
     end = rig.row(rid).ended
     assert end is not None
     assert end.at == rig.now.wall_s
+
+
+def test_no_job_ends_before_it_was_asked_for_by_more_than_clocks_differ() -> None:
+    rig, rid = run_at_b()
+    asked_s = minted_ms(rid) // 1_000
+    for at in (0, asked_s - CLOCKS_DIFFER_S - 1):
+        answered, alarms = hear_of(rig, "b", ended(rid, at=at))
+        assert answered == ["b"], "it has not to say it again"
+        assert [each for each in alarms if "before it was asked for" in each] == alarms
+        assert rig.row(rid).ended is None
+        assert learned(rig).jobs == 0
+    assert hear_of(rig, "b", ended(rid, at=asked_s - CLOCKS_DIFFER_S)) == (["b"], [])
+    end = rig.row(rid).ended
+    assert end is not None
+    assert (end.at, end.ran_s) == (asked_s - CLOCKS_DIFFER_S, 0)
+
+
+@pytest.mark.parametrize(
+    ("at", "said_s", "ran_s"),
+    [
+        (T0 + 101, 160, 160),
+        (T0 + 101, 161, 160),
+        (OVER, 660, 660),
+        (OVER, 2**20, 660),
+    ],
+)
+def test_no_job_runs_for_longer_than_since_it_was_asked_for_nor_than_its_limit(
+    at: int, said_s: int, ran_s: int
+) -> None:
+    rig, rid = run_at_b()
+    assert hear_of(rig, "b", ended(rid, said_s, at=at)) == (["b"], [])
+    end = rig.row(rid).ended
+    assert end is not None
+    assert end.ran_s == ran_s
 
 
 def test_a_job_that_starts_at_most_once_ends_where_it_has_started_and_only_there() -> None:
     rig, rid = at_two_sites()
     rig.hear("b", voted(rid))
     rig.hear("c", voted(rid))
+    rig.ms += 2_000_000
     assert noted(rig.hear("b", ended(rid, end="withdrawn"))) == [], "its start is asked for first"
     start_ask(rig, rid, "c")
     assert noted(rig.hear("b", ended(rid, end="withdrawn"))) == ["b"]
@@ -102,7 +164,7 @@ def test_a_job_that_starts_at_most_once_ends_where_it_has_started_and_only_there
 
 
 def test_how_a_cancelled_job_ended_is_told_as_well() -> None:
-    rig, rid = placed_at_b(at_most_once=False)
+    rig, rid = run_at_b()
     rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)
     rig.settle()
     assert noted(rig.hear("b", ended(rid, end="killed"))) == ["b"]
@@ -115,13 +177,13 @@ def test_how_a_cancelled_job_ended_is_told_as_well() -> None:
 
 @pytest.mark.parametrize("end", ["withdrawn", "not-started"])
 def test_what_never_ran_shows_nothing(end: m.EndWord) -> None:
-    rig, rid = placed_at_b(at_most_once=False)
+    rig, rid = run_at_b()
     rig.hear("b", ended(rid, end=end, ran_s=600))
     assert learned(rig).jobs == 0
 
 
 def test_a_job_that_was_ended_at_its_limit_or_has_failed_never_counts_as_a_short_one() -> None:
-    rig, rid = placed_at_b(at_most_once=False)
+    rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=1, status=1))
     assert learned(rig).jobs == 0
     rig.coordinator.bids.candidates.learned = rig.coordinator.ends.learned = LearnedRuns()
@@ -130,17 +192,86 @@ def test_a_job_that_was_ended_at_its_limit_or_has_failed_never_counts_as_a_short
     for site in "ac":
         rig.hear(site, bid(other, offer(site, 500)))
     rig.hear("b", voted(other))
-    rig.hear("b", ended(other, end="limit", ran_s=3))
+    rig.ms += 2_000_000
+    rig.hear("b", ended(other, end="limit", ran_s=3, at=OVER + 2_000))
     assert learned(rig).share == 1.0
 
 
 def test_a_start_of_the_broker_learns_from_what_is_written_down() -> None:
-    rig, rid = placed_at_b(at_most_once=False)
+    rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=150))
     again = Rig()
-    again.coordinator.ends.recall(register.newest_ends(rig.connection, 10))
+    again.coordinator.ends.recall(register.newest_ends(rig.connection, 10), 10)
     assert learned(again) == (0.25, 1)
     assert register.newest_ends(rig.connection, 0) == []
+
+
+def with_ends(shares: Sequence[float]) -> tuple[Rig, list[str]]:
+    """So many jobs, one after another, ran for these shares of their limits."""
+    rig, rids = Rig(), []
+    for number, share in enumerate(shares):
+        rid = rig.submit(key=f"key-{number}")
+        for site, in_s in (("a", 600), ("c", 500), ("b", 0)):
+            rig.hear(site, bid(rid, offer(site, number * 2_000 + in_s)))
+        rig.hear("b", voted(rid))
+        rig.ms += 2_000_000
+        rig.hear("b", ended(rid, int(share * 600), at=rig.now.wall_s))
+        rids.append(rid)
+    return rig, rids
+
+
+def tell_again(rig: Rig, rids: Sequence[str]) -> list[str]:
+    """The site has started anew; return who is answered."""
+    return [to for rid in rids for to in noted(rig.hear("b", ended(rid, at=OVER)))]
+
+
+def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_were_recalled() -> (
+    None
+):
+    rig, rids = with_ends((*[0.9] * 12, *[0.1] * 6))
+    assert learned(rig).share == 0.9
+    ends = rig.coordinator.ends
+    ends.learned = rig.coordinator.bids.candidates.learned = LearnedRuns()
+    again = JobEnds(ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally())
+    rig.coordinator.ends = again
+    again.recall(register.newest_ends(rig.connection, 6), 6)
+    assert learned(rig) == (0.1, 6)
+    assert tell_again(rig, rids[:12]) == ["b"] * 12
+    assert learned(rig) == (0.1, 6), "the old ones are known, or too old"
+
+
+def test_what_a_site_tells_again_counts_once_however_many_have_ended_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_ends, "REMEMBERED", 6)
+    rig, rids = with_ends((*[0.9] * 12, *[0.1] * 9))
+    assert learned(rig) == (0.1, 15)
+    assert tell_again(rig, rids[:12]) == ["b"] * 12
+    assert learned(rig) == (0.1, 15)
+
+
+def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> None:
+    rig, rids = with_ends((0.5, 0.5))
+    other = Rig()
+    other.connection = rig.connection
+    other.ms = rig.ms
+    other.coordinator.ends.recall(register.newest_ends(rig.connection, 1), 1)
+    rid = rig.submit(key="another-key")
+    for site, in_s in (("a", 600), ("c", 500), ("b", 0)):
+        rig.hear(site, bid(rid, offer(site, 4_000 + in_s)))
+    rig.hear("b", voted(rid))
+    rig.ms = other.ms = rig.ms + 2_000_000
+    for replica in (rig, other, other, rig):
+        replica.hear("b", ended(rid, 300, at=rig.now.wall_s))
+    assert (learned(rig).jobs, learned(other).jobs) == (3, 2)
+    assert tell_again(other, rids) == ["b", "b"]
+    assert learned(other).jobs == 2
+
+
+def test_rows_that_cannot_be_read_leave_room_for_others_that_a_start_learns_from() -> None:
+    rig, rids = with_ends((0.5, 0.5, 0.5))
+    rig.connection.execute("update request set body = x'00' where rid = ?", (rids[2],))
+    assert [each.rid for each in register.newest_ends(rig.connection, 2)] == rids[:2]
 
 
 # What is compared

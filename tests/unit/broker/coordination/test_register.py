@@ -28,7 +28,8 @@ REQUEST = Request(
     duration_s=3_600,
     not_before=1_800_000_000,
 )
-RIDS = tuple(request_id(1_800_000_000_000 + number, number) for number in range(4))
+T0 = 1_800_000_000
+RIDS = tuple(request_id(T0 * 1_000 + number, number) for number in range(4))
 KEYS = ("key-one!", "key-two!")
 OWNERS = ("npaci-1:1", "npaci-2:2")
 TOLD = ("commit", "cancelled")
@@ -177,15 +178,23 @@ class Twin:
         waits = row.state == "commit" and row.started == ""
         if op.site not in row.chosen or waits or row.started not in (None, op.site, r.FORGOTTEN):
             return self.answer(op, False)
+        since_s = op.end.at - (T0 - 60)
+        if since_s < 0:
+            return self.answer(op, False)
         won = row.ended is None
-        row.ended = row.ended or op.end
+        row.ended = row.ended or msgspec.structs.replace(op.end, ran_s=min(op.end.ran_s, since_s))
         return Registered(op, won, copy.copy(row))
 
 
 attempts = st.integers(1, 3)
 sites = st.sampled_from(("east", "west"))
 places = st.sampled_from(((), ("east",), ("east", "west")))
-ends = st.builds(PlacedEnd, at=st.integers(0, 3), end=st.sampled_from(("exit", "limit")))
+ends = st.builds(
+    PlacedEnd,
+    at=st.sampled_from((0, T0 - 61, T0 - 60, T0)),
+    end=st.sampled_from(("exit", "limit")),
+    ran_s=st.sampled_from((0, 60, 61)),
+)
 rids = st.sampled_from(RIDS)
 owners = st.sampled_from(OWNERS)
 notes = st.sampled_from(("", "another note"))
