@@ -45,8 +45,8 @@ Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 StartAsk site->broker  the job's time has come: may it start here, and nowhere else? Or with all others?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
-Refer    broker->virtual site  which of your members are best asked for a place for this job?
-Referred virtual site->broker  these
+Refer    to manager    which members of a virtual site are best asked for a place for this job?
+Referred from manager  these: an opinion
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
 EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
 PartNews site->broker  a part of a job in step is a job here; or it has failed, and the others are to end
