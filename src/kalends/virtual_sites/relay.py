@@ -57,7 +57,7 @@ HEARTBEAT_S: Final = 10.0
 STOPPING: Final = "the virtual site is stopping"
 
 
-class Relay:
+class MemberRelay:
     """All that is under way to `members`; `overheard` listens to sessions of brokers."""
 
     def __init__(

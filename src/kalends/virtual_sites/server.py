@@ -31,7 +31,7 @@ from kalends.serving.metrics import Metrics
 from kalends.virtual_sites.manager import bidders_of, referred
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
-from kalends.virtual_sites.relay import ROUTE, Relay, refused_session
+from kalends.virtual_sites.relay import ROUTE, MemberRelay, refused_session
 
 SESSION_PATH: Final = "/v1/session"
 REFER_BYTES_MAX: Final = 512 * 1024
@@ -45,53 +45,28 @@ def build_virtual(
     moment: Callable[[], Moment] = moment,
 ) -> web.Application:
     """The complete application of a virtual site; raises `InvalidInput` for files that cannot be used."""
-    logger = get_logger(role="virtual", name=configuration.name)
-    metrics = Metrics(role="virtual", name=configuration.name, version=version)
+    name, limits = configuration.name, ServingLimits()
+    logger = get_logger(role="virtual", name=name)
+    metrics = Metrics(role="virtual", name=name, version=version)
     alarms = Alarms(logger, metrics.counter("kalends_alarms", "Alarms that were raised.").inc)
-    overheard, limits = Overheard(), ServingLimits()
     members = Members(
-        configuration.name, configuration.members,
-        access_is_open=not configuration.keys, logger=logger,
-    )  # fmt: skip
-    relay = Relay(members, overheard, moment, limits)
-
-    def health(caller: Caller, body: calls.Nothing) -> calls.Health:
-        return calls.Health(
-            status="ok", role="virtual", name=configuration.name, version=version, detail=""
-        )
-
-    def bidders(caller: Caller, body: calls.ListBidders) -> calls.Bidders:
-        return bidders_of(members.urls, overheard, moment())
-
-    async def refer(request: web.Request) -> web.Response:
-        caller_of(request, "broker")
-        large = msgspec.structs.replace(limits, body_bytes_max=REFER_BYTES_MAX)
-        body = await read_body(request, large)
-        question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
-        answer = referred(question, members.urls, overheard, moment())
-        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
-
-    async def no_session(request: web.Request) -> web.Response:
-        return refused_session(
-            NotFound(
-                f"{configuration.name} is a virtual site: name its `members` where it is listed",
-                where="path",
-            )
-        )
-
+        name, configuration.members, access_is_open=not configuration.keys, logger=logger
+    )
+    desk = ManagerDesk(members, version, limits, moment)
+    relay = MemberRelay(members, desk.overheard, moment, limits)
     application = build_application(
         role="virtual",
-        name=configuration.name,
+        name=name,
         version=version,
-        handlers={"health": health, "bidders": bidders},
-        authenticator=authenticator_of(configuration.name, configuration.keys),
+        handlers={"health": desk.health, "bidders": desk.bidders},
+        authenticator=authenticator_of(name, configuration.keys),
         metrics=metrics,
         logger=logger,
         limits=limits,
         clock=MomentClock(moment),
         routes=[
-            web.post(REFER_PATH, refer),
-            web.get(SESSION_PATH, no_session, allow_head=False),
+            web.post(REFER_PATH, desk.refer),
+            web.get(SESSION_PATH, desk.no_session, allow_head=False),
             web.route("*", ROUTE, relay.respond),
         ],
         on_stop=relay.begin_stop,
@@ -100,3 +75,41 @@ def build_virtual(
     application.on_startup.append(relay.start)
     application.on_cleanup.append(relay.stop)
     return application
+
+
+class ManagerDesk:
+    """What a virtual site answers itself; `overheard` is what it goes by."""
+
+    def __init__(
+        self, members: Members, version: str, limits: ServingLimits, moment: Callable[[], Moment]
+    ) -> None:
+        self.overheard = Overheard()
+        self._members = members
+        self._version = version
+        self._limits = msgspec.structs.replace(limits, body_bytes_max=REFER_BYTES_MAX)
+        self._moment = moment
+
+    def health(self, caller: Caller, body: calls.Nothing) -> calls.Health:
+        return calls.Health(
+            status="ok", role="virtual", name=self._members.name, version=self._version, detail=""
+        )
+
+    def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:
+        return bidders_of(self._members.urls, self.overheard, self._moment())
+
+    async def refer(self, request: web.Request) -> web.Response:
+        """Answer one `Refer` with one `Referred`, both as the whole body."""
+        caller_of(request, "broker")
+        body = await read_body(request, self._limits)
+        question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
+        answer = referred(question, self._members.urls, self.overheard, self._moment())
+        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
+
+    async def no_session(self, request: web.Request) -> web.Response:
+        """Tell a broker that takes this for a site what it is."""
+        return refused_session(
+            NotFound(
+                f"{self._members.name} is a virtual site: name its `members` where it is listed",
+                where="path",
+            )
+        )
