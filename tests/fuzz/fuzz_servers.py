@@ -276,7 +276,7 @@ def facility(directory: Path, *, tokens: bool) -> Iterator[Facility]:
         yield running
     finally:
         codes = running.stop()
-    assert codes == [0, 0, 0], "every server stops gracefully after all this"
+    assert codes == [0, 0, 0, 0], "every server stops gracefully after all this"
     check_logs(running)
 
 
