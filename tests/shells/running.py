@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from tests.support.source import commit
 
 SHOWS_AT: Final = {
-    "a_cancelled_place_leaves_its_job": 3,
-    "every_attempt_makes_new_places": 5,
-    "jobs_are_placed_before_the_vote": 9,
-    "places_are_held_for_ever": 6,
-    "places_of_earlier_lives_are_forgotten": 4,
+    "a_cancelled_place_leaves_its_job": 13,
+    "a_site_that_was_left_may_start": 14,
+    "every_attempt_makes_new_places": 7,
+    "jobs_are_placed_before_the_vote": 19,
+    "places_are_held_for_ever": 9,
     "kills_are_forgotten_at_a_restart": 45,
     "nobody_waits_for_the_forgotten_to_end": 5,
     "what_began_since_the_copy_is_overlooked": 6,
