@@ -34,6 +34,6 @@ until kalends job large/box/3 | grep -q 'over'; do sleep 0.1; done
 kalends job large/box/3 | grep -o 'killed.*'
 
 # What cannot run everywhere runs nowhere.
-kalends submit 'small/box + large/box:3' $IN --for 5m --priority royal -- true
+kalends submit 'small/box + large/box:3' $IN --for 5m --priority royal -- true 2>&1 | grep -o 'no-place.*'
 kalends submit 'small/box + large/box:3' $IN --for 5m -n 2 -- true
 kalends submit small/box $IN --for 5m --part 'small/box=true' -- true

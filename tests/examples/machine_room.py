@@ -73,7 +73,8 @@ grace = "1s"
 
 
 def without_times(printed: str) -> str:
-    """Times and lengths of running jobs differ from run to run."""
+    """Times and lengths of running jobs differ from run to run, and with them the width of their column."""
+    printed = re.sub(r"(START \(UTC\)) +", r"\1  ", printed)
     printed = re.sub(r"~?[A-Z][a-z]{2} YYYY-MM-DD [0-9:]{5,8} *", "THEN ", printed)
     return re.sub(r"(?m) +$", "", printed)
 

@@ -93,7 +93,8 @@ def test_one_that_hops_just_after_all_were_listed_is_caught(
             return found
 
         monkeypatch.setattr(remains, "_processes", list_and_let_hop)
-        assert end_remains(str(tmp_path), None, ControlGroup("", "1.1")) == 1
+        # The one that goes may be looked at while it goes.
+        assert end_remains(str(tmp_path), None, ControlGroup("", "1.1")) >= 1
         process.wait()
     assert os.read(gone, 1) == b""
     for each in (ready, go, gone):

@@ -38,12 +38,17 @@ async def submitted(
     client: kalends.Client,
     job: JobRequest,
     key: str,
-    in_s: int = 3,
+    in_s: int | None = 3,
     request: str = BOTH,
     **options: Any,
 ) -> RequestView:
-    """Ask, by the same key, until it is told what becomes of it; it starts `in_s` from now."""
-    options = {"at": int(time.time()) + in_s, **options}
+    """Ask, by the same key, until it is told what becomes of it; it starts `in_s` from now, or None: soon."""
+    now_s = int(time.time())
+    if in_s is not None:
+        options = {"at": now_s + in_s, **options}
+    else:
+        # A key stands for one request: "now" would be another each time.
+        options = {"window": (now_s, now_s + 86_400), **options}
 
     async def told() -> RequestView | None:
         try:
@@ -198,7 +203,7 @@ async def test_of_each_step_all_parts_run_once_or_none_whoever_is_killed_at_any_
             for number in range(4):
                 job = marking(federation, f"echo step-{number} >> marks", limit_s=60)
                 views[number] = await submitted(
-                    client, job, f"the-step-{number}", at=None, request="east/box + west/box"
+                    client, job, f"the-step-{number}", in_s=None, request="east/box + west/box"
                 )
         for view in views.values():
             for part in view.parts:

@@ -14,6 +14,7 @@ from tests.shells.facility import Facility
 from tests.shells.job_judging import judge_hosts
 from tests.shells.placing import runs_by_command
 from tests.shells.scenarios import Broken
+from tests.shells.substitutes import WALL_AT_BEGIN_S
 
 TRIES_MAX: Final = 600
 AGAIN_S: Final = 0.5
@@ -74,10 +75,12 @@ class StepCustomers:
     async def _ask(self, wish: StepWish, key: str, nodes: int) -> None:
         text = " + ".join(f"{site}/cluster:{nodes}" for site in wish.sites)
         job = JobRequest(machine="", limit_s=LIMIT_S, command=wish.command)
+        begin_s = WALL_AT_BEGIN_S + int(self.facility.world.loop.now_s)
+        window = (begin_s, begin_s + 7 * 86_400)
         async with self.facility.connect(wish.broker, wish.user, timeout_s=10) as client:
             for _ in range(TRIES_MAX):
                 try:
-                    view = await client.submit_in_step(text, job, key=key)
+                    view = await client.submit_in_step(text, job, key=key, window=window)
                 except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
                     if getattr(error, "request_id", ""):
                         return
