@@ -34,6 +34,7 @@ HEARTBEAT_S: Final = 10.0
 
 CONNECT_S_MAX: Final = 10.0
 HELLO_S_MAX: Final = 10.0
+CLOSE_S_MAX: Final = 10.0
 RETRY_S_MIN: Final = 0.2
 RETRY_S_MAX: Final = 5.0
 """The longest delay before a site that is back is used again."""
@@ -232,8 +233,10 @@ class SiteLink:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                await socket.close()
+            # aiohttp waits anew for each message of a peer that goes on talking.
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_S_MAX):
+                    await socket.close()
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
         try:

@@ -25,7 +25,7 @@ from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
-from kalends.virtual_sites.relayed_sessions import joined
+from kalends.virtual_sites.relayed_sessions import GONE, closed, joined
 
 ROUTE: Final = MEMBERS_PATH + "/{member}/{rest:.+}"
 SESSION_END: Final = "v1/session"
@@ -188,7 +188,7 @@ class MemberRelay:
             finally:
                 self._sockets.pop(ours, None)
         finally:
-            await theirs.close()
+            await closed(theirs, GONE)
         return ours
 
     async def _join(

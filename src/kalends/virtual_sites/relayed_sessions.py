@@ -15,6 +15,8 @@ from kalends.serving.http.sessions import close_reason
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse[bool]
 Hear = Callable[[bytes], None]
 
+CLOSE_S_MAX: Final = 2.0
+
 NOT_SENT: Final = (0, 1005, 1006, 1015)
 """Codes that say that there was none (RFC 6455, section 7.4.1)."""
 
@@ -26,6 +28,9 @@ class Ending(NamedTuple):
     reason: str
 
 
+GONE: Final = Ending(WSCloseCode.GOING_AWAY, "the other side is gone")
+
+
 async def joined(
     ours: Socket, theirs: Socket, hear_ours: Hear, hear_theirs: Hear, member: str, send_s_max: float
 ) -> bool:
@@ -33,10 +38,9 @@ async def joined(
 
     A side that takes nothing for `send_s_max` is gone: then nobody can tell it anything.
     """
-    gone = Ending(WSCloseCode.GOING_AWAY, "the other side is gone")
     broke = Ending(WSCloseCode.GOING_AWAY, f"the connection to {member} broke")
     both = {
-        asyncio.create_task(_pass_on(ours, theirs, hear_ours, send_s_max, gone)): theirs,
+        asyncio.create_task(_pass_on(ours, theirs, hear_ours, send_s_max, GONE)): theirs,
         asyncio.create_task(_pass_on(theirs, ours, hear_theirs, send_s_max, broke)): ours,
     }
     try:
@@ -52,10 +56,16 @@ async def joined(
         if (
             ending is None
         ):  # The target takes nothing any more: its end is known to the source alone.
-            told, target, ending = False, source, broke if target is theirs else gone
-        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            await target.close(code=ending.code, message=close_reason(ending.reason))
+            told, target, ending = False, source, broke if target is theirs else GONE
+        await closed(target, ending)
     return told
+
+
+async def closed(socket: Socket, ending: Ending) -> None:
+    """Close a session, within `CLOSE_S_MAX`: who goes on talking is not listened to for ever."""
+    with contextlib.suppress(aiohttp.ClientError, ConnectionError, TimeoutError):
+        async with asyncio.timeout(CLOSE_S_MAX):
+            await socket.close(code=ending.code, message=close_reason(ending.reason))
 
 
 async def _pass_on(
