@@ -16,7 +16,7 @@ LIMIT_FACTOR_MAX: Final = 3.0
 """Users ask for up to so many times what their jobs need."""
 
 USERS: Final = 4
-"""Of each home, where limits are those of users who know no speeds."""
+"""Users of each home, in the runs whose limits come from users who do not know how fast sites are."""
 PADDING_MIN: Final = 1.5
 PADDING_MAX: Final = 20.0
 """Their limits are so many times what the job needs where it is slowest: of each user about as many."""

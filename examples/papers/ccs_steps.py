@@ -58,7 +58,7 @@ class Part(NamedTuple):
 class Found(NamedTuple):
     start: int
     rounds: int
-    """Of questions to all machines, the one that holds the start among them."""
+    """How often all machines were asked, including the request that holds the start."""
 
 
 def queue_at(draw: random.Random, load: float) -> BatchQueue:

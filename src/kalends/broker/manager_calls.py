@@ -11,7 +11,7 @@ import aiohttp
 from kalends.broker.coordination.referrals import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.virtual_paths import REFER_PATH
+from kalends.contract.paths import REFER_PATH
 from kalends.core.errors import KalendsError
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.logs import Logger

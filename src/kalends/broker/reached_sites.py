@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kalends.contract.virtual_paths import member_url
+from kalends.contract.paths import member_url
 from kalends.serving.configuration import PeerConfiguration
 
 

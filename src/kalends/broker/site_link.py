@@ -20,14 +20,13 @@ import msgspec
 
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.virtual_paths import WHY_HEADER
+from kalends.contract.paths import SESSION_PATH, WHY_HEADER
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, TooLarge, Unavailable
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger
 
-SESSION_PATH: Final = "/v1/session"
 NOT_AUTHENTICATED: Final = 401
 HEARTBEAT_S: Final = 10.0
 """A ping this often; a site that does not answer within half of it is lost."""

@@ -40,8 +40,6 @@ from kalends.serving.http.application import caller_by, caller_of, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger
 
-SESSION_PATH: Final = "/v1/session"
-
 SESSIONS_MAX: Final = 256
 """Brokers' replicas with a session at once: far more than would ever serve one site."""
 

@@ -22,13 +22,14 @@ from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.contract.paths import SESSION_PATH
 from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
-from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
+from kalends.resource_servers.broker_sessions import BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
 from kalends.resource_servers.machines import SiteMachines
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures

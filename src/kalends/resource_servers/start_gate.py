@@ -42,7 +42,6 @@ class StartGate:
         self._queues = queues
         self._carry_out = carry_out
         self._report = report
-        engine.say_start = self.said
         self._waiting: dict[str, tuple[str, Start]] = {}
         """The machine and the start that wait for a word, by request."""
         self._loop = asyncio.get_running_loop()

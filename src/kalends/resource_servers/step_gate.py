@@ -106,11 +106,7 @@ class StepGate:
             hosts = tuple(dict.fromkeys(self._hosts(machine, waits.start)))
         except KalendsError as error:
             self._leave(seat)
-            ending = f.JobEnding(kind="not-started", detail=str(error)[:500])
-            self._report(
-                machine,
-                lambda queue, now: queue.ended(job.number, waits.start.attempt, ending, now),
-            )
+            self._not_started(machine, waits.start, error)
             return
         waits.rid, waits.part = rid, StepPart(machine, job.number, hosts)
         parts = tuple(
@@ -141,12 +137,15 @@ class StepGate:
         try:
             said = variables_of_part(parts, machine)
         except KalendsError as error:
-            ending = f.JobEnding(kind="not-started", detail=str(error)[:500])
-            number, attempt = start.job.number, start.attempt
-            self._report(machine, lambda queue, now: queue.ended(number, attempt, ending, now))
+            self._not_started(machine, start, error)
             return
         together = Start(start.job, start.attempt, start.nodes, said)
         self._report(machine, lambda queue, now: self._carry_out(machine, (together,)))
+
+    def _not_started(self, machine: str, start: Start, error: KalendsError) -> None:
+        ending = f.JobEnding(kind="not-started", detail=str(error)[:500])
+        number, attempt = start.job.number, start.attempt
+        self._report(machine, lambda queue, now: queue.ended(number, attempt, ending, now))
 
     def _end(self, seat: Seat, why: str) -> None:
         machine, number = seat

@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from yarl import URL
 
-from kalends.contract.virtual_paths import WAY_HEADER
+from kalends.contract.paths import WAY_HEADER
 from kalends.core import limits
 from kalends.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback

@@ -17,9 +17,10 @@ from aiohttp import WSCloseCode, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from kalends.contract.virtual_paths import MEMBERS_PATH, WHY_HEADER
+from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
+from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import connections_of, in_flight, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
@@ -28,8 +29,6 @@ from kalends.virtual_sites.overheard import Overheard
 from kalends.virtual_sites.relayed_sessions import GONE, closed, joined
 
 ROUTE: Final = MEMBERS_PATH + "/{member}/{rest:.+}"
-SESSION_END: Final = "v1/session"
-"""How the address of a member's sessions with brokers ends."""
 
 ANSWERED: Final = (
     "Allow", "Cache-Control", "Content-Encoding", "Content-Type", "Date", "Retry-After", "Server",
@@ -46,6 +45,9 @@ STRANGERS_BODY_BYTES_MAX: Final = 4_096
 CONNECT_S_MAX: Final = 5.0
 SILENT_S_MAX: Final = 600.0
 """The longest that a member is waited for: longer than anything that its calls wait for."""
+
+OPEN_TO_ALL: Final = ("healthz", "openapi.json")
+"""How the addresses of calls end that prove nothing of their caller."""
 
 CALLS_MAX: Final = 500
 """Under way to one member: one that hangs must not use up what others need."""
@@ -125,7 +127,7 @@ class MemberRelay:
     async def _call(
         self, request: web.Request, member: str, url: URL, headers: Mapping[str, str]
     ) -> web.StreamResponse:
-        stranger = not headers.keys() & {"Authorization", "Kalends-User"}
+        stranger = headers.keys().isdisjoint({"Authorization", USER_HEADER})
         most = STRANGERS_BODY_BYTES_MAX if stranger else BODY_BYTES_MAX
         body = await read_body(request, msgspec.structs.replace(self._limits, body_bytes_max=most))
         response = None
@@ -135,7 +137,7 @@ class MemberRelay:
                 ssl=self._members.trust[member], allow_redirects=False,
             ) as answer:  # fmt: skip
                 self._members.reached(member)
-                if answer.ok and not stranger:
+                if answer.ok and not stranger and url.name not in OPEN_TO_ALL:
                     connections_of(request.app).known(request.transport)
                 response = web.StreamResponse(
                     status=answer.status, headers=_handed_back(answer.headers)
@@ -212,7 +214,7 @@ class MemberRelay:
     def _way(self, member: str, url: URL) -> str:
         """Return the way to the member at the end of a broker's session; "" where this is none."""
         path = url.path.removeprefix(URL(self._members.urls[member]).path).strip("/")
-        below, end, rest = path.rpartition(SESSION_END)
+        below, end, rest = path.rpartition(SESSION_PATH[1:])
         if not end or rest:
             return ""
         # v1/members/NAME/v1/members/NAME/

@@ -50,15 +50,14 @@ async def joined(
         for task in both:
             task.cancel()
         await asyncio.gather(*both, return_exceptions=True)
-    told = True
     for target, ending in ends.items():
-        source = ours if target is theirs else theirs
-        if (
-            ending is None
-        ):  # The target takes nothing any more: its end is known to the source alone.
-            told, target, ending = False, source, broke if target is theirs else GONE
-        await closed(target, ending)
-    return told
+        if ending is not None:
+            await closed(target, ending)
+        elif target is theirs:
+            await closed(ours, broke)
+        else:
+            await closed(theirs, GONE)
+    return None not in ends.values()
 
 
 async def closed(socket: Socket, ending: Ending) -> None:

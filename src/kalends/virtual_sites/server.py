@@ -15,7 +15,7 @@ from aiohttp import web
 
 from kalends.contract import calls, codec
 from kalends.contract import messages as m
-from kalends.contract.virtual_paths import REFER_PATH
+from kalends.contract.paths import REFER_PATH, SESSION_PATH
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
@@ -33,7 +33,6 @@ from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
 from kalends.virtual_sites.relay import ROUTE, MemberRelay, refused_session
 
-SESSION_PATH: Final = "/v1/session"
 REFER_BYTES_MAX: Final = 512 * 1024
 """A thousand members with their ways are below it."""
 

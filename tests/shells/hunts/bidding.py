@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.machine_rooms import power_went
-from tests.shells.hunts.storms import Strikes
+from tests.shells.hunts.storms import weather
 from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.placing import PlaceCustomers, judge_places, until_all_is_over
@@ -51,12 +51,7 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     for site in facility.sites:
         host_called(world, site)
     customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
-    strikes = Strikes(facility, chance)
-    world.network.slow = 0.02
-    for _ in range(STRIKES):
-        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
-        strikes.strike()
-    await asyncio.sleep(31)
+    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.02)
     customers.strikes = 0.0
     await calm(facility)
     await customers.end(QUEUED_S)
@@ -123,12 +118,7 @@ async def virtual_sites(facility: Facility, chance: random.Random) -> None:
     for site in facility.sites:
         host_called(world, site)
     customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
-    strikes = Strikes(facility, chance)
-    world.network.slow = 0.01
-    for _ in range(STRIKES):
-        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
-        strikes.strike()
-    await asyncio.sleep(31)
+    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.01)
     customers.strikes = 0.0
     await calm(facility)
     facility.counts["managers asked"] += await _referrals(facility)

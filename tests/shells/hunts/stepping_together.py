@@ -5,13 +5,12 @@ from __future__ import annotations
 from tests.shells import job_substitutes  # noqa: F401  # before a site is built
 
 # isort: split
-import asyncio
 import random
 from typing import Final
 
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.machine_rooms import power_went
-from tests.shells.hunts.storms import Strikes
+from tests.shells.hunts.storms import weather
 from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.placing import until_all_is_over
@@ -46,12 +45,7 @@ async def steps_in_storms(facility: Facility, chance: random.Random) -> None:
     for site in facility.sites:
         host_called(world, site)
     customers = StepCustomers(facility, chance)
-    strikes = Strikes(facility, chance)
-    world.network.slow = 0.02
-    for _ in range(STRIKES):
-        await asyncio.sleep(chance.uniform(0.1, STRIKES_S_MAX))
-        strikes.strike()
-    await asyncio.sleep(31)
+    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.02)
     await calm(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)

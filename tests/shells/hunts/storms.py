@@ -89,6 +89,18 @@ class Strikes:
             self._start(name)
 
 
+async def weather(
+    facility: Facility, chance: random.Random, *, strikes: int, pause_s_max: float, slow: float
+) -> None:
+    """So many faults, at most so long after one another, on a network that is sometimes slow; all end."""
+    facility.world.network.slow = slow
+    drawn = Strikes(facility, chance)
+    for _ in range(strikes):
+        await asyncio.sleep(chance.uniform(0.1, pause_s_max))
+        drawn.strike()
+    await asyncio.sleep(31)
+
+
 def power_fails_at(facility: Facility, host: str, operations: int) -> None:
     """The power of `host` goes at its next write or sync after so many."""
     left = operations
@@ -108,12 +120,7 @@ async def storm(facility: Facility, chance: random.Random) -> None:
     """Whatever strikes: once it is over, everybody is answered, and what was told is true."""
     await facility.up()
     customers = Customers(facility, chance, bookings=20, pause_s=2.0, cancels=0.2)
-    strikes = Strikes(facility, chance)
-    facility.world.network.slow = 0.01
-    for _ in range(STRIKES):
-        await asyncio.sleep(chance.uniform(0.1, 3))
-        strikes.strike()
-    await asyncio.sleep(31)
+    await weather(facility, chance, strikes=STRIKES, pause_s_max=3, slow=0.01)
     await calm(facility)
     await customers.end(END_S)
     await asyncio.sleep(60)

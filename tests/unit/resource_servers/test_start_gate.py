@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from kalends.batch.queue import facts as f
@@ -30,7 +30,6 @@ class Lab:
         self.now = NOW
         self.passed: list[Action] = []
         self.asked: list[Any] = []
-        self.say_start: Callable[[Sequence[StartWord]], None] = lambda words: None
         self.gate = StartGate(
             cast(SiteEngine, self),
             {BOX: self.queue},
@@ -64,7 +63,7 @@ class Lab:
         return self.queue.job(number)
 
     async def hear(self, rid: str, says: Any, at: str = "") -> None:
-        self.say_start([StartWord(rid, says, at)])
+        self.gate.said([StartWord(rid, says, at)])
         await asyncio.sleep(0)
 
     @property

@@ -18,13 +18,14 @@ import kalends
 from kalends.broker.server import build_broker
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.virtual_paths import MEMBERS_PATH, WAY_HEADER
+from kalends.contract.paths import MEMBERS_PATH, WAY_HEADER
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
 from kalends.resource_servers.server import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
+from kalends.serving.http.application import connections_of
 from kalends.serving.http.runner import Service, listen
 from kalends.virtual_sites.server import build_virtual
 
@@ -262,6 +263,25 @@ async def test_an_answer_that_breaks_off_is_not_gone_on_with(tmp_path: Path) -> 
                 await answer.read()
         async with http.get(f"{odd}/packed") as answer:
             assert await answer.json() == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "known"), [("healthz", False), ("v1/openapi.json", False), ("v1/resources", True)]
+)
+async def test_who_has_proved_nothing_stays_a_stranger_at_the_door(
+    tmp_path: Path, path: str, known: bool
+) -> None:
+    async with serving(site(tmp_path, "ctc")) as ctc:
+        application = virtual(tmp_path, "midwest", {"ctc": ctc})
+        marked: list[object] = []
+        connections_of(application).known = marked.append  # type: ignore[method-assign]
+        async with (
+            serving(application) as midwest,
+            aiohttp.ClientSession(headers={"Kalends-User": "ann"}) as http,
+            http.get(f"{midwest}{MEMBERS_PATH}/ctc/{path}") as answer,
+        ):
+            assert answer.status == 200
+        assert bool(marked) == known
 
 
 async def test_no_cookie_of_one_caller_is_sent_with_anothers_call(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
-"""Where members of virtual sites are reached, and their managers asked."""
+"""Where servers have sessions with each other, members of virtual sites are reached, and managers asked."""
 
 from __future__ import annotations
 
 from typing import Final
+
+SESSION_PATH: Final = "/v1/session"
+"""Of a broker with a site."""
 
 MEMBERS_PATH: Final = "/v1/members"
 REFER_PATH: Final = "/v1/refer"
