@@ -92,6 +92,7 @@ class _Job:
         self.wanted = wanted
         self.start_s = -1
         """When it is to start; -1 while there are too few nodes in service."""
+        self.turn = 0
         self.nodes: frozenset[int] = frozenset()
 
     @property
@@ -114,6 +115,7 @@ class MachineTwin:
             (room.start_s, room.end_s, frozenset(partition.nodes))
             for room, partition in log.cluster().rooms
         ]
+        self._turns = 0
         self._known: dict[tuple[int, tuple[int, ...], frozenset[int]], Partition | None] = {}
 
     def run(self) -> list[Start]:
@@ -130,8 +132,10 @@ class MachineTwin:
             for job in jobs:
                 if job.wanted.submit_s == now:
                     self.waiting.append(job)
+                    others_are_due = any(other.start_s == now for other in self.waiting)
                     self._book(job, now, LATEST_S)
-                    self._begin([job], now)
+                    if not others_are_due:
+                        self._begin(now)
             while over := [job for job in self.running if job.start_s + job.wanted.run_s == now]:
                 self.running.remove(over[0])
                 self._look(now)
@@ -145,7 +149,7 @@ class MachineTwin:
         for job in list(self.waiting):
             if job.start_s != now:
                 self._book(job, now, LATEST_S if job.start_s < 0 else job.start_s)
-            self._begin([job], now)
+        self._begin(now)
 
     def _promise_anew(self, now: int) -> None:
         for job in self.waiting:
@@ -158,6 +162,8 @@ class MachineTwin:
             found = self._place(job, self._busy(job, start_s))
             if found is not None:
                 job.start_s, job.nodes = start_s, frozenset(found.nodes)
+                self._turns += 1
+                job.turn = self._turns
                 return
 
     def _busy(self, job: _Job, start_s: int) -> frozenset[int]:
@@ -185,8 +191,9 @@ class MachineTwin:
             self._known[asked] = machine.find(nodes, shape)
         return self._known[asked]
 
-    def _begin(self, jobs: Iterable[_Job], now: int) -> None:
-        for job in jobs:
+    def _begin(self, now: int) -> None:
+        """Whose start was reserved first begins first."""
+        for job in sorted(self.waiting, key=lambda job: job.turn):
             if job.start_s == now:
                 self.waiting.remove(job)
                 self.running.append(job)

@@ -90,6 +90,19 @@ def crowded_log(seed: int) -> SmallLog:
     return SmallLog(nodes, tuple(jobs), tuple(kept))
 
 
+def deep_log(seed: int) -> SmallLog:
+    """A log of 40 jobs that come within a minute: many wait, and often several begin in the same second."""
+    draw = random.Random(seed)
+    nodes = draw.randint(2, 8)
+    jobs: list[tuple[int, int, int, int, int]] = []
+    now = 0
+    for _ in range(40):
+        now += draw.choice((0, 0, 0, 1, 2))
+        run, requested = sorted((draw.randint(1, 6), draw.randint(1, 6)))
+        jobs.append((now, draw.randint(1, nodes), requested, run, 0))
+    return SmallLog(nodes, tuple(jobs))
+
+
 def _keep(kept: list[tuple[int, int, int]], block: tuple[int, int, int], nodes: int) -> None:
     """Reserve what there is room for."""
     start, end, width = block

@@ -263,7 +263,8 @@ def preemptive(rank: Rank) -> Pass:
 
 def conservative() -> Pass:
     """Everybody has a start from the submission on; at any other event each, in order, gets an earlier
-    one if the others, where they stand by then, leave it."""
+    one if the others, where they stand by then, leave it. Who is due starts in the order in which
+    the starts were reserved, as in pyss; a fresh one waits for those that are due in its second."""
     starts: dict[Twin, int] = {}
 
     def earliest(world: World, job: Twin, now: int) -> int:
@@ -282,9 +283,14 @@ def conservative() -> Pass:
 
     def schedule(world: World, now: int) -> None:
         fresh = [job for job in world.in_order() if job not in starts]
+        are_due = any(start <= now for start in starts.values())
         for job in fresh or world.in_order():
-            starts[job] = earliest(world, job, now)
-            if starts[job] == now:
+            start = earliest(world, job, now)
+            if start != starts.get(job):
+                starts.pop(job, None)
+                starts[job] = start
+        if not (fresh and are_due):
+            for job in [job for job, start in starts.items() if start <= now]:
                 del starts[job]
                 world.start(job, now)
         world.next_start = min(starts.values(), default=now)

@@ -15,6 +15,7 @@ from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay
 from kalends.simulation.workloads.swf import Estimates, open_log
+from tests.pyss_twin import pyss_starts
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -95,6 +96,16 @@ def test_sdsc_sp2_gives_what_this_copy_of_the_log_is_known_to_give(
 ) -> None:
     """The published input has 54,006 jobs, seven more: its values differ by 0.2 % at most."""
     assert f"{measured(SDSC, policy, estimates)[1]:.5f}" == slowdown
+
+
+@pytest.mark.parametrize("log", [KTH, DAS2])
+def test_conservative_starts_every_job_of_a_log_when_pyss_does(log: LogFacts) -> None:
+    name, nodes, _ = log
+    jobs = list(open_log(LOGS / f"{name}.swf.gz", nodes=nodes))
+    for _ in replay(jobs, Scheduler(policy_maker("conservative")(Cluster(nodes)))):
+        pass
+    described = [(job.submit_s, job.nodes, job.requested_s, job.run_s) for job in jobs]
+    assert [job.start_s for job in jobs] == pyss_starts(described, nodes)
 
 
 def _digits(number: str) -> int:

@@ -101,6 +101,8 @@ class Twin:
         self.rules = rules
         self.policy = policy
         self.booked: dict[int, tuple[int, tuple[int, ...], int]] = {}
+        self.turns: dict[int, int] = {}
+        self.reserved = 0
         self._known: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.running: list[tuple[SimulatedJob, tuple[int, ...], int, int]] = []
         self.queue: list[SimulatedJob] = []
@@ -193,7 +195,11 @@ class Twin:
                 self.start(job, placed, now)
 
     def book(self, now: int, fresh: SimulatedJob | None) -> None:
-        """Reserve the new job its earliest start, or move every waiting one, each after the other."""
+        """Reserve the new job its earliest start, or move every waiting one, each after the other.
+
+        Who is due starts, first whose start was reserved first; a new one waits for those due in its second.
+        """
+        others_are_due = any(start_s == now for start_s, _, _ in self.booked.values())
         for job in [fresh] if fresh else list(self.queue):
             old = self.booked.pop(job.id, None)
             start_s = now
@@ -201,10 +207,13 @@ class Twin:
                 start_s += 1
             if old is not None and start_s >= old[0]:
                 start_s, placed, _ = old
+            else:
+                self.turns[job.id] = self.reserved = self.reserved + 1
             self.booked[job.id] = (start_s, placed, start_s + self.rules.length_s(job, placed))
-            if start_s == now:
-                del self.booked[job.id]
-                self.start(job, placed, now)
+        due = [job for job in self.queue if self.booked[job.id][0] == now]
+        if not (fresh and others_are_due):
+            for job in sorted(due, key=lambda job: self.turns[job.id]):
+                self.start(job, self.booked.pop(job.id)[1], now)
 
     def left(self, time_s: int, placed: tuple[int, ...]) -> list[int]:
         return [a - b for a, b in zip(self.free(time_s), placed, strict=True)]

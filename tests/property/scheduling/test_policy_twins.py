@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from tests import effort
-from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, small_logs
+from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, deep_log, small_logs
 from tests.policy_twins import TWINS
+from tests.pyss_twin import pyss_starts
 
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.policies.backfill import conservative
@@ -53,3 +54,22 @@ def test_a_job_stopped_and_started_again_in_one_second_ends_after_those_begun_be
     seed: int,
 ) -> None:
     same("preemptive", crowded_log(seed))
+
+
+def test_conservative_starts_all_jobs_when_pyss_does() -> None:
+    for seed in range(effort.examples(500)):
+        log = deep_log(seed)
+        jobs = [(submit, nodes, asked, run) for submit, nodes, asked, run, _ in log.jobs]
+        starts = {order: now for now, order, _ in decided(log, "conservative")}
+        assert [starts[order] for order in range(len(jobs))] == pyss_starts(jobs, log.nodes), seed
+    effort.steps["random logs under the rules of pyss"] += effort.examples(500)
+
+
+def test_conservative_starts_first_whose_start_was_reserved_first() -> None:
+    """Jobs 2 and 3 start and end in the same seconds; which of them ends first decides about the last two."""
+    jobs = ((0, 3, 2, 2, 0), (0, 2, 4, 3, 0), (2, 2, 6, 3, 0), (2, 4, 4, 4, 0), (2, 1, 3, 1, 0))
+    log = SmallLog(4, jobs)
+    starts = pyss_starts([job[:4] for job in jobs], 4)
+    assert sorted((order, now) for now, order, _ in decided(log, "conservative")) == list(
+        enumerate(starts)
+    )

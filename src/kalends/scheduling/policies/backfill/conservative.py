@@ -2,7 +2,8 @@
 
 Mu'alem and Feitelson 2001. A job is reserved the earliest time that leaves all earlier reservations
 standing. After every end, each waiting job, in order of submission, moves to the earliest time that the
-others, where they stand by then, leave it.
+others, where they stand by then, leave it. Of those that start in the same second, that is first whose start
+was reserved first, as in pyss: who has moved there comes after who was there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.backfill.promises import put_in_order
+from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
 
@@ -59,6 +60,7 @@ class Conservative:
         """Free nodes next to running, waiting and reserved jobs, from the last event on."""
         self._starts: dict[Job, int] = {}
         """Reserved start of each waiting job, in order of submission."""
+        self._turns = Turns()
         self._next_s = NEVER
         """The first reserved start."""
         self._freed_until_s = 0
@@ -77,6 +79,7 @@ class Conservative:
 
     def withdrawn(self, job: Job, now: int) -> None:
         start_s = self._starts.pop(job)
+        self._turns.forget(job)
         if start_s < NEVER:
             self._give_back(job, max(start_s, now), start_s + job.requested_s, now)
 
@@ -89,14 +92,14 @@ class Conservative:
         if self._revision != self.cluster.revision or self._next_s < now:
             self._plan_anew(now)
             if fresh is not None:
-                self._starts[fresh] = NEVER
+                self._promise(fresh, NEVER)
                 fresh = None
         plan = self._planned(now)
         if fresh is None:
             self._move_all(plan, now)
             return
         self._reserve(fresh, plan, now)
-        if self._starts[fresh] == now:
+        if self._starts[fresh] == now < self._next_s:
             self._start(fresh, plan, now)
         start_s = self._starts.get(fresh, NEVER)
         if start_s < self._next_s:
@@ -159,10 +162,11 @@ class Conservative:
             plan = IndexedProfile(plan)
         for start_s, end_s, width, job in promised:
             if width > plan.free[-1]:
-                self._starts[job] = NEVER
+                self._promise(job, NEVER)
                 continue
             if not plan.fits(width, start_s, end_s):
                 start_s = plan.earlier(width, job.requested_s, NEVER, NEVER)
+                self._promise(job, start_s)
             plan.take(width, start_s, start_s + job.requested_s)
             self._starts[job] = start_s
 
@@ -172,7 +176,11 @@ class Conservative:
         if width <= plan.free[-1]:
             start_s = plan.earliest(width, job.requested_s, not_before)
             plan.take(width, start_s, start_s + job.requested_s)
+        self._promise(job, start_s)
+
+    def _promise(self, job: Job, start_s: int) -> None:
         self._starts[job] = start_s
+        self._turns.reserved(job)
 
     def _move_all(self, plan: Profile, now: int) -> None:
         """Look at each waiting job, in order of submission; start those that are due."""
@@ -189,6 +197,7 @@ class Conservative:
         if len(plan.times) > STEPS_MANY:
             plan = IndexedProfile(plan)
         width_of, moved_until_s = self.cluster.width, now
+        due: list[Job] = []
         # Until a job has moved, none can that needs more than that.
         roof = plan.most(freed_until_s) if freed_until_s > now else 0
         for job, start_s in list(starts.items()):
@@ -200,7 +209,7 @@ class Conservative:
             earlier_s = plan.earlier(width, length_s, start_s, freed_until_s)
             if earlier_s < start_s:
                 roof = self.cluster.nodes
-                starts[job] = earlier_s
+                self._promise(job, earlier_s)
                 if start_s == NEVER:
                     plan.take(width, earlier_s, earlier_s + length_s)
                 else:
@@ -209,20 +218,23 @@ class Conservative:
                     moved_until_s = max(moved_until_s, start_s + length_s)
                     freed_until_s = max(freed_until_s, moved_until_s)
             if earlier_s <= now:
-                self._start(job, plan, now)
+                due.append(job)
+        for job in self._turns.sort(due):
+            self._start(job, plan, now)
         self._freed_until_s = moved_until_s
         self._next_s = min(starts.values(), default=NEVER)
 
     def _start(self, job: Job, plan: Profile, now: int) -> None:
         if self.cluster.start(job, now):
             del self._starts[job]
+            self._turns.forget(job)
             return
         plan.take(-self.cluster.width(job), now, now + job.requested_s)
         if plan.times[-1] > now:
             self._reserve(job, plan, plan.next_border(now))
         else:
             # All is free that is in service, and that does not do: only other nodes would help.
-            self._starts[job] = NEVER
+            self._promise(job, NEVER)
 
     def _give_back(self, job: Job, start_s: int, end_s: int, now: int) -> None:
         if end_s > now:

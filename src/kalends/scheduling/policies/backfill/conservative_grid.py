@@ -12,7 +12,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job
 from kalends.scheduling.placement import Placed
-from kalends.scheduling.policies.backfill.promises import put_in_order
+from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
 from kalends.scheduling.profile import NEVER
 
 
@@ -31,6 +31,7 @@ class GridConservative:
         """Reserved start and place of each waiting job, in order of submission; None while nodes that it
         needs are out of service.
         """
+        self._turns = Turns()
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -42,6 +43,7 @@ class GridConservative:
         self._plan.give_back(job.placed, now, job.until_s)
 
     def withdrawn(self, job: Job, now: int) -> None:
+        self._turns.forget(job)
         self._give_back(job, self._booked.pop(job), now)
 
     def returned(self, job: Job, now: int) -> None:
@@ -56,10 +58,11 @@ class GridConservative:
             self._revision, fresh = self.grid.revision, None
             self._plan = self.grid.plan_of_parts(now)
             self._booked = dict.fromkeys(self._booked)
+            wake_s = None
         for job in list(self._booked) if fresh is None else [fresh]:
-            booked = self._book(job, now)
-            if booked and booked[0] == now and self.grid.start(job, now, booked[1]):
-                del self._booked[job]
+            self._book(job, now)
+        if fresh is None or wake_s != now:
+            self._start_due(now)
 
     def waiting(self) -> Iterator[Job]:
         return iter(self._booked)
@@ -80,18 +83,28 @@ class GridConservative:
         void = self._revision != self.grid.revision
         return void or self._plan.fits(job.placed, job.until_s, until_s)
 
-    def _book(self, job: Job, now: int) -> tuple[int, Placed] | None:
+    def _start_due(self, now: int) -> None:
+        due = {
+            job: booked[1] for job, booked in self._booked.items() if booked and booked[0] == now
+        }
+        for job in self._turns.sort(due):
+            if self.grid.start(job, now, due[job]):
+                del self._booked[job]
+                self._turns.forget(job)
+
+    def _book(self, job: Job, now: int) -> None:
         """Reserve the earliest start; a reserved place stays unless the start gets earlier."""
         before = self._booked[job]
         self._give_back(job, before, now)
         found = self._plan.earliest(job, now)
         if found is None or (before is not None and found[0] >= before[0]):
             found = before
+        else:
+            self._turns.reserved(job)
         if found is not None:
             start_s, placed = found
             self._plan.take(placed, start_s, self._plan.end_of(job, placed, start_s))
         self._booked[job] = found
-        return found
 
     def _give_back(self, job: Job, booked: tuple[int, Placed] | None, now: int) -> None:
         if booked is not None:

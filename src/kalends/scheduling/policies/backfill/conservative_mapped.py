@@ -13,7 +13,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.mapped_plan import Booked
-from kalends.scheduling.policies.backfill.promises import put_in_order
+from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
 from kalends.scheduling.profile import NEVER
 
 
@@ -41,6 +41,7 @@ class MappedConservative:
         """
         self._freed_until = 0
         """Latest end of a freed time since all were examined, or the time of that."""
+        self._turns = Turns()
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -58,6 +59,7 @@ class MappedConservative:
 
     def withdrawn(self, job: Job, now: int) -> None:
         booked = self._booked.pop(job)
+        self._turns.forget(job)
         if booked is not None:
             self._plan.forget_before(now)
             self._give_back(job, booked)
@@ -77,12 +79,13 @@ class MappedConservative:
             self._book_again(now, anew=too_late)
         if fresh is not None:
             self._reserve(fresh, now)
-            self._start_if_due(fresh, now)
+            if wake_s != now:
+                self._start_due(now)
             return
         freed_until, self._freed_until = self._freed_until, now
         for job in list(self._booked):
             self._move(job, now, max(freed_until, self._freed_until))
-            self._start_if_due(job, now)
+        self._start_due(now)
 
     def waiting(self) -> Iterator[Job]:
         return iter(self._booked)
@@ -135,6 +138,7 @@ class MappedConservative:
         self._booked[job] = found = self._plan.earliest(job, not_before)
         if found is not None:
             self._take(job, found)
+            self._turns.reserved(job)
 
     def _move(self, job: Job, now: int, freed_until: int) -> None:
         """Reserve an earlier start, if any; nothing from `freed_until` on has become free."""
@@ -147,13 +151,17 @@ class MappedConservative:
                 self._give_back(job, booked)
                 self._take(job, earlier)
                 self._booked[job] = earlier
+                self._turns.reserved(job)
 
-    def _start_if_due(self, job: Job, now: int) -> None:
-        booked = self._booked[job]
-        if booked is not None and booked[0] == now:
-            started = self.mapped.start_on(job, booked[1], now)
+    def _start_due(self, now: int) -> None:
+        due = {
+            job: booked[1] for job, booked in self._booked.items() if booked and booked[0] == now
+        }
+        for job in self._turns.sort(due):
+            started = self.mapped.start_on(job, due[job], now)
             assert started, f"job {job.id} has its nodes reserved from now on"
             del self._booked[job]
+            self._turns.forget(job)
 
     def _take(self, job: Job, booked: Booked) -> None:
         start_s, partition = booked
