@@ -7,13 +7,100 @@ takes the earliest room there is for it, if that is not later than what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
+from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, Finding, Run
 from kalends.simulation.checking.room import Room
 
-_SUBMISSION, _END, _START = 0, 1, 2
+Times = tuple[int, int]
+NOTHING: Final[Times] = (TIME_S_MAX, -TIME_S_MAX)
+
+
+def _both(times: Times, start_s: int, end_s: int) -> Times:
+    return min(times[0], start_s), max(times[1], end_s)
+
+
+class _Replay:
+    """What is planned while a schedule is replayed: reserved starts of those that wait, and who has begun."""
+
+    def __init__(self, blocked: Sequence[Blocked], nodes: int) -> None:
+        self.room = Room(nodes)
+        for each in blocked:
+            self.room.add(each.start_s, each.end_s, -each.nodes)
+        self.planned: dict[int, tuple[Run, int]] = {}
+        """Jobs that wait, in order of submission, and their reserved starts."""
+        self._turns: dict[int, int] = {}
+        self._reservations = 0
+        self._begun: dict[int, int] = {}
+        self._freed = NOTHING
+        """From when and until when something has become free since all were looked at last."""
+
+    def submit(self, run: Run, now: int) -> int:
+        """Reserve a start for the job, and return it."""
+        wanted = run.request
+        start_s = self.room.earliest_s(wanted.nodes, wanted.requested_s, now)
+        self.room.add(start_s, start_s + wanted.requested_s, -wanted.nodes)
+        self._reserve(run, start_s)
+        return start_s
+
+    def end(self, runs: Iterable[Run], now: int) -> None:
+        """End jobs, in the order in which they have begun, and let others move up after each."""
+        for run in sorted(runs, key=lambda run: self._begun[run.order]):
+            if run.until_s > now:
+                self._free(now, run.until_s, run.request.nodes)
+            self._move_up(now)
+
+    def begin(self, runs: Iterable[Run], now: int) -> None:
+        """Begin jobs, first whose start was reserved first, wherever they were planned."""
+        never = self._reservations + 1
+        for run in sorted(runs, key=lambda run: (self._turns.get(run.order, never), run.order)):
+            self._begun[run.order] = len(self._begun)
+            if run.order not in self.planned:
+                continue
+            _, start_s = self.planned.pop(run.order)
+            if start_s != now:
+                wanted = run.request
+                self._free(start_s, start_s + wanted.requested_s, wanted.nodes)
+                self.room.add(now, run.until_s, -wanted.nodes)
+
+    def _free(self, start_s: int, end_s: int, nodes: int) -> None:
+        self.room.add(start_s, end_s, nodes)
+        self._freed = _both(self._freed, start_s, end_s)
+
+    def _move_up(self, now: int) -> None:
+        """Let each that waits move to an earlier start, if there is one.
+
+        It had none when all were looked at last; so an earlier one has to touch what was freed since then.
+        """
+        (from_s, until_s), self._freed = self._freed, NOTHING
+        if from_s >= until_s:
+            return
+        most = self.room.most(now, until_s)
+        for run, start_s in list(self.planned.values()):
+            nodes, length_s = run.request.nodes, run.request.requested_s
+            if nodes > most:
+                continue
+            first_s, before_s = max(now, from_s - length_s + 1), min(start_s, until_s)
+            if first_s >= before_s or nodes > self.room.most(first_s, before_s):
+                continue
+            self.room.add(start_s, start_s + length_s, nodes)
+            earlier_s = self.room.earliest_s(nodes, length_s, first_s, before_s)
+            if earlier_s < before_s:
+                self._reserve(run, earlier_s)
+                self._freed = _both(self._freed, start_s, start_s + length_s)
+                from_s, until_s = _both((from_s, until_s), start_s, start_s + length_s)
+                self.room.add(earlier_s, earlier_s + length_s, -nodes)
+                most = self.room.most(now, until_s)
+            else:
+                self.room.add(start_s, start_s + length_s, -nodes)
+
+    def _reserve(self, run: Run, start_s: int) -> None:
+        self.planned[run.order] = run, start_s
+        self._reservations += 1
+        self._turns[run.order] = self._reservations
 
 
 def promises(
@@ -22,46 +109,23 @@ def promises(
     """Yield jobs with the time at which they are to start; replays the actual starts.
 
     Each job when it is submitted, and once more if a second is over in which it was to start and did not.
-    In a second submissions come first, then ends, in the order in which the runs began.
+    In a second submissions come first, then ends, in the order in which the runs began, then starts; of
+    these that is first whose start was reserved first, as in pyss.
     """
-    room = Room(nodes)
-    for each in blocked:
-        room.add(each.start_s, each.end_s, -each.nodes)
-    events = [(run.request.submit_s, _SUBMISSION, run) for run in runs]
-    events += [(run.end_s, _END, run) for run in runs]
-    events += [(run.start_s, _START, run) for run in runs]
-    events.sort(key=lambda event: event[0])
-    starts: dict[int, list[Run]] = {}
+    submitted, ended, begun = (defaultdict[int, list[Run]](list) for _ in range(3))
     for run in runs:
-        starts.setdefault(run.start_s, []).append(run)
-    planned: dict[int, tuple[Run, int]] = {}
+        submitted[run.request.submit_s].append(run)
+        ended[run.end_s].append(run)
+        begun[run.start_s].append(run)
+    replay = _Replay(blocked, nodes)
     held_back: set[int] = set()
-    begun: dict[int, int] = {}
-
-    def turn(event: tuple[int, int, Run]) -> tuple[int, int]:
-        _, kind, run = event
-        return kind, begun.get(run.order, len(runs)) if kind == _END else run.order
-
-    for now, second in groupby(events, key=lambda event: event[0]):
-        room.forget_before(now)
-        for _, kind, run in sorted(second, key=turn):
-            wanted = run.request
-            if kind == _SUBMISSION:
-                start_s = room.earliest_s(wanted.nodes, wanted.requested_s, now)
-                yield run, start_s
-                planned[run.order] = run, start_s
-                room.add(start_s, start_s + wanted.requested_s, -wanted.nodes)
-            elif kind == _END:
-                room.add(now, run.until_s, wanted.nodes)
-                _replace(room, planned, now)
-            # Jobs that start otherwise than planned are noted at the end of the second.
-            for starting in starts.get(now, ()) if kind == _END else [run]:
-                _, start_s = planned.get(starting.order, (starting, -1))
-                if kind == _START or start_s == now == starting.start_s or starting.start_s < now:
-                    begun.setdefault(starting.order, len(begun))
-                    if starting.order in planned:
-                        _begin(room, planned, starting)
-        for order, (run, start_s) in planned.items():
+    for now in sorted({*submitted, *ended, *begun}):
+        replay.room.forget_before(now)
+        for run in submitted.get(now, ()):
+            yield run, replay.submit(run, now)
+        replay.end(ended.get(now, ()), now)
+        replay.begin(begun.get(now, ()), now)
+        for order, (run, start_s) in replay.planned.items():
             if start_s <= now and order not in held_back:
                 held_back.add(order)
                 yield run, start_s
@@ -85,21 +149,3 @@ def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[i
             findings.append(Finding("held-back", run.request.id, start_s, late_s, said))
     waited = sum(promised[run.order] > run.request.submit_s for run in runs)
     return waited, findings
-
-
-def _begin(room: Room, planned: dict[int, tuple[Run, int]], run: Run) -> None:
-    """Note that a planned job has started when it really did."""
-    _, start_s = planned.pop(run.order)
-    if start_s != run.start_s:
-        wanted = run.request
-        room.add(start_s, start_s + wanted.requested_s, wanted.nodes)
-        room.add(run.start_s, run.until_s, -wanted.nodes)
-
-
-def _replace(room: Room, planned: dict[int, tuple[Run, int]], now: int) -> None:
-    for order, (run, start_s) in planned.items():
-        wanted = run.request
-        room.add(start_s, start_s + wanted.requested_s, wanted.nodes)
-        earlier_s = min(room.earliest_s(wanted.nodes, wanted.requested_s, now), start_s)
-        room.add(earlier_s, earlier_s + wanted.requested_s, -wanted.nodes)
-        planned[order] = run, earlier_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 
 class Room:
@@ -25,16 +25,26 @@ class Room:
         if at > 0:
             del self.times[:at], self.free[:at]
 
-    def earliest_s(self, nodes: int, length_s: int, now: int) -> int:
-        """Return the first time from which `nodes` are free for `length_s`."""
+    def earliest_s(self, nodes: int, length_s: int, now: int, before_s: int | None = None) -> int:
+        """Return the first time from which `nodes` are free for `length_s`.
+
+        From `before_s` on nobody looks: then it is any time that is not before it.
+        """
         times, free = self.times, self.free
         start_s = now
         at = bisect_right(times, now) - 1
         while at < len(times) and times[at] < start_s + length_s:
+            if before_s is not None and start_s >= before_s:
+                break
             at += 1
             if free[at - 1] < nodes:
                 start_s = times[at]
         return start_s
+
+    def most(self, start_s: int, end_s: int) -> int:
+        """Return how many nodes are free at some time of ``[start_s, end_s)``."""
+        first = bisect_right(self.times, start_s) - 1
+        return max(self.free[first : max(bisect_left(self.times, end_s), first + 1)])
 
     def _step(self, time_s: int) -> int:
         at = bisect_right(self.times, time_s) - 1
