@@ -30,7 +30,7 @@ NODES_MAX: Final = 10**9
 
 NEVER_FITS: Final = "cannot be placed on the empty machine"
 
-_LEADING_NUMBER = re.compile(r"[0-9]{1,9}")
+_LEADING_NUMBER = re.compile(r"[0-9]+")
 
 
 class JobSource:
@@ -153,7 +153,13 @@ def nodes_in_header(path: str | Path) -> int:
     header = log.header
     for name in ("MaxProcs", "MaxNodes"):
         number = _LEADING_NUMBER.match(header.get(name, ""))
-        if number and int(number[0]):
+        if number and number[0].strip("0"):
+            if len(number[0]) > len(str(NODES_MAX)):
+                raise InvalidInput(
+                    f"{name}: {number[0][:40]} is more nodes than any machine has",
+                    where=str(path),
+                    remedy="correct the header, or give nodes, or --nodes N",
+                )
             return int(number[0])
     # A file without any job has a worse fault, and this says which.
     next(iter(log))

@@ -169,6 +169,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_writes_nothing(
         (LOG + "4 5 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n", "line 5"),
         (LOG[:-20], "line 4"),
         (LOG.replace("MaxProcs: 4", "No machine"), "--nodes N"),
+        (LOG.replace("MaxProcs: 4", f"MaxProcs: {10**19}"), f"MaxProcs: {10**19} is more nodes"),
     ],
 )
 def test_a_log_that_is_wrong_is_refused_with_the_line(

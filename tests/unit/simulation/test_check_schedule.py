@@ -225,6 +225,9 @@ def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: 
     kept.write_text("start,end,nodes\n1996-09-23T12:00:36,1996-09-23T14:00:41+02:00,5\n")
     report = check(log, result, "any", reservations=kept)
     assert [(each.kind, each.at_s, each.by) for each in report.findings] == [("reservation", 5, 1)]
+    log.write_text(log.read_text().replace("MaxProcs: 8", f"MaxProcs: {10**19}"))
+    with pytest.raises(InvalidInput, match=f"MaxProcs: {10**19} is too large"):
+        check(log, result, "any")
     log.write_text(log.read_text().replace("MaxProcs", "Comment"))
     with pytest.raises(InvalidInput, match="--nodes"):
         check(log, result, "any")

@@ -122,6 +122,12 @@ def _header_number(log: Path, name: str) -> int | None:
         field, _, value = line.lstrip("; \t").partition(":")
         words = value.split()
         if field == name and words and words[0].isdecimal():
+            if not _NUMBER.fullmatch(words[0]):
+                raise InvalidInput(
+                    f"{name}: {words[0][:40]} is too large",
+                    where=str(log),
+                    remedy="correct the header",
+                )
             return int(words[0])
     return None
 
