@@ -10,6 +10,7 @@ import msgspec
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
 from kalends.broker.planning.start_costs import price
@@ -147,6 +148,7 @@ class AvailabilityQueries:
             free=view.steps,
             slots=view.slots,
             as_of=view.as_of,
+            rules=view.rules,
         )
 
     def _known(self, resource: str) -> ResourceInfo:
@@ -177,7 +179,7 @@ class AvailabilityQueries:
         queries = QueryPlan.of_request(request, self._directory, (), self._clock.wall_s())
         seen = await self._site_queries.ask(
             caller.principal, queries.by_site, detail=body.explain,
-            length_s=shortest_stage_s(request),
+            length_s=shortest_stage_s(request), needs=queries.needs,
         )  # fmt: skip
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
@@ -242,10 +244,12 @@ class AvailabilityQueries:
             *(view.refusal for views in seen.values() for view in views if view.refusal),
         ]
         named = {term.resource for each in request.alternatives for term in each.terms}
-        told = why_not(request, self._directory, free, refusals)
+        views = [view for of_site in seen.values() for view in of_site]
+        barred = barred_needs(views, queries.needs)
+        told = why_not(request, self._directory, free, refusals, barred=barred)
         if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
             raise error_of(told)
-        return why_not(request, self._directory, free, refusals, hopeless=True)
+        return why_not(request, self._directory, free, refusals, hopeless=True, barred=barred)
 
     async def _moves(
         self,

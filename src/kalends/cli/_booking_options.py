@@ -120,6 +120,11 @@ def run(
                 return tell_alternatives(settings, client, asked.wanted, error)
             return tell_refusal(error, fixed=options["at"] is not None)
         visits = _request_options.visits(settings, client, view)
+    if view.priority is not None and view.priority < asked.wanted.priority:
+        granted = (
+            f"kalends: the broker grants you priority {view.priority}, not {asked.wanted.priority}"
+        )
+        _output.say(granted, error=True)
     _request_options.answer(settings, view, visits)
     return 0
 

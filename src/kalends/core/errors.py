@@ -259,6 +259,8 @@ class RefusalCode:
     HELD = "held"
     """Others hold it, or wait for it in line: it may come free in a moment."""
     LIMIT = "limit"
+    TOO_LONG = "too-long"
+    """Longer than the owner lets anybody, or this user, book at a time."""
     BEING_CHANGED = "being-changed"
     SITE_DOWN = "site-down"
     DRAINED = "drained"

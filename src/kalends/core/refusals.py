@@ -35,6 +35,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.BEYOND_HORIZON, InvalidInput, "further ahead than the owner accepts bookings",
      "give an earlier time"),
     (RefusalCode.TOO_MUCH, InvalidInput, "more units than the resource has", "ask for fewer units"),
+    (RefusalCode.TOO_LONG, InvalidInput, "longer than the owner lets you book at a time",
+     "ask for a shorter time; `kalends resources NAME` shows what you may book"),
     (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
      "look at it with `kalends show`, then try again"),
     (RefusalCode.LEAD_TIME, NoCommonTime, "an owner requires longer notice",

@@ -18,6 +18,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.NO_ACCOUNT,
         RefusalCode.ADVISORY,
         RefusalCode.TOO_MUCH,
+        RefusalCode.TOO_LONG,
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
