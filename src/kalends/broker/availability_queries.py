@@ -8,7 +8,7 @@ from typing import NoReturn
 import msgspec
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
-from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.refusal_errors import site_away, site_down
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
@@ -154,7 +154,7 @@ class AvailabilityQueries:
     def _known(self, resource: str) -> ResourceInfo:
         site = split_resource(resource)[0]
         if site in self._directory.sites and not self._directory.is_up(site):
-            _raise(site_down(site, self._directory.sites[site].detail))
+            _raise(site_away(self._directory.sites[site]))
         info = self._directory.resources.get(resource)
         if info is None:
             _raise(unknown_resource(resource))

@@ -263,6 +263,8 @@ class RefusalCode:
     """Longer than the owner lets anybody, or this user, book at a time."""
     BEING_CHANGED = "being-changed"
     SITE_DOWN = "site-down"
+    SITE_UNUSABLE = "site-unusable"
+    """Broker and site do not agree on a name, a key or a certificate: an operator has to mend it."""
     DRAINED = "drained"
     BLACKOUT = "blackout"
     """The owner has closed that time to everyone: maintenance, say."""

@@ -48,6 +48,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", "try again later"),
     (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
      "choose other resources, and tell the owner of that site"),
+    (RefusalCode.SITE_UNUSABLE, Conflict, "this broker cannot use a site; nothing was booked",
+     "tell the operator of the broker, who has to mend it; or choose another resource"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      "try again later"),
     (RefusalCode.TOO_LATE, NoCommonTime, "no machine can end it by then",

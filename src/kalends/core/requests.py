@@ -214,9 +214,9 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
     length_s = end - begin
     if request.not_after and request.not_after <= request.not_before:
         raise InvalidInput(
-            "the window ends before it begins",
+            "the latest end is not after the earliest start",
             where="not_after",
-            remedy="give a not_after later than not_before",
+            remedy="give a later end, or an earlier start",
         )
     if request.not_after and request.not_after - request.not_before < length_s:
         window_s = request.not_after - request.not_before

@@ -73,8 +73,9 @@ class User:
         for message in messages:
             self.said.put_nowait(message)
 
-    def site_lost(self, site: str, reason: str) -> None:
+    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
         self.lost.put_nowait(reason)
+        self.unusable = unusable
 
     def site_at(self, site: str, position: int) -> None:
         pass

@@ -19,7 +19,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
-from kalends.broker.coordination.refusal_errors import site_down, site_unknown
+from kalends.broker.coordination.refusal_errors import site_away, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
@@ -63,9 +63,7 @@ class PreparePhase:
         """Return the error for sites of `wants` that cannot be asked, if there are such."""
         sites = self.directory.sites
         down = [
-            site_down(site, sites[site].detail or "not connected")
-            if site in sites
-            else site_unknown(site)
+            site_away(sites[site]) if site in sites else site_unknown(site)
             for site in by_site(wants)
             if not self.directory.is_up(site)
         ]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, site_away
 from kalends.broker.coordination.transaction import by_site
 from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.directory import Directory
@@ -136,9 +136,7 @@ def _unless_unheard(
     named = _named(request, (number,))
     if len(named) == len(request.alternatives[number].terms):
         return explained
-    unheard = [
-        site_down(site.name, site.detail) for site in directory.sites.values() if not site.up
-    ]
+    unheard = [site_away(site) for site in directory.sites.values() if not site.up]
     if not unheard:
         return explained
     known = [each for each in explained if each.where in named or each.code not in _NOBODY_HAS]
@@ -165,7 +163,7 @@ def _down(request: Request, number: int, directory: Directory) -> list[Refusal]:
     """A refusal for every named resource whose site is known and not connected."""
     sites = [split_resource(name)[0] for name in sorted(_named(request, (number,)))]
     return [
-        site_down(site, directory.sites[site].detail or "not connected")
+        site_away(directory.sites[site])
         for site in sites
         if site in directory.sites and not directory.is_up(site)
     ]
