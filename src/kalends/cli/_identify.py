@@ -45,7 +45,7 @@ def full_id(client: SyncClient, text: str) -> str:
             remedy=meant or "see `kalends list`",
         )
     if len(found) > 1:
-        some = ", ".join(short_id(id) for id in found[:SHOWN_MAX])
+        some = ", ".join(found[:SHOWN_MAX])
         raise InvalidInput(
             f"{wanted} may be {len(found)} requests: {some}{', ...' if len(found) > SHOWN_MAX else ''}",
             where="ID",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from kalends.cli._settings import Settings
 from kalends.core.errors import KalendsError, NotFound, RefusalCode
+from kalends.core.identifiers import RESOURCE_PATTERN
 
-if TYPE_CHECKING:
-    from kalends.core.errors import Refusal
+_RESOURCE: Final = re.compile(RESOURCE_PATTERN)
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -25,17 +26,21 @@ def with_near_resources(settings: Settings, error: KalendsError) -> KalendsError
     """Return `error`, if it is about resources that are not there with near names of others in its remedy."""
     if not isinstance(error, NotFound):
         return error
-    unknown = [each for each in error.refusals if each.code == RefusalCode.UNKNOWN_RESOURCE]
-    meant = _meant(settings, [each for each in unknown if "/" in each.where]) if unknown else []
+    unknown = {each.where for each in error.refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
+    meant = _meant(
+        settings, [name for name in unknown or {error.where} if _RESOURCE.fullmatch(name)]
+    )
     if meant:
         error.remedy = "; ".join([*meant, error.remedy])
     return error
 
 
-def _meant(settings: Settings, unknown: Iterable[Refusal]) -> list[str]:
+def _meant(settings: Settings, unknown: Collection[str]) -> list[str]:
+    if not unknown:
+        return []
     try:
         with settings.connect() as client:
             names = [each.name for each in client.resources().resources]
     except KalendsError:
         return []
-    return list(dict.fromkeys(filter(None, (near(each.where, names) for each in unknown))))
+    return list(dict.fromkeys(filter(None, (near(name, names) for name in unknown))))

@@ -18,6 +18,7 @@ _OPTIONS: Final = {
     "agent": "--agent",
     "arguments": "--argument",
     "note": "--note",
+    "units": "--units",
     "priority": "--priority",
     "prefer": "--prefer",
     "preferences": "--prefer",

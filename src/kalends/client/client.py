@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from kalends.client.answers import NewLength, settled
+from kalends.client.answers import NewLength, check_kept, settled
 from kalends.client.calls import CallSender
 from kalends.client.follower import Follower
 from kalends.client.job_calls import JobCalls
@@ -223,8 +223,11 @@ class Client(RequestCalls, JobCalls):
     ) -> calls.RequestView:
         """Shorten reservation `id` `by` some time or to `duration`, or give back units.
 
-        `units` names what each changed resource (``site/name``) keeps.
+        `units` names what each changed resource (``site/name``) keeps; raises `InvalidInput` for more than
+        it has.
         """
+        if units:
+            check_kept(units, await self.show(id))
         if units and by is None and duration is None:
             return await self._change(id, key, wait_s, units=dict(units))
         return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)

@@ -26,7 +26,7 @@ from kalends.calendars import (
 from kalends.calendars.rules.access import open_access
 from kalends.contract import calls
 from kalends.contract import messages as m
-from kalends.core.errors import NotFound, RefusalCode
+from kalends.core.errors import Conflict, NotFound, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
@@ -315,3 +315,14 @@ async def test_the_calendar_of_a_resource_comes_with_the_rules_that_hold_for_the
         "long (user:ada): at most 3h long",
         "all (everyone): at least 1h before",
     )
+
+
+async def test_a_site_that_does_not_trust_the_broker_is_not_one_to_ask_again_later() -> None:
+    site = two_machines()
+    site.directory.lose("lab", "it does not trust this broker's key", unusable=True)
+    with pytest.raises(Conflict) as caught:
+        await site.find("lab/one")
+    assert [each.code for each in caught.value.refusals] == [RefusalCode.SITE_UNUSABLE]
+    site.directory.lose("lab", "it does not answer")
+    with pytest.raises(Unavailable):
+        await site.find("lab/one")
