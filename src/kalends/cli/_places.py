@@ -17,6 +17,7 @@ _OPTIONS: Final = {
     "request.agent": "--agent",
     "agent": "--agent",
     "arguments": "--argument",
+    "agent_must_run": "--agent-must-run",
     "note": "--note",
     "units": "--units",
     "priority": "--priority",

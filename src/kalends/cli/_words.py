@@ -129,6 +129,10 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("recalled", f"until {format_time(view.recalled_until, zone)}"))
     if view.agent:
         facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
+    if view.agent_failed:
+        facts.append(
+            ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
+        )
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []

@@ -113,6 +113,7 @@ class Client(RequestCalls, JobCalls):
         prefer: Preferred = (),
         agent: Agent = "",
         arguments: ArgumentValues | None = None,
+        agent_must_run: bool = False,
     ) -> Request:
         """Return the request that `find`, `book` and `hold` would send; send nothing.
 
@@ -122,7 +123,8 @@ class Client(RequestCalls, JobCalls):
         ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a
         head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
         site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
-        `hold` upload; `arguments` are handed to it. Raises `InvalidInput`, and `TooLarge` for a
+        `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
+        at a site. Raises `InvalidInput`, and `TooLarge` for a
         script's file.
         """
         return request_from(
@@ -135,6 +137,7 @@ class Client(RequestCalls, JobCalls):
             prefer=prefer,
             agent=named_script(agent).name,
             arguments=arguments,
+            agent_must_run=agent_must_run,
             now_s=int(self._wall_clock()),
             zone=self._zone,
         )

@@ -222,6 +222,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     agent: str = ""
     """The agent that chose, or is to choose: as it was named, and the hash of its script."""
     script: str = ""
+    agent_failed: tuple[str, ...] = ()
+    """The sites at which it has failed in its last round: their default has chosen there."""
     notes: tuple[AgentNote, ...] = ()
     """Messages that the agent left for its client, oldest first."""
     changing: str = ""

@@ -49,6 +49,7 @@ def view_of(
         note=record.spec.request.note,
         agent=record.spec.agent,
         script=record.spec.script,
+        agent_failed=record.agent_failed,
         notes=tuple(
             AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
             for left in record.left
