@@ -26,6 +26,7 @@ _OPTIONS: Final = {
     "key": "--key",
     "url": "--broker",
     "token": "--token",
+    "Authorization": "--token-file",
     "user": "--user",
     "groups": "--group",
     "zone": "--zone",

@@ -160,7 +160,7 @@ def _check_arguments(request: Request) -> None:
     for where in ("arguments", "agent_must_run"):
         if getattr(request, where) and not request.agent:
             raise InvalidInput(
-                f"{where} without an agent", where=where, remedy="name the agent, or leave it out"
+                "there is no agent for this", where=where, remedy="name the agent, or leave it out"
             )
     for name, value in request.arguments.items():
         if not isinstance(value, bool):

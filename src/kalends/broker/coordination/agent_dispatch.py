@@ -91,7 +91,7 @@ class AgentDispatch:
         if not spec.script or over:
             return False
         if case.fixed:
-            return self._without(case, "the request names its slots", now)
+            return self._without(case, "has nothing to choose: the request names its slots", now)
         case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
             record.tours = TOURS_MAX
@@ -280,9 +280,7 @@ class AgentDispatch:
         elif starts:
             self.prepare.close(case, left_out(tour.reports.values()), "failed", now)
         elif record.spec.request.agent_must_run:
-            self.prepare.close(
-                case, must_run("there was nothing to choose", refusals), "failed", now
-            )
+            self.prepare.close(case, must_run("has had nothing to choose", refusals), "failed", now)
         else:
             record.tours = TOURS_MAX
             detail = "no common start for the agent; looking without it"
