@@ -7,6 +7,7 @@ booking at a time, name the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kalends.calendars import ResourceCalendar
 from kalends.calendars.profiles import Step, at_least
@@ -15,6 +16,9 @@ from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.intervals import align_up
 from kalends.resource_servers.participation.claim_table import ClaimTable
+
+STEPS_LOOKED_AT_MAX: Final = 20_000
+"""For all needs on one resource: twice as many as the longest view has."""
 
 
 def barred(
@@ -31,12 +35,13 @@ def barred(
     """
     calendar = book.calendars[want.resource]
     grain_s, capacity = calendar.info.grain_s, calendar.info.capacity
-    lacking = [
+    about = [
         (place, need)
         for place, need in enumerate(query.needs)
         if need.resource in ("", want.resource) and need.units <= capacity
-        if not need.length_s % grain_s and not _fits(shown, need, grain_s)
+        if not need.length_s % grain_s
     ]
+    lacking = [each for each in _few(about, shown) if not _fits(shown, each[1], grain_s)]
     if not lacking:
         return ()
     allowed, until = calendar.free_steps(
@@ -44,10 +49,17 @@ def barred(
     )
     return tuple(
         Barred(place, refusal)
-        for place, need in lacking
+        for place, need in _few(lacking, allowed)
         if until >= min(want.end, need.end) and not _fits(allowed, need, grain_s)
         if (refusal := _refusal(book, calendar, query, need, wall_s)) is not None
     )
+
+
+def _few(
+    needs: Sequence[tuple[int, RoomNeed]], steps: Sequence[Step]
+) -> Sequence[tuple[int, RoomNeed]]:
+    """Return as many of `needs` as may be looked for in `steps`: the first, where it is too much for all."""
+    return needs[: max(1, STEPS_LOOKED_AT_MAX // max(1, len(steps)))]
 
 
 def _fits(steps: Iterable[Step], need: RoomNeed, grain_s: int) -> bool:

@@ -71,7 +71,7 @@ class Views:
             return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
         caps: list[list[Step]] = []
         if query.needs and not query.replaces:
-            window = Interval(want.start, want.end)
+            window = Interval(want.start, min(want.end, wall_s + calendar.info.horizon_s))
             amounts = {need.units for need in query.needs}
             caps = book.caps(query.principal, want.resource, window, query.length_s, amounts)
         steps, until = calendar.free_steps(
