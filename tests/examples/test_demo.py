@@ -90,15 +90,17 @@ def test_in_text_it_shows_each_step_and_what_to_try_next(tmp_path: Path) -> None
     steps = [line for line in printed.splitlines() if line.startswith("== ")]
     assert steps == [
         "== When could all three start?",
-        "== Their calendars now",
+        "== Their calendars now (the command lists the slots, too)",
         "== Book all three, or none",
         "== Their calendars with the reservation",
         "== The machine runs jobs, too, on what nobody has reserved",
+        "== What it has written",
+        "== End it",
         "== What happened to it",
         "== Cancel it",
     ]
     assert printed.count("▲ yours") == 3
-    assert "writes     job 1 has nodes 0,1,2,3" in printed
+    assert "\njob 1 has nodes 0,1,2,3\n" in printed
     assert "demo --keep" in printed
 
 

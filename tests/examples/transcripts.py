@@ -38,7 +38,7 @@ _SUBSTITUTIONS = [
     # A broker that has just lost a site has not tried to reach it again.
     (r"the connection was closed \(1006\)", "it cannot be reached: connection refused"),
     # A site may confirm before or after the answer is out.
-    (r"(?m)  (-|confirmed)$", "  SAID"),
+    (r"(?m)  (promised|confirmed|being freed|freed|-)$", "  SAID"),
     (r"\bP[SD]T\b", "PT"),
     (r"UTC-0[78]:00", "UTC-LOCAL"),
     (r"expired [0-9]+ (s|min) ago", "expired N s ago"),

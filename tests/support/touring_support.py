@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN
 
@@ -56,10 +57,10 @@ class AgentBroker(Broker):
         key: str = "the-key-of-it",
         window_s: int = 600,
         script: str = SCRIPT,
+        must_run: bool = False,
     ) -> str:
-        spec = Spec(
-            asked(text, window_s), text, hold=hold_s > 0, hold_s=hold_s, agent="mine", script=script
-        )
+        request = replace(asked(text, window_s), agent="mine", agent_must_run=must_run)
+        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, agent="mine", script=script)
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, ticket, self.now)
         self.settle()
         return rid

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
 
 from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
-from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.refusal_errors import site_away, site_down
 from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
 from kalends.broker.planning.start_costs import price
@@ -23,12 +24,20 @@ from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment, align_up
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
-from kalends.core.resources import ResourceInfo
+from kalends.core.resources import ResourceInfo, Slot
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import LearnedRuns
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
+
+Reservations = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""Returns of which reservation each id is, as far as it is another one's."""
+
+
+async def _as_they_are(ids: Collection[str]) -> Mapping[str, str]:
+    return {}
+
 
 SILENT = "the site did not answer in time"
 
@@ -38,7 +47,8 @@ class AvailabilityQueries:
 
     `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
     nobody knows what a silent site would show the caller. `experience` and `tally` are what bids have
-    shown of sites, `learned` what jobs have shown of their users; each hears of their own.
+    shown of sites, `learned` what jobs have shown of their users; each hears of their own. `reservations`
+    finds the reservation of a change.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class AvailabilityQueries:
         experience: Callable[[], Experience] = Experience,
         tally: Callable[[], BidTally] = BidTally,
         learned: Callable[[], LearnedRuns] = LearnedRuns,
+        reservations: Reservations = _as_they_are,
     ) -> None:
         self._polls = polls
         self._directory = directory
@@ -58,6 +69,7 @@ class AvailabilityQueries:
         self._experience = experience
         self._tally = tally
         self._learned = learned
+        self._reservations = reservations
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         """What the caller may see at the sites that answer, and the state of every site."""
@@ -145,14 +157,26 @@ class AvailabilityQueries:
             end=body.end,
             until=view.until,
             free=view.steps,
-            slots=view.slots,
+            slots=await self._under_first_ids(view.slots),
             as_of=view.as_of,
+            rules=view.rules,
+        )
+
+    async def _under_first_ids(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        """Return `slots` with the ids that users know: sites know changes by ids of their own."""
+        ids = {slot.reservation for slot in slots if slot.reservation}
+        first = await self._reservations(ids) if ids else {}
+        return tuple(
+            msgspec.structs.replace(slot, reservation=first[slot.reservation])
+            if slot.reservation in first
+            else slot
+            for slot in slots
         )
 
     def _known(self, resource: str) -> ResourceInfo:
         site = split_resource(resource)[0]
         if site in self._directory.sites and not self._directory.is_up(site):
-            _raise(site_down(site, self._directory.sites[site].detail))
+            _raise(site_away(self._directory.sites[site]))
         info = self._directory.resources.get(resource)
         if info is None:
             _raise(unknown_resource(resource))
@@ -177,7 +201,7 @@ class AvailabilityQueries:
         queries = QueryPlan.of_request(request, self._directory, (), self._clock.wall_s())
         seen = await self._site_queries.ask(
             caller.principal, queries.by_site, detail=body.explain,
-            length_s=shortest_stage_s(request),
+            length_s=shortest_stage_s(request), needs=queries.needs,
         )  # fmt: skip
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
@@ -242,10 +266,12 @@ class AvailabilityQueries:
             *(view.refusal for views in seen.values() for view in views if view.refusal),
         ]
         named = {term.resource for each in request.alternatives for term in each.terms}
-        told = why_not(request, self._directory, free, refusals)
+        views = [view for of_site in seen.values() for view in of_site]
+        barred = barred_needs(views, queries.needs)
+        told = why_not(request, self._directory, free, refusals, barred=barred)
         if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
             raise error_of(told)
-        return why_not(request, self._directory, free, refusals, hopeless=True)
+        return why_not(request, self._directory, free, refusals, hopeless=True, barred=barred)
 
     async def _moves(
         self,

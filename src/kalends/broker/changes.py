@@ -64,6 +64,7 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
         not_after=max(want.end for want in wants),
         agent="",
         arguments={},
+        agent_must_run=False,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.views import slot_words, view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotAllowed, NotFound
@@ -81,7 +81,12 @@ class Records:
         """The whole story, with that of every change that was made or refused, as far as it can be read."""
         record = self.of(caller, body.id)
         history = self._service.store.read(register.history, record.reservation)
-        events = [event for each in history if isinstance(each, Record) for event in each.trail]
+        events = [
+            _of_change(each, event) if each.rid != each.reservation else event
+            for each in history
+            if isinstance(each, Record)
+            for event in each.trail
+        ]
         return calls.Story(
             request=self.view(record),
             events=tuple(sorted(events, key=lambda event: event.number)),
@@ -140,6 +145,15 @@ class Records:
             unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )
+
+
+def _of_change(change: Record, event: calls.Event) -> calls.Event:
+    """`event`, which tells of a change that failed that this was a change, and what it was to."""
+    if event.kind != "failed":
+        return event
+    wanted = change.wants or change.spec.wants
+    detail = f"to {slot_words(wanted)}: {event.detail}" if wanted else event.detail
+    return structs.replace(event, kind="refused", detail=detail)
 
 
 def may_see(caller: Caller, user: str) -> bool:

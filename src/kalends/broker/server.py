@@ -39,6 +39,7 @@ from kalends.serving.http.dispatch import Handler
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
+from kalends.stores.sqlite import register
 from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
@@ -173,6 +174,9 @@ def _handlers(
         lambda: service.coordinator.bids.experience,
         lambda: service.coordinator.bids.tally,
         lambda: service.coordinator.bids.candidates.learned,
+        lambda ids: service.store.read_slowly(
+            lambda connection: register.reservations_of(connection, ids)
+        ),
     )  # fmt: skip
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:

@@ -315,12 +315,14 @@ class BrokerService:
     def site_at(self, site: str, mark: m.Mark) -> None:
         self.memories.at(site, mark)
 
-    def site_lost(self, site: str, reason: str) -> None:
+    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
         life = self.lives.current
         if life is not None:
-            self.step(lambda: life.coordinator.site_lost(site, reason), goes_on=True)
+            self.step(
+                lambda: life.coordinator.site_lost(site, reason, unusable=unusable), goes_on=True
+            )
         else:
-            self.directory.lose(site, reason)
+            self.directory.lose(site, reason, unusable=unusable)
         self.site_queries.lost(site)
         self.clock_watch.lost(site)
         self.comparisons.lost(site)

@@ -28,6 +28,7 @@ from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger
 
 NOT_AUTHENTICATED: Final = 401
+NOT_TRUSTED: Final = (NOT_AUTHENTICATED, 403)
 HEARTBEAT_S: Final = 10.0
 """A ping this often; a site that does not answer within half of it is lost."""
 
@@ -71,7 +72,11 @@ _DECODER: Final = msgspec.msgpack.Decoder(m.FrameToBroker)
 
 
 class LinkLost(Exception):
-    """The connection is over; the text says why."""
+    """The connection is over; the text says why. If `unusable`, somebody may have to mend something."""
+
+    def __init__(self, reason: str, *, unusable: bool = False) -> None:
+        super().__init__(reason)
+        self.unusable = unusable
 
 
 class LinkUser(Protocol):
@@ -80,8 +85,8 @@ class LinkUser(Protocol):
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a connected site, in order; the first ever of a connection is its Hello."""
 
-    def site_lost(self, site: str, reason: str) -> None:
-        """The site is not connected (any more)."""
+    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
+        """The site is not connected (any more); if `unusable`, until somebody mends something."""
 
     def site_at(self, site: str, mark: m.Mark) -> None:
         """How far the site was when it sent what was just said."""
@@ -162,13 +167,13 @@ class SiteLink:
     async def run(self) -> None:
         """Connect, and connect again, for ever."""
         wait_s = RETRY_S_MIN
-        logged = ""
+        logged = before = ""
         while True:
-            was_up = False
+            was_up = unusable = False
             try:
                 await self._connection()
             except LinkLost as lost:
-                was_up, reason = self.connected, str(lost)
+                was_up, reason, unusable = self.connected, str(lost), lost.unusable
             except Exception as error:
                 # The boundary of one connection: whatever it met, the next one is made.
                 self._logger.error("link_failed", site=self.name, exc_info=error)
@@ -180,7 +185,9 @@ class SiteLink:
             if was_up or reason != logged:
                 logged = reason
                 self._logger.warning("site_lost", site=self.name, reason=reason)
-            self._user.site_lost(self.name, reason)
+            # One refusal alone may be for a clock that has been set right since.
+            self._user.site_lost(self.name, reason, unusable=unusable and reason == before)
+            before = reason
             await asyncio.sleep(wait_s * (0.5 + self._jitter() / 2))
             wait_s = min(wait_s * 2, RETRY_S_MAX)
 
@@ -215,9 +222,10 @@ class SiteLink:
         except aiohttp.WSServerHandshakeError as error:
             if error.status == NOT_AUTHENTICATED and error.headers is not None:
                 self._proof.refused(error.headers.get("Date", ""))
-            raise LinkLost(_refusal(error)) from error
+            raise LinkLost(_refusal(error), unusable=error.status in NOT_TRUSTED) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise LinkLost(f"it cannot be reached: {_reason(error)}") from error
+            reason = f"it cannot be reached: {_reason(error)}"
+            raise LinkLost(reason, unusable=_untrusted(error)) from error
         tasks = [
             asyncio.create_task(self._read(socket)),
             asyncio.create_task(self._write(socket)),
@@ -247,7 +255,7 @@ class SiteLink:
         if not isinstance(hello, m.Hello) or hello.site != self.name:
             said = f"site {hello.site!r}" if isinstance(hello, m.Hello) else "not a site"
             self._logger.error("wrong_site", site=self.name, url=self._address, is_=said)
-            raise LinkLost(f"at its address is {said}")
+            raise LinkLost(f"at its address is {said}", unusable=True)
         try:
             welcome = self._user.welcome(self.name)
         except Unavailable as error:
@@ -326,14 +334,25 @@ def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
     why = error.headers.get(WHY_HEADER, "")[:WHY_CHARS_MAX] if error.headers else ""
     if why and why.isprintable():
         return why
+    if error.status in NOT_TRUSTED:
+        return f"it does not trust this broker's key, or not as a broker's (status {error.status})"
     return f"it refuses us with status {error.status}"
 
 
 def _reason(error: Exception) -> str:
     """What went wrong with a connection, in words that a user may read: no addresses, no internals."""
-    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"
     if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
         return os.strerror(cause.errno).lower()
     return str(cause) or type(cause).__name__
+
+
+def _untrusted(error: Exception) -> bool:
+    return isinstance(_cause(error), ssl.SSLCertVerificationError)
+
+
+def _cause(error: Exception) -> Exception:
+    found = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    return found if isinstance(found, Exception) else error

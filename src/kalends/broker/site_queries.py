@@ -40,16 +40,26 @@ class SiteQueries:
         detail: bool = False,
         counting: Counting = "all",
         length_s: int = 0,
+        needs: tuple[m.RoomNeed, ...] = (),
     ) -> dict[str, list[FreeSteps]]:
         """What each site shows `principal` of `wants`; sites that do not answer all are missing.
 
-        `detail`, `counting` and `length_s` are as in `Query`.
+        `detail`, `counting`, `length_s` and `needs` are as in `Query`.
         """
         asked = [
-            (site, self._query(site, principal, part, detail, counting, length_s))
+            (
+                site,
+                self._sent(
+                    SiteQuestion(site, part, needs),
+                    m.Query(
+                        query_id=next(self._ids), principal=principal, wants=part, detail=detail,
+                        counting=counting, length_s=length_s, needs=needs,
+                    ),
+                ),
+            )
             for site, wants in wants_by_site.items()
             for part in batched(wants)
-        ]
+        ]  # fmt: skip
         if asked:
             await asyncio.wait([future for _, (_, future) in asked], timeout=ASK_S_MAX)
         seen: dict[str, list[FreeSteps]] = {}
@@ -78,21 +88,10 @@ class SiteQueries:
             if asked.site == site and not future.done():
                 future.set_result(None)
 
-    def _query(
-        self,
-        site: str,
-        principal: Principal,
-        wants: tuple[Want, ...],
-        detail: bool,
-        counting: Counting,
-        length_s: int,
+    def _sent(
+        self, question: SiteQuestion, query: m.Query
     ) -> tuple[int, asyncio.Future[View | None]]:
-        query_id = next(self._ids)
         future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
-        self._waiting[query_id] = (SiteQuestion(site, wants), future)
-        query = m.Query(
-            query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting,
-            length_s=length_s,
-        )  # fmt: skip
-        self._send(site, query)
-        return query_id, future
+        self._waiting[query.query_id] = (question, future)
+        self._send(question.site, query)
+        return query.query_id, future

@@ -26,6 +26,21 @@ def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) 
         yield at, end, 0
 
 
+def capped(caps: Iterable[Step], start: int, end: int, units: int) -> Iterator[Step]:
+    """Yield a profile of ``[start, end)`` with `caps` (in order, disjoint), elsewhere `units`."""
+    at = start
+    for cap_start, cap_end, cap in caps:
+        begin, finish = max(cap_start, at), min(cap_end, end)
+        if begin >= finish:
+            continue
+        if begin > at:
+            yield at, begin, units
+        yield begin, finish, cap
+        at = finish
+    if at < end:
+        yield at, end, units
+
+
 Change = tuple[int, int, int]
 """A change ``(start, end, units)``: `units` more, or fewer if negative, during ``[start, end)``."""
 

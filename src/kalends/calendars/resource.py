@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from kalends.calendars import profiles
@@ -170,6 +170,9 @@ class ResourceCalendar:
         wall_s: int,
         steps_max: int,
         changes: Sequence[Change] = (),
+        caps: Iterable[Sequence[Step]] = (),
+        *,
+        booked: bool = True,
     ) -> tuple[list[Step], int]:
         """Return what `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
 
@@ -178,17 +181,22 @@ class ResourceCalendar:
         they may lock at times, both holding and locking must be allowed. At most `steps_max` steps,
         complete up to `until`. Borders that hours make may lie off the grain. A principal who may
         not see the resource gets none. `changes` are units that count as free besides what is free
-        (or, below 0, that do not).
+        (or, below 0, that do not); each of `caps` (steps in order) bounds the units at its times. If not
+        `booked`, as if there were no bookings.
         """
         check_window(start, end)
-        first = max(start, self._earliest_start(principal, wall_s))
+        first = max(start, self.earliest_start(principal, wall_s))
         last = min(end, self._latest_end_for(principal, wall_s))
         if first >= last or not self.access.sees(principal) or self.info.advisory:
             return [], end
-        free: Iterator[Step] = self.calendar.walk(first, last)
+        capacity = self.info.capacity
+        free: Iterator[Step] = (
+            self.calendar.walk(first, last) if booked else iter([(first, last, capacity)])
+        )
         if changes:
             free = profiles.changed(free, changes, first, last)
-        for limit in self._limits(principal, first, last):
+        bounds = (profiles.capped(each, first, last, capacity) for each in caps)
+        for limit in chain(self._limits(principal, first, last), bounds):
             free = profiles.combine(free, limit, min)
         bookable = (step for step in profiles.join(free) if step[2] > 0)
         steps = list(islice(bookable, max(steps_max, 0) + 1))
@@ -214,7 +222,7 @@ class ResourceCalendar:
         """
         self._check_search(units, length_s, not_before, not_after, wall_s)
         grain = self.info.grain_s
-        at = max(not_before, self._earliest_start(principal, wall_s), 0)
+        at = max(not_before, self.earliest_start(principal, wall_s), 0)
         last = min(not_after, self._latest_end_for(principal, wall_s))
         longest = self.rules.limits.deciding(principal, "longest_s")
         if not self.access.sees(principal) or (longest and length_s > longest.longest_s):
@@ -250,6 +258,10 @@ class ResourceCalendar:
             _slot(booking, shown=detail or booking.holder == principal.user)
             for booking in self.calendar.listing(start, end, max(count_max, 0))
         ]
+
+    def rules_for(self, principal: Principal) -> tuple[str, ...]:
+        """Return every rule that holds for `principal` in words: what they may do, how much, when."""
+        return (*self.access.describe_for(principal), *self.rules.describe_for(principal))
 
     def head_start_ms(self, principal: Principal) -> int:
         """Return the head start of `principal` in the wait queue of this resource."""
@@ -303,7 +315,7 @@ class ResourceCalendar:
             return None
         length = format_duration(longest.longest_s)
         detail = f"rule {longest.name} lets you book at most {length} at a time"
-        return self._refuse(RefusalCode.LIMIT, detail, longest.name)
+        return self._refuse(RefusalCode.TOO_LONG, detail, longest.name)
 
     def _refusal_of_limits(
         self,
@@ -401,7 +413,8 @@ class ResourceCalendar:
     def _latest_end(self, wall_s: int) -> int:
         return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
 
-    def _earliest_start(self, principal: Principal, wall_s: int) -> int:
+    def earliest_start(self, principal: Principal, wall_s: int) -> int:
+        """Return the first start that `principal` may book now: as early as the owner wants to know of it."""
         lead = self.rules.limits.deciding(principal, "lead_s")
         return self._now_on_grain(wall_s + (lead.lead_s if lead is not None else 0))
 

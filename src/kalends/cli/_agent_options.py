@@ -19,14 +19,19 @@ agent_option = section("Agent")
 
 
 def agent_options(function: F) -> F:
-    """Add ``--agent`` and ``--argument``."""
+    """Add ``--agent``, ``--argument`` and ``--agent-must-run``."""
+    must_run = agent_option(
+        "--agent-must-run",
+        is_flag=True,
+        help="Nothing is booked if the agent fails at a site.  [default: the site chooses there]",
+    )
     agent = agent_option(
         "--agent",
         metavar="AGENT",
         help="Script that chooses at each site: a FILE, the NAME of an uploaded script, or ready:NAME, "
         "e.g. ready:time-of-day.  [default: none]",
     )
-    return agent(argument_option(function))
+    return agent(argument_option(must_run(function)))
 
 
 argument_option = agent_option(

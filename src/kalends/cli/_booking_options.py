@@ -35,6 +35,7 @@ class BookingOptions(_request_options.When, _wait_options.WaitOptions):
 
     agent: str | None
     argument: tuple[str, ...]
+    agent_must_run: bool
     prefer: tuple[str, ...]
     priority: int
     note: str
@@ -60,6 +61,7 @@ class Asked:
             text, duration=options["duration"], at=options["at"], window=_request_options.window(options),
             note=options["note"], priority=options["priority"], prefer=preferences,
             agent=self.agent, arguments=_agent_options.argument_values(options["argument"]),
+            agent_must_run=options["agent_must_run"],
         )  # fmt: skip
         self.give_up_at = client.time_s(options["until"]) if options["until"] else None
         self.key = options["key"] or client.new_key()
@@ -120,6 +122,11 @@ def run(
                 return tell_alternatives(settings, client, asked.wanted, error)
             return tell_refusal(error, fixed=options["at"] is not None)
         visits = _request_options.visits(settings, client, view)
+    if view.priority is not None and view.priority < asked.wanted.priority:
+        granted = (
+            f"kalends: the broker grants you priority {view.priority}, not {asked.wanted.priority}"
+        )
+        _output.say(granted, error=True)
     _request_options.answer(settings, view, visits)
     return 0
 
@@ -143,7 +150,7 @@ def tell_alternatives(
 ) -> int:
     """Report the refusals and the later starts that are free; return the exit code of `error`."""
     told = _problems.lines(error)
-    wider = structs.replace(wanted, not_after=0, agent="", arguments={})
+    wider = structs.replace(wanted, not_after=0, agent="", arguments={}, agent_must_run=False)
     try:
         free = client.find(wider, count=ALTERNATIVES).candidates
     except KalendsError:

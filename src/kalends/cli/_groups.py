@@ -16,6 +16,29 @@ if TYPE_CHECKING:
     from kalends.core.errors import KalendsError
 
 EXIT_USAGE = 2
+
+MEANT: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("delete", "remove", "rm", "unbook", "scancel", "qdel"), ("cancel", "kill")),
+    **dict.fromkeys(("reserve", "schedule", "create", "new", "add", "make"), ("book", "hold")),
+    **dict.fromkeys(("status", "info", "get", "view", "describe"), ("show", "list", "job")),
+    **dict.fromkeys(("ls", "mine", "history", "bookings", "reservations"), ("list",)),
+    **dict.fromkeys(("search", "available", "free", "when"), ("find", "calendar")),
+    **dict.fromkeys(("explain", "reason"), ("why",)),
+    **dict.fromkeys(("follow", "events", "tail"), ("watch", "log")),
+    **dict.fromkeys(("sbatch", "qsub", "start"), ("submit", "run")),
+    **dict.fromkeys(("squeue", "qstat", "jobs", "ps"), ("queue",)),
+    **dict.fromkeys(("srun", "exec"), ("run",)),
+    **dict.fromkeys(("sinfo", "nodes", "hosts", "machines"), ("machine", "sites")),
+    **dict.fromkeys(("output", "cat"), ("log",)),
+    **dict.fromkeys(
+        ("reschedule", "change", "modify", "edit", "update"), ("move", "extend", "shrink")
+    ),
+    **dict.fromkeys(("lengthen", "prolong", "renew"), ("extend",)),
+    **dict.fromkeys(("shorten", "reduce"), ("shrink",)),
+    **dict.fromkeys(("abort", "stop", "end", "terminate"), ("cancel", "release", "kill")),
+    **dict.fromkeys(("accounting", "sacct", "report"), ("usage",)),
+}
+"""What people type who know other programs, and the commands that they may mean."""
 EXIT_INTERRUPTED = 130
 
 
@@ -70,7 +93,8 @@ class LazyGroup(click.Group):
             # Imported here because most commands are spelt right.
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self._names, n=3)
+            meant = [name for name in MEANT.get(args[0], ()) if name in self._names]
+            near = meant or get_close_matches(args[0], self._names, n=3)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"See {ctx.command_path} -h."
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -94,7 +118,7 @@ class LazyGroup(click.Group):
             click.echo("kalends: interrupted; the request may still be carried out", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
-            return _report(error, as_json)
+            return _report(_with_near_names(settings, error), as_json)
         return code if isinstance(code, int) else 0
 
 
@@ -103,6 +127,12 @@ def _kalends_error() -> type[KalendsError]:
     from kalends.core.errors import KalendsError
 
     return KalendsError
+
+
+def _with_near_names(settings: Settings, error: KalendsError) -> KalendsError:
+    from kalends.cli._near_names import with_near_resources
+
+    return with_near_resources(settings, error)
 
 
 def _report_usage(error: click.ClickException, as_json: bool) -> int:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from kalends.cli._output import rows
+from kalends.cli._places import shown
 from kalends.core.errors import KalendsError, OutcomeUnknown, Refusal
 from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id
 
@@ -17,7 +18,7 @@ _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 
 def lines(error: KalendsError) -> list[str]:
     """Return the lines of `error` for standard error, its remedy last, if it has one."""
-    where = f"{error.where}: " if error.where else ""
+    where = f"{shown(error.where)}: " if error.where else ""
     remedy = _remedy(error)
     first, *more = error.detail.splitlines() or [error.title]
     return [

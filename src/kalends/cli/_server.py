@@ -35,15 +35,25 @@ def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = N
         configuration = read_configuration(config_path)
         configure_logging(configuration.log.level, configuration.log.form, err)
     except KalendsError as error:
-        print(f"kalends: {error}", file=err or sys.stderr)
+        print(f"kalends: {_of_file(error, config_path)}", file=err or sys.stderr)
         return error.exit_code
 
     async def services() -> Sequence[Service]:
-        made = services_of(configuration)
+        try:
+            made = services_of(configuration)
+        except KalendsError as error:
+            raise _of_file(error, config_path) from error
         _spare_the_collector()
         return made
 
     return run(services, out=out, err=err)
+
+
+def _of_file(error: KalendsError, path: Path) -> KalendsError:
+    """Return `error` with the file in its place: who runs several servers sees which one is meant."""
+    if str(path) not in error.where:
+        error.where = f"{path}: {error.where}" if error.where else str(path)
+    return error
 
 
 def _spare_the_collector() -> None:

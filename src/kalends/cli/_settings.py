@@ -6,9 +6,12 @@ that an option always wins over a variable, wherever it stands.
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -161,8 +164,41 @@ class LocalCommand(click.Command):
 class ServerCommand(LocalCommand):
     """A command that calls a server; the global options may also stand after its name."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise self._unquoted(error) from error
+
+    def _unquoted(self, error: click.UsageError) -> click.UsageError:
+        """Return `error`, or what explains it: a shell has divided a request that was not in quotes."""
+        if "request" not in {parameter.name for parameter in self.params}:
+            return error
+        if "unexpected extra argument" in error.message:
+            rest = error.message.partition("(")[2].rstrip(")")
+            return click.UsageError(
+                f"A request is one argument, put it in quotes: kalends {self.name} 'A + B' (this is "
+                f"outside of it: {rest})",
+                error.ctx,
+            )
+        if isinstance(error, click.MissingParameter) and is_pipe(sys.stdout):
+            return click.UsageError(
+                f"{error.format_message()} A request with | stands in quotes: kalends {self.name} 'A | B'; "
+                "else the shell takes | for a pipe.",
+                error.ctx,
+            )
+        return error
+
     def _shared_options(self) -> Sequence[click.Parameter]:
         return [*_connection_options(hidden=True), _json_option()]
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """Return whether `stream` leads into another program."""
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

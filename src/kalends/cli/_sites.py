@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kalends.cli._near_names import near
 from kalends.cli._settings import Settings
 from kalends.core.errors import NotFound
 
@@ -31,7 +32,6 @@ def site_url(client: SyncClient, site: str) -> str:
     if site not in sites:
         raise NotFound(
             f"the broker knows no site {site}",
-            where="--site",
-            remedy=f"give its address, or one of {', '.join(sorted(sites))}",
+            remedy=near(site, sites) or f"give its address, or one of {', '.join(sorted(sites))}",
         )
     return sites[site]

@@ -129,6 +129,10 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("recalled", f"until {format_time(view.recalled_until, zone)}"))
     if view.agent:
         facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
+    if view.agent_failed:
+        facts.append(
+            ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
+        )
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
@@ -137,17 +141,31 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         *(f"  {name:8} {text}" for name, text in facts if text),
         *(
             f"  {line}"
-            for line in claim_lines(() if view.placed else view.claims, zone, view.parts)
+            for line in claim_lines(
+                () if view.placed else view.claims, zone, view.parts, view.state
+            )
         ),
         *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]
 
 
+_SAID: Final[dict[str, tuple[str, str]]] = {
+    "reserved": ("promised", "confirmed"),
+    "held": ("held", "held"),
+    "cancelled": ("being freed", "freed"),
+    "open": ("asked", "asked"),
+}
+"""What a site has said of a claim, by the state of the request: at first, and once it is done."""
+
+
 def claim_lines(
-    claims: Iterable[ClaimView], zone: ZoneInfo, parts: Iterable[StepPart] = ()
+    claims: Iterable[ClaimView],
+    zone: ZoneInfo,
+    parts: Iterable[StepPart] = (),
+    state: str = "reserved",
 ) -> list[str]:
-    """List the claims of a reservation, with the jobs that run on them in step."""
+    """List the claims of a request in `state`, with the jobs that run on them in step."""
     claims = tuple(claims)
     if not claims:
         return []
@@ -167,7 +185,7 @@ def claim_lines(
                 claim.units,
                 short_time(claim.start, zone),
                 short_time(claim.end, zone),
-                "confirmed" if claim.confirmed else "-",
+                _SAID.get(state, ("-", "-"))[claim.confirmed],
                 *([jobs.get(claim.resource, "-")] if jobs else ()),
             )
             for claim in claims
@@ -188,9 +206,19 @@ def note_lines(notes: Iterable[AgentNote]) -> list[str]:
 
 
 def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
-    """Return one row for each request."""
+    """Return one row for each request, with their notes if any has one."""
+    views = tuple(views)
+    noted = any(view.note for view in views)
     return rows(
-        ("ID", "STATE", f"START ({zone.key})", "LENGTH", "USER", "REQUEST"),
+        (
+            "ID",
+            "STATE",
+            f"START ({zone.key})",
+            "LENGTH",
+            "USER",
+            "REQUEST",
+            *(("NOTE",) if noted else ()),
+        ),
         [
             (
                 short_id(view.id),
@@ -199,6 +227,7 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
                 format_duration(view.end - view.start) if view.start < view.end else "-",
                 view.user,
                 view.text,
+                *((view.note,) if noted else ()),
             )
             for view in views
         ],

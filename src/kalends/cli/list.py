@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterator
+from itertools import islice
 
 import click
 
@@ -10,6 +12,11 @@ from kalends.cli import _output, _words
 from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.client.request_calls import ListState
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import RequestView
+from kalends.core.identifiers import short_id
+
+PAGE_MAX = 1_000
 
 STATES = [state for state in typing.get_args(ListState) if state]
 
@@ -19,7 +26,10 @@ STATES = [state for state in typing.get_args(ListState) if state]
     cls=ServerCommand,
     examples=("kalends list --state reserved", "kalends list --waiting"),
 )
-@click.option("--state", type=click.Choice(STATES), help="State of the requests.  [default: all]")
+@click.option(
+    "--state", type=click.Choice(STATES), help="State of the requests.  [default: all but failed]"
+)
+@click.option("--all", "failed", is_flag=True, help="List also requests that have failed.")
 @click.option(
     "--waiting", is_flag=True, help="List only requests that wait, and the slots they wait for."
 )
@@ -33,21 +43,43 @@ STATES = [state for state in typing.get_args(ListState) if state]
 def command(
     settings: Settings,
     state: ListState | None,
+    failed: bool,
     waiting: bool,
     everyone: bool,
     count: int,
     before: str,
 ) -> None:
-    """List your requests, newest first."""
+    """List your requests, newest first.
+
+    Tries that failed are left out. Where there are more than are listed, the last line says how to go on.
+    """
     zone = settings.time_zone()
     if waiting:
-        if state or everyone or before:
-            raise click.UsageError("--waiting excludes --state, --everyone and --before.")
+        if state or failed or everyone or before:
+            raise click.UsageError("--waiting excludes --state, --all, --everyone and --before.")
         with settings.connect() as client:
             views = client.waiting_list()
         _output.answer(settings, "requests", views, lambda: _words.waiting_listing(views, zone))
         return
     with settings.connect() as client:
         older_than = full_id(client, before) if before else ""
-        views = client.list(state=state or "", everyone=everyone, count=count, before=older_than)
-    _output.answer(settings, "requests", views, lambda: _words.listing(views, zone))
+        pages = _pages(client, state or "", everyone, older_than, min(count + 1, PAGE_MAX))
+        wanted = (view for view in pages if state or failed or view.state != "failed")
+        found = list(islice(wanted, count + 1))
+    shown = found[:count]
+    _output.answer(settings, "requests", shown, lambda: _words.listing(shown, zone))
+    if len(found) > count:
+        last = short_id(shown[-1].id)
+        _output.say(f"there are more: kalends list --before {last}", error=True)
+
+
+def _pages(
+    client: SyncClient, state: ListState, everyone: bool, before: str, size: int
+) -> Iterator[RequestView]:
+    """Yield requests, newest first, a page of `size` at a time."""
+    while True:
+        page = client.list(state=state, everyone=everyone, count=size, before=before)
+        yield from page
+        if len(page) < size:
+            return
+        before = page[-1].id

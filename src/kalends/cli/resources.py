@@ -8,23 +8,29 @@ import click
 
 from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.contract.calls import Resources
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import CalendarView, Resources
 from kalends.core.durations import format_duration
 
 
 @click.command(
     "resources",
     cls=ServerCommand,
-    examples=("kalends resources", "kalends resources --json"),
+    examples=("kalends resources", "kalends resources sdsc/sp2"),
 )
+@click.argument("resource", required=False)
 @pass_settings
-def command(settings: Settings) -> None:
+def command(settings: Settings, resource: str | None) -> None:
     """List the resources that can be booked.
 
-    Below the list are the owners' rules: limits, blackouts and head starts in wait queues. Sites that
-    do not answer are named; their resources are missing.
+    Below the list are the owners' rules: limits, blackouts and head starts in wait queues. Of one RESOURCE
+    the rules are listed that hold for you, also how much you may book. Sites that do not answer are named;
+    their resources are missing.
     """
     with settings.connect() as client:
+        if resource is not None:
+            _show_one(settings, client, resource)
+            return
         answer = client.resources()
     _output.answer(settings, "resources", answer, lambda: _lines(answer))
     if not settings.json:
@@ -33,6 +39,19 @@ def command(settings: Settings) -> None:
     for site in answer.sites:
         if site.state == "down":
             _output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
+
+
+def _show_one(settings: Settings, client: SyncClient, resource: str) -> None:
+    now_s = client.time_s("now")
+    view = client.calendar(resource, start=now_s, end=now_s + 1)
+    _output.answer(settings, "calendar", view, lambda: _one(view))
+
+
+def _one(view: CalendarView) -> Iterator[str]:
+    info = view.resource
+    yield from _lines(Resources(resources=(info,)))
+    yield f"bookings end within {format_duration(info.horizon_s)} from now"
+    yield from view.rules
 
 
 def _lines(answer: Resources) -> Iterable[str]:

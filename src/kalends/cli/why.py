@@ -35,6 +35,8 @@ def command(settings: Settings, id: str) -> None:
 def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
     """Return the lines of a request and its events, each event with its refusals below it."""
     told = _words.request_lines(story.request, zone)
+    if story.events:
+        told.append(f"TIME ({zone.key})")
     for event in story.events:
         at = short_time(event.at_ms // 1000, zone)
         told.append(f"{at}  {event.kind}  {event.detail}".rstrip())

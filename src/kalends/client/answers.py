@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from kalends.client.request_builder import Duration, length_s
@@ -56,6 +57,20 @@ class NewLength:
                 remedy="use shrink to shorten, extend to lengthen, cancel to give up the reservation",
             )
         return wanted_s
+
+
+def check_kept(units: Mapping[str, int], view: RequestView) -> None:
+    """Raise `InvalidInput` if one of `units` is more than `view` has of that resource."""
+    for resource, kept in units.items():
+        present = max(
+            (each.units for each in view.claims if each.resource == resource), default=kept
+        )
+        if kept > present:
+            raise InvalidInput(
+                f"it has {present} units of {resource} and cannot be shrunk to {kept}",
+                where="units",
+                remedy="book what more you need by itself",
+            )
 
 
 def _common_length_s(view: RequestView) -> int:

@@ -87,7 +87,8 @@ class CallSender:
         """Return the answer to `body`, sent as operation `name`.
 
         Raises `InvalidInput` before sending anything that the server would refuse, the error that
-        the server answered, `Unavailable` when nothing was done for want of a connection, and
+        the server answered, `Unavailable` when nothing was done for want of a connection (`InvalidInput`
+        where there can be none: an unknown host, a certificate that is not trusted), and
         `OutcomeUnknown` when a change may have been done; its `request_id` is the call's key (for
         `client.resolve`), or the reservation's id where the call has no key.
         """
@@ -145,7 +146,11 @@ class CallSender:
             return self._unknown(error.detail, operation, body)
         return self._unreached(error) if isinstance(error, ConnectionFailed) else error
 
-    def _unreached(self, failure: ConnectionFailed) -> Unavailable:
+    def _unreached(self, failure: ConnectionFailed) -> KalendsError:
+        if failure.mend:
+            return InvalidInput(
+                f"no answer: {failure.detail}", where=self._url, remedy=failure.mend
+            )
         return Unavailable(
             f"no answer: {failure.detail}",
             where=self._url,

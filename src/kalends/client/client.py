@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from kalends.client.answers import NewLength, settled
+from kalends.client.answers import NewLength, check_kept, settled
 from kalends.client.calls import CallSender
 from kalends.client.follower import Follower
 from kalends.client.job_calls import JobCalls
@@ -113,6 +113,7 @@ class Client(RequestCalls, JobCalls):
         prefer: Preferred = (),
         agent: Agent = "",
         arguments: ArgumentValues | None = None,
+        agent_must_run: bool = False,
     ) -> Request:
         """Return the request that `find`, `book` and `hold` would send; send nothing.
 
@@ -122,7 +123,8 @@ class Client(RequestCalls, JobCalls):
         ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a
         head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
         site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
-        `hold` upload; `arguments` are handed to it. Raises `InvalidInput`, and `TooLarge` for a
+        `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
+        at a site. Raises `InvalidInput`, and `TooLarge` for a
         script's file.
         """
         return request_from(
@@ -135,6 +137,7 @@ class Client(RequestCalls, JobCalls):
             prefer=prefer,
             agent=named_script(agent).name,
             arguments=arguments,
+            agent_must_run=agent_must_run,
             now_s=int(self._wall_clock()),
             zone=self._zone,
         )
@@ -223,8 +226,11 @@ class Client(RequestCalls, JobCalls):
     ) -> calls.RequestView:
         """Shorten reservation `id` `by` some time or to `duration`, or give back units.
 
-        `units` names what each changed resource (``site/name``) keeps.
+        `units` names what each changed resource (``site/name``) keeps; raises `InvalidInput` for more than
+        it has.
         """
+        if units:
+            check_kept(units, await self.show(id))
         if units and by is None and duration is None:
             return await self._change(id, key, wait_s, units=dict(units))
         return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult
 import h11
 
 from kalends.client.retry import ConnectionFailed
-from kalends.client.transport import ANSWER_BYTES_MAX, reason
+from kalends.client.transport import ANSWER_BYTES_MAX, failure
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Status and headers stay below it, and what stands around a piece of a body."""
@@ -57,9 +57,10 @@ class HttpLine:
             )
         except (OSError, UnicodeError) as error:
             # asyncio's way to say that there were several addresses, each with a fault of its own.
-            of_several = type(error) is OSError and error.errno is None
-            detail = "none of its addresses can be reached" if of_several else reason(error)
-            raise ConnectionFailed(detail, sent=False) from error
+            if type(error) is OSError and error.errno is None:
+                detail = "none of its addresses can be reached"
+                raise ConnectionFailed(detail, sent=False) from error
+            raise failure(error, sent=False) from error
         return cls(reader, writer)
 
     @property
@@ -83,7 +84,7 @@ class HttpLine:
             await self._writer.drain()
             return await read_answer(self._reader, self._said)
         except OSError as error:
-            raise ConnectionFailed(reason(error), sent=True) from error
+            raise failure(error, sent=True) from error
 
     def drop(self) -> None:
         """Close it at once. A call that is under way on it fails."""
@@ -117,6 +118,9 @@ async def read_answer(reader: asyncio.StreamReader, said: h11.Connection) -> Htt
             else:
                 raise _closed()
     except h11.RemoteProtocolError as error:
+        if piece and not status:
+            detail = "no HTTP is spoken there, or the answer was damaged on the way"
+            raise ConnectionFailed(detail, sent=True) from error
         raise (_damaged() if piece else _closed()) from error
 
 

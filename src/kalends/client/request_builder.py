@@ -77,6 +77,7 @@ def request_from(
     prefer: Preferred,
     agent: str,
     arguments: ArgumentValues | None,
+    agent_must_run: bool,
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
@@ -102,6 +103,7 @@ def request_from(
             ("preferences", _windows(prefer, made, now_s, zone)),
             ("agent", agent),
             ("arguments", dict(arguments or {})),
+            ("agent_must_run", agent_must_run),
         )
         if value
     }

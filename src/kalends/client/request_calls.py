@@ -56,6 +56,7 @@ class TimeOptions(TypedDict, total=False):
     priority: int
     prefer: Preferred
     arguments: ArgumentValues | None
+    agent_must_run: bool
 
 
 class RequestOptions(TimeOptions, total=False):
@@ -104,8 +105,8 @@ class RequestCalls(AgentCalls):
         The answer's state is ``reserved``, or ``open`` when it is still being decided after
         `wait_s` (default: 30; None: wait until it is settled); then it goes on by itself, and `wait`
         waits on. Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then
-        nothing is booked. An `agent` that fails stops nothing: the sites choose for it, and `why`
-        tells what went wrong.
+        nothing is booked. An `agent` that fails stops nothing, unless `agent_must_run`: the sites choose
+        for it, `agent_failed` names them, and `why` tells what went wrong.
         """
         (view,) = await self._booked(request, **booking)
         return settled(view)

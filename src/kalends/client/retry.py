@@ -13,12 +13,16 @@ from kalends.core.errors import KalendsError, LimitExceeded, Unavailable
 
 
 class ConnectionFailed(Exception):
-    """A call got no answer; `sent` tells whether the server may have received it."""
+    """A call got no answer; `sent` tells whether the server may have received it.
 
-    def __init__(self, detail: str, *, sent: bool) -> None:
+    `mend` is what to do about a failure that every other try meets again, "" where one may pass.
+    """
+
+    def __init__(self, detail: str, *, sent: bool, mend: str = "") -> None:
         super().__init__(detail)
         self.detail = detail
         self.sent = sent
+        self.mend = mend
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ def is_passing(error: Exception) -> bool:
     """Return whether a retry may help: there was no answer, or it was "not now"."""
     if isinstance(error, LimitExceeded):
         return error.retry_after_s > 0
-    return isinstance(error, ConnectionFailed | Unavailable)
+    if isinstance(error, ConnectionFailed):
+        return not error.mend
+    return isinstance(error, Unavailable)
 
 
 def asked_wait_s(error: Exception) -> float:

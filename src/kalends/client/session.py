@@ -13,7 +13,7 @@ import msgspec
 
 from kalends.client.retry import ConnectionFailed
 from kalends.client.sockets import open_socket, socket_session
-from kalends.client.transport import ANSWER_BYTES_MAX, Access, reason
+from kalends.client.transport import ANSWER_BYTES_MAX, Access, failure
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Call, Operation, Reply
@@ -111,7 +111,7 @@ class _Connection:
                 try:
                     await self._socket.send_bytes(frame)
                 except (aiohttp.ClientError, OSError) as error:
-                    self._fail(reason(error))
+                    self._fail(failure(error, sent=True).detail)
                     return
 
     async def _read(self) -> None:

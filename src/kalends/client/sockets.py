@@ -11,7 +11,7 @@ from kalends.client.transport import (
     ANSWER_BYTES_MAX,
     Access,
     error_from_status,
-    reason,
+    failure,
     retry_after_s,
 )
 
@@ -48,4 +48,4 @@ async def open_socket(
             ) from error
         raise error_from_status(error.status, access.url, wait_s) from error
     except aiohttp.ClientError as error:
-        raise ConnectionFailed(reason(error), sent=False) from error
+        raise failure(error, sent=False) from error

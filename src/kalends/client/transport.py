@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from kalends.client.retry import ConnectionFailed
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
 from kalends.core.errors import (
@@ -22,6 +24,13 @@ from kalends.core.errors import (
 
 if TYPE_CHECKING:
     import aiohttp
+
+TRUST = (
+    "name the file of the authority that has signed it: --ca FILE, or KALENDS_CA; in Python `ca`"
+)
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+"""What OpenSSL finds in an answer that is not TLS at all."""
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """The largest answer that is read: the longest listings and calendars stay below it."""
@@ -132,13 +141,25 @@ def retry_after_s(header: str | None) -> float:
     return float(header) if header and header.isdecimal() else 0.0
 
 
-def reason(error: BaseException) -> str:
-    """Describe a failed connection; some network errors have only a number or a name."""
+def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
+    """Return what a broken connection stands for; some network errors have only a number or a name."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {cause.verify_message}"
+        detail = f"its certificate is not trusted: {cause.verify_message}"
+        return ConnectionFailed(detail, sent=sent, mend=TRUST)
+    if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+        detail = "no TLS is spoken there, so this is no address for https"
+        return ConnectionFailed(
+            detail, sent=sent, mend="write http:// if the server has no certificate"
+        )
     if isinstance(cause, ssl.SSLError):
-        return f"no secure connection: {cause.reason or cause}".lower()
+        return ConnectionFailed(f"no secure connection: {cause.reason or cause}".lower(), sent=sent)
+    if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
+        return ConnectionFailed(
+            "there is no such host", sent=sent, mend="check the name of the host"
+        )
+    if isinstance(cause, ConnectionRefusedError):
+        return ConnectionFailed("nothing listens there (connection refused)", sent=sent)
     if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
-        return os.strerror(cause.errno).lower()
-    return str(error) or type(error).__name__
+        return ConnectionFailed(os.strerror(cause.errno).lower(), sent=sent)
+    return ConnectionFailed(str(error) or type(error).__name__, sent=sent)

@@ -115,7 +115,8 @@ class CalendarView(Answer, frozen=True, kw_only=True):
     """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
 
     Complete up to `until`. Not a promise: others may book meanwhile. Where a batch system stands behind the
-    resource, what others have there was last seen at `as_of`.
+    resource, what others have there was last seen at `as_of`. `rules` are the owner's rules that hold for the
+    caller, in words.
     """
 
     resource: ResourceInfo
@@ -125,6 +126,7 @@ class CalendarView(Answer, frozen=True, kw_only=True):
     free: tuple[tuple[int, int, int], ...]
     slots: tuple[Slot, ...]
     as_of: int = 0
+    rules: tuple[str, ...] = ()
 
 
 # Booking (brokers).
@@ -220,6 +222,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     agent: str = ""
     """The agent that chose, or is to choose: as it was named, and the hash of its script."""
     script: str = ""
+    agent_failed: tuple[str, ...] = ()
+    """The sites at which it has failed in its last round: their default has chosen there."""
     notes: tuple[AgentNote, ...] = ()
     """Messages that the agent left for its client, oldest first."""
     changing: str = ""
@@ -232,6 +236,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """Of a job in step, which job each part is, in their order; their hosts are known once all have nodes."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
+    priority: int | None = None
+    """What the broker has granted of the priority that was asked for; None where it does not say."""
     problem: Problem | None = None
 
 

@@ -257,6 +257,23 @@ class Settled(Message, frozen=True, kw_only=True):
     """The register of this broker has nothing left to compare with the site."""
 
 
+class RoomNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`units` for `length_s` somewhere in ``[start, end)``, on `resource` or ("") on any asked about."""
+
+    resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
+    start: TimeS
+    end: TimeS
+    units: Units
+    length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+
+
+class Barred(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A need (its place in the query) that the owner's rules refuse at every time, whatever is booked."""
+
+    need: Count
+    refusal: Refusal
+
+
 class Query(Message, frozen=True, kw_only=True):
     """`units` only bound the search to places that matter; 1 asks for everything.
 
@@ -276,6 +293,8 @@ class Query(Message, frozen=True, kw_only=True):
     """The shortest length wanted; where the owner lets nobody book that long, nothing is shown as free."""
     replaces: RequestId | Literal[""] = ""
     """Count this request's locked claims as free: the view of a move, extend or shrink."""
+    needs: Annotated[tuple[RoomNeed, ...], Meta(max_length=limits.NEEDS_MAX)] = ()
+    """What is to be booked: what cannot be is not shown as free, and the rule that refuses it is named."""
 
 
 class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -299,6 +318,12 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     refusal: Refusal | None = None
     as_of: TimeS = 0
     """When the site last saw what the batch system behind it has; 0 where there is none."""
+    barred: Annotated[tuple[Barred, ...], Meta(max_length=limits.NEEDS_MAX)] = ()
+    rules: Annotated[
+        tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
+        Meta(max_length=2 * limits.RULES_MAX),
+    ] = ()
+    """With ``detail``: the owner's rules that hold for the asker, in words."""
 
 
 class View(Message, frozen=True, kw_only=True):

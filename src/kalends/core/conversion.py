@@ -20,6 +20,13 @@ _MISMATCHES: Final = {
 """A pattern tells a user nothing; msgspec's messages have only that."""
 
 _LENGTH: Final = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
+_BOUND: Final = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (-?[0-9.e+]+)")
+_COMPARED: Final = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
+_KINDS: Final = re.compile(r"Expected `(\w+)`, got `(\w+)`")
+_KIND_WORDS: Final = {
+    "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "array": "a list", "object": "a map", "null": "nothing", "bytes": "bytes",
+}  # fmt: skip
 _COUNTED: Final = {"str": "characters", "bytes": "bytes"}
 
 
@@ -59,9 +66,13 @@ def remedy_at(kind: Any, detail: str, where: str) -> str:
 
 
 def _in_words(detail: str) -> str:
-    length = _LENGTH.fullmatch(detail)
-    if length is None:
-        return _MISMATCHES.get(detail, detail)
-    kind, bound, number = length.groups()
-    what = "more" if bound == "<=" else "fewer"
-    return f"it has {what} than {number} {_COUNTED.get(kind, 'entries')}"
+    if length := _LENGTH.fullmatch(detail):
+        kind, relation, number = length.groups()
+        what = "more" if relation == "<=" else "fewer"
+        return f"it has {what} than {number} {_COUNTED.get(kind, 'entries')}"
+    if bound := _BOUND.fullmatch(detail):
+        return f"it must be {_COMPARED[bound[1]]} {bound[2]}"
+    if kinds := _KINDS.fullmatch(detail):
+        wanted, given = (_KIND_WORDS.get(each, each) for each in kinds.groups())
+        return f"it is {given}, and must be {wanted}"
+    return _MISMATCHES.get(detail, detail)

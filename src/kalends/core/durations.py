@@ -1,4 +1,4 @@
-"""Durations as people write them (``90s``, ``15m``, ``1.5h``, ``2d``, ``1h30m``, ``01:30:00``) and back.
+"""Durations as people write them (``90s``, ``1.5h``, ``2d``, ``1h30m``, ``01:30:00``, ``PT2H``) and back.
 
 A duration always has a unit: a bare number could be seconds, minutes or hours, and is refused. So
 are months and years, which differ in length, and ``HH:MM``, which others read as minutes and
@@ -29,6 +29,9 @@ _TEXT_MAX: Final = 64
 """Characters of a duration: the longest sensible one is far shorter."""
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)[ ]*([A-Za-z]*)[ ]*")
+_ISO = re.compile(
+    r"p(?:([0-9]+)w)?(?:([0-9]+)d)?(?:t(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?)?", re.IGNORECASE
+)
 _CLOCK = re.compile(r"([0-9]+):([0-5][0-9]):([0-5][0-9])")
 _HOURS_OR_MINUTES = re.compile(r"[0-9]+:[0-9]+")
 _REMEDY: Final = "write a number with a unit: 90s, 15m, 1.5h, 2d, 1w, 1h30m, or HH:MM:SS"
@@ -88,6 +91,8 @@ def format_duration(length_s: int) -> str:
 def _length(text: str, where: str) -> int:
     if len(text) > _TEXT_MAX:
         raise InvalidInput(f"{_shown(text)} is not a duration", where=where, remedy=_REMEDY)
+    if (written := _ISO.fullmatch(text)) and any(written.groups()):
+        text = "".join(f"{n}{unit}" for n, unit in zip(written.groups(), "wdhms", strict=True) if n)
     if clock := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part) for part in clock.groups())
         return hours * 3_600 + minutes * 60 + seconds

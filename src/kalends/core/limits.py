@@ -26,6 +26,9 @@ TERMS_MAX: Final = 32
 TERMS_OF_ALL_MAX: Final = 128
 """Terms of all alternatives of one request together: each is looked for among all resources."""
 
+NEEDS_MAX: Final = 2 * TERMS_OF_ALL_MAX
+"""Needs of one request: terms of one resource that overlap make up to twice as many pieces."""
+
 SELECTED_MAX: Final = 256
 """The N of one ``N of {attributes}`` term."""
 

@@ -100,7 +100,8 @@ class Request(_Value, frozen=True, kw_only=True):
     The reservation starts no earlier than `not_before` and every stage ends by `not_after` (integer
     seconds UTC). A window exactly as long as the stages fixes the start. `not_after` 0 leaves the
     end to the owners' horizons. `agent` names the script that chooses slots at the sites: one that
-    the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are handed to it.
+    the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are handed to it. Where it fails
+    the site's default chooses, unless the agent must run: then nothing is booked.
     """
 
     alternatives: Annotated[
@@ -113,6 +114,7 @@ class Request(_Value, frozen=True, kw_only=True):
     priority: Annotated[int, Meta(ge=-limits.PRIORITY_MAX, le=limits.PRIORITY_MAX)] = 0
     agent: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.AGENT_PATTERN)))] = ""
     arguments: Arguments = {}
+    agent_must_run: bool = False
     note: Annotated[str, Meta(max_length=200)] = ""
 
     def check(self, *, from_wire: bool = False) -> None:
@@ -155,12 +157,11 @@ def _check_size(request: Request) -> None:
 
 
 def _check_arguments(request: Request) -> None:
-    if request.arguments and not request.agent:
-        raise InvalidInput(
-            "arguments without an agent",
-            where="arguments",
-            remedy="name the agent, or leave the arguments out",
-        )
+    for where in ("arguments", "agent_must_run"):
+        if getattr(request, where) and not request.agent:
+            raise InvalidInput(
+                "there is no agent for this", where=where, remedy="name the agent, or leave it out"
+            )
     for name, value in request.arguments.items():
         if not isinstance(value, bool):
             _check_value(value, f"arguments.{name}")
@@ -214,9 +215,9 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
     length_s = end - begin
     if request.not_after and request.not_after <= request.not_before:
         raise InvalidInput(
-            "the window ends before it begins",
+            "the latest end is not after the earliest start",
             where="not_after",
-            remedy="give a not_after later than not_before",
+            remedy="give a later end, or an earlier start",
         )
     if request.not_after and request.not_after - request.not_before < length_s:
         window_s = request.not_after - request.not_before

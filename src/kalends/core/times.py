@@ -13,6 +13,7 @@ written                     understood as
 ``1772442000``              nine to eleven digits: seconds since 1970, UTC
 =========================== ====================================================================
 
+What people say instead (``in 2h``, ``9am``, ``30 nov``, ``next week``) is in `kalends.core.spoken_times`.
 A zone's name may follow (``tomorrow 08:00 Europe/Zurich``). A local time that the clocks skip in
 spring is refused, naming the gap; one that they show twice in autumn is the first of the two (the
 first still to come, where a form says so), and `format_time` says which of the two it is.
@@ -32,6 +33,7 @@ from kalends.core import limits
 from kalends.core.durations import format_duration, parse_duration, parse_offset
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
+from kalends.core.spoken_times import written
 
 __all__ = [
     "check_time",
@@ -59,7 +61,7 @@ _DAY = re.compile(rf"(next +)?([a-z]+)(?: +(?:at +)?{_CLOCK})?")
 _TIME_OF_DAY = re.compile(_CLOCK)
 _ZONE_BEHIND = re.compile(r"(.*\S)\s+(UTC|GMT|[A-Z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+)+)")
 _REMEDY: Final = (
-    "write 2026-03-02T09:00, 2026-03-02T09:00+01:00, now+2h, tomorrow 08:00, mon 09:00 or 09:00"
+    "write 2026-03-02 09:00, 2026-03-02T09:00Z, in 2h, tomorrow 9am, mon 09:00, 30 nov or 09:00"
 )
 
 
@@ -112,7 +114,7 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
     if named_zone is not None:
         stripped = named_zone.group(1)
         reading = reading._replace(zone=zone_named(named_zone.group(2)))
-    words = stripped.lower()
+    words = written(stripped.lower(), reading.today)
     if words.isascii() and words.isdigit():
         return reading.seconds(words)
     if match := _NOW.fullmatch(words):
@@ -137,7 +139,7 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
 
 
 def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "window") -> Interval:
-    """Parse ``START .. END``, ``START for DURATION``, or one day (``tomorrow``, ``2026-03-02``).
+    """Parse ``START .. END``, ``START for DURATION``, a day (``tomorrow``, ``2026-03-02``) or ``next week``.
 
     An END that is only a time of day or a weekday is the first one after START, so that
     ``fri 22:00 .. 06:00`` ends on Saturday. A day lasts as long as the zone's clocks make it.
@@ -146,10 +148,9 @@ def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "w
     before, dots, after = text.partition("..")
     if dots:
         start = parse_time(before, now_s, zone, where=where)
-        relative = (
-            _TIME_OF_DAY.match(after.strip())
-            or weekday_named(after.strip().lower()[:3]) is not None
-        )
+        today = _ClockTime(start, zone_named(zone), where).today
+        last = written(after.strip().lower(), today)
+        relative = _TIME_OF_DAY.match(last) or weekday_named(last[:3]) is not None
         end = parse_time(after, start if relative else now_s, zone, where=where)
     elif len(parts := re.split(r"\s+for\s+", text)) == 2:
         start = parse_time(parts[0], now_s, zone, where=where)
@@ -350,7 +351,8 @@ def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Inter
             where=where,
             remedy="write START .. END, START for DURATION, or a whole day such as tomorrow",
         )
-    return Interval(start, reading.first_moment(local.date() + timedelta(1)))
+    days = 7 if " ".join(text.lower().split()).startswith("next week") else 1
+    return Interval(start, reading.first_moment(local.date() + timedelta(days)))
 
 
 def _near_zones(name: str) -> str:

@@ -31,16 +31,24 @@ class TextTeller:
         _output.say(f"{jobs} jobs of a real IBM SP2 are booked on {MACHINE}, in {seconds:.1f} s.")
 
     def found(self, candidate: Candidate) -> None:
-        self._step("When could all three start?", f"kalends find '{TEXT}' --for {DURATION}")
+        self._step(
+            "When could all three start?", f"kalends find '{TEXT}' --for {DURATION} --count 1"
+        )
         for line in _words.candidate_lines([candidate], self._zone):
             _output.say(line)
 
     def before(self, views: Sequence[CalendarView]) -> None:
-        self._step("Their calendars now", *(f"kalends calendar {name}" for name in UNITS))
+        self._step(
+            "Their calendars now (the command lists the slots, too)",
+            *(f"kalends calendar {name}" for name in UNITS),
+        )
         self._draw(views, None)
 
     def booked(self, view: RequestView) -> None:
-        self._step("Book all three, or none", f"kalends book '{TEXT}' --for {DURATION}")
+        self._step(
+            "Book all three, or none",
+            f"kalends book '{TEXT}' --for {DURATION} --note '{view.note}'",
+        )
         for line in _words.request_lines(view, self._zone):
             _output.say(line)
 
@@ -53,13 +61,13 @@ class TextTeller:
         self._step(
             "The machine runs jobs, too, on what nobody has reserved",
             f"kalends submit {MACHINE} -n {NODES} --for {LIMIT_S}s -- sh -c {shlex.quote(LINE)}",
-            f"kalends log {job}",
-            f"kalends kill {job}",
+            f"kalends job {job}",
         )
         for line in _jobs.details(seen.running, self._zone):
             _output.say(line)
-        _output.say(f"writes     {seen.output.strip()}")
-        _output.say(f"in the end {_jobs.news(None, seen.over, self._zone)}")
+        tell_step("What it has written", [f"kalends log {job}"], [seen.output.strip()])
+        over = _jobs.news(None, seen.over, self._zone)
+        tell_step("End it", [f"kalends kill {job}"], [f"{job} {over}"])
 
     def why(self, story: Story) -> None:
         self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
@@ -68,7 +76,10 @@ class TextTeller:
 
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
         self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
-        _output.say(f"{view.state} {short_id(view.id)}; free again at that time:")
+        for line in _words.request_lines(view, self._zone):
+            _output.say(line)
+        _output.say("")
+        _output.say("Free again at that time:")
         body = [(name, units, UNITS[name]) for name, units in free.items()]
         for line in _output.rows(
             ("RESOURCE", "FREE FOR YOU", "HAD TAKEN"), body, right=("FREE FOR YOU", "HAD TAKEN")

@@ -93,6 +93,7 @@ class SiteOperations:
             ),
             slots=tuple(slots),
             as_of=self._site.engine().participant.provisions.as_of(body.resource),
+            rules=calendar.rules_for(caller.principal),
         )
 
     def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:

@@ -13,11 +13,20 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.site_queries import SiteQueries
-from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
+from kalends.calendars import (
+    AccessList,
+    AccessRule,
+    Booking,
+    Limit,
+    Limits,
+    OwnerRules,
+    ResourceCalendar,
+    UsageShare,
+)
 from kalends.calendars.rules.access import open_access
 from kalends.contract import calls
 from kalends.contract import messages as m
-from kalends.core.errors import NotFound, RefusalCode
+from kalends.core.errors import Conflict, NotFound, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
@@ -38,9 +47,7 @@ class Site:
     def __init__(self, *infos: ResourceInfo) -> None:
         self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
         self.ids = itertools.count(1)
-        self.views = Participant(
-            "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
-        ).views
+        self.participant = self.begun()
         self.directory = Directory({"lab": "http://lab", "far": "http://far"})
         self.directory.greet(m.Hello(site="lab", epoch=1, resources=infos))
         self.asked: list[m.Query] = []
@@ -54,6 +61,16 @@ class Site:
         )
         self.silent: set[str] = set()
 
+    def begun(self) -> Participant:
+        return Participant(
+            "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
+        )
+
+    def limit(self, name: str, *limits: Limit) -> None:
+        """A site counts what its limits mention from its start on."""
+        self.calendars[name].rules = OwnerRules(Limits(limits))
+        self.participant = self.begun()
+
     def _polls(self, request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
         return poll_views(request, self.directory, Odds(), T0, hidden=hidden)
 
@@ -63,7 +80,7 @@ class Site:
             self.queries.lost(site)
             return
         self.asked.append(message)
-        self.queries.answered(site, self.views.look(message, T0))
+        self.queries.answered(site, self.participant.views.look(message, T0))
 
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""
@@ -122,7 +139,7 @@ async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() ->
     alone = await site.find("lab/one", explain=False)
     assert alone.candidates == ()
     assert [(each.where, each.code, each.rule) for each in alone.refusals] == [
-        ("lab/one", RefusalCode.LIMIT, "short")
+        ("lab/one", RefusalCode.TOO_LONG, "short")
     ]
 
 
@@ -212,3 +229,100 @@ async def test_the_state_of_a_site_tells_how_it_bids() -> None:
     assert (lab.answer_ms, lab.rests_s) == (40, 0)
     assert 0 < lab.wait_s <= 600
     assert (far.answer_ms, far.wait_s, far.rests_s) == (0, 0, 30)
+
+
+async def refused(site: Site, text: str, **window: int) -> list[tuple[str, str, str]]:
+    found = await site.find(text, explain=False, **window)
+    assert found.candidates == ()
+    return [(each.where, each.code, each.rule) for each in found.refusals]
+
+
+async def test_a_cap_of_the_owner_is_named_and_never_called_busy() -> None:
+    site = two_machines()
+    site.calendars["lab/two"].access = AccessList(
+        [AccessRule("few", "everyone", ("see", "hold", "lock"), units_max=2)]
+    )
+    cap = ("lab/two", RefusalCode.NOT_ALLOWED, "few")
+    assert await refused(site, "lab/two:3") == [cap]
+    assert cap in await refused(site, "{kind=x, fast=true}:3")
+    site.taken("lab/two", 0, 8, 4)
+    assert await refused(site, "lab/two:3") == [cap]
+    assert await refused(site, "lab/two:2") == [("lab/two", RefusalCode.BUSY, "")]
+
+
+async def test_who_may_only_look_is_told_so() -> None:
+    site = two_machines()
+    site.calendars["lab/one"].access = AccessList([AccessRule("look", "everyone", ("see",))])
+    assert await refused(site, "lab/one") == [("lab/one", RefusalCode.NOT_ALLOWED, "access-list")]
+
+
+async def test_beyond_the_horizon_nothing_is_called_busy() -> None:
+    near = ResourceInfo(name="lab/near", horizon_s=H)
+    assert await refused(Site(near), "lab/near") == [("lab/near", RefusalCode.BEYOND_HORIZON, "")]
+
+
+async def test_a_rule_of_each_alternative_is_named() -> None:
+    site = two_machines()
+    site.calendars["lab/two"].access = AccessList(
+        [AccessRule("few", "everyone", ("see", "hold", "lock"), units_max=2)]
+    )
+    late = OwnerRules(Limits([Limit("late", "everyone", lead_s=7 * H)]))
+    site.calendars["lab/one"].rules = late
+    assert await refused(site, "lab/one | lab/two:3") == [
+        ("lab/one", RefusalCode.LEAD_TIME, "late"),
+        ("lab/two", RefusalCode.NOT_ALLOWED, "few"),
+    ]
+
+
+async def test_what_a_week_leaves_is_all_that_is_found_and_its_rule_is_named() -> None:
+    site = two_machines()
+    week = Limit("hours", "everyone", share=UsageShare(unit_s=3 * H))
+    site.limit("lab/two", week)
+    assert await refused(site, "lab/two:2") == [("lab/two", RefusalCode.SHARE, "hours")]
+    found = await site.find("lab/two", explain=False)
+    assert found.candidates
+
+
+async def test_a_drained_site_says_so_and_still_lists_what_it_has() -> None:
+    site = two_machines()
+    site.participant.admission.draining = True
+    assert await refused(site, "lab/one") == [("lab/one", RefusalCode.DRAINED, "")]
+    assert len((await site.availability.resources(ADA, calls.ListResources())).resources) == 2
+
+
+async def test_the_calendar_of_a_resource_comes_with_the_rules_that_hold_for_the_caller() -> None:
+    site = two_machines()
+    site.calendars["lab/two"].access = AccessList(
+        [
+            AccessRule("staff", "group:staff", ("see", "hold", "lock")),
+            AccessRule("rest", "everyone", ("see", "hold", "lock"), units_max=2),
+        ]
+    )
+    site.calendars["lab/two"].rules = OwnerRules(
+        Limits(
+            [
+                Limit("theirs", "group:staff", longest_s=4 * H),
+                Limit("long", "user:ada", longest_s=3 * H),
+                Limit("all", "everyone", longest_s=H, lead_s=H),
+            ]
+        )
+    )
+    view = await site.availability.calendar(
+        ADA, calls.ShowCalendar(resource="lab/two", start=T0, end=T0 + H)
+    )
+    assert view.rules == (
+        "rest (everyone): you may hold and lock, at most 2 units at once",
+        "long (user:ada): at most 3h long",
+        "all (everyone): at least 1h before",
+    )
+
+
+async def test_a_site_that_does_not_trust_the_broker_is_not_one_to_ask_again_later() -> None:
+    site = two_machines()
+    site.directory.lose("lab", "it does not trust this broker's key", unusable=True)
+    with pytest.raises(Conflict) as caught:
+        await site.find("lab/one")
+    assert [each.code for each in caught.value.refusals] == [RefusalCode.SITE_UNUSABLE]
+    site.directory.lose("lab", "it does not answer")
+    with pytest.raises(Unavailable):
+        await site.find("lab/one")

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import structlog
 from aiohttp import web
+from msgspec.structs import replace
 
 from kalends.broker import site_link
 from kalends.broker.site_link import SiteLink
@@ -73,7 +74,8 @@ class User:
         for message in messages:
             self.said.put_nowait(message)
 
-    def site_lost(self, site: str, reason: str) -> None:
+    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
+        self.unusable = unusable
         self.lost.put_nowait(reason)
 
     def site_at(self, site: str, position: int) -> None:
@@ -227,3 +229,13 @@ async def test_who_does_not_say_that_it_is_this_site_is_not_used(
         assert user.said.empty()
         site.greeting = frame(HELLO)
         assert await user.said.get() == HELLO
+
+
+async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again() -> None:
+    site = Site()
+    site.greeting = frame(replace(HELLO, site="ncsa"))
+    async with linked(site) as (_, user):
+        assert await user.lost.get() == "at its address is site 'ncsa'"
+        assert not user.unusable
+        assert await user.lost.get() == "at its address is site 'ncsa'"
+        assert user.unusable

@@ -292,4 +292,4 @@ def test_runs_at_a_site_are_listed_by_its_address_or_by_its_name(
     assert run("agent", "runs", "--site", "sdsc").stdout == listed.stdout
     unknown = run("agent", "runs", "--site", "sdcs")
     assert unknown.exit_code == 1
-    assert "or one of sdsc" in unknown.stderr
+    assert "did you mean sdsc?" in unknown.stderr

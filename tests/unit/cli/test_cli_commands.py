@@ -143,7 +143,7 @@ def test_a_missing_broker_says_so_and_what_to_check() -> None:
     result = CliRunner().invoke(cli, ["--broker", "http://127.0.0.1:9", "list"])
     assert result.exit_code == 75
     assert result.stderr.splitlines() == [
-        "kalends: http://127.0.0.1:9: no answer: connection refused",
+        "kalends: http://127.0.0.1:9: no answer: nothing listens there (connection refused)",
         "  try: check the address, and that the server is running there",
     ]
 
@@ -168,7 +168,7 @@ def test_ids_are_found_by_any_unique_ending_of_four_characters(run: Run) -> None
     short = run("show", first[-3:])
     assert (short.exit_code, "is not an id" in short.stderr) == (2, True)
     none = run("show", "ffff")
-    assert (none.exit_code, "none of your requests ends in ffff" in none.stderr) == (1, True)
+    assert (none.exit_code, "none of your requests has the id ffff" in none.stderr) == (1, True)
 
 
 def test_an_ending_of_several_requests_names_them(run: Run, broker: Broker) -> None:
@@ -229,6 +229,43 @@ def test_list_prints_aligned_rows_and_filters(run: Run) -> None:
     assert len({line.index("2h") for line in lines[1:]}) == 1
     assert len(data(run("list", "--state", "held", "--json"))) == 1
     assert data(run("list", "--before", "0001", "--json")) == []
+
+
+def test_list_leaves_out_tries_that_failed_shows_notes_and_says_that_there_are_more(
+    run: Run, broker: Broker
+) -> None:
+    first, second, third = (booked(run, "--note", f"run {number}") for number in range(3))
+    failed = msgspec.structs.replace(broker.requests[second], state="failed")
+    broker.requests[second] = failed
+    page = run("list", "--count", "1")
+    assert [line.split()[0] for line in page.stdout.splitlines()] == ["ID", third[-8:]]
+    assert page.stdout.splitlines()[0].endswith("NOTE")
+    assert page.stdout.splitlines()[1].endswith("run 2")
+    assert f"there are more: kalends list --before {third[-8:]}" in page.stderr
+    rest = run("list", "--before", third[-8:])
+    assert [line.split()[0] for line in rest.stdout.splitlines()] == ["ID", first[-8:]]
+    assert rest.stderr == ""
+    assert len(data(run("list", "--all", "--json"))) == 3
+    assert [each["id"] for each in data(run("list", "--state", "failed", "--json"))] == [second]
+
+
+def test_shrink_refuses_to_grow(run: Run) -> None:
+    id = booked(run)
+    refused = run("shrink", id, "--units", "caltech/onyx=2")
+    assert refused.exit_code == 2
+    assert "--units: it has 1 units of caltech/onyx and cannot be shrunk to 2" in refused.stderr
+    assert run("shrink", id, "--for", "4h").exit_code == 2
+
+
+def test_what_sites_say_of_claims_fits_the_state_of_the_request(run: Run, broker: Broker) -> None:
+    id = booked(run)
+    view = broker.requests[id]
+    fresh = [msgspec.structs.replace(each, confirmed=False) for each in view.claims]
+    broker.requests[id] = msgspec.structs.replace(view, claims=tuple(fresh))
+    assert "promised" in run("show", id).stdout
+    cancelled = run("cancel", id).stdout
+    assert "confirmed" not in cancelled
+    assert "freed" in cancelled
 
 
 def test_json_has_every_field_whatever_its_value(run: Run) -> None:

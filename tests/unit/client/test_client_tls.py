@@ -12,8 +12,7 @@ from certificates import write_certificate
 from client_broker import Broker, serving_broker
 
 import kalends
-from kalends.client.retry import Backoff
-from kalends.core.errors import Unavailable
+from kalends.core.errors import InvalidInput
 
 TRANSPORTS = ("session", "http")
 
@@ -43,12 +42,10 @@ async def test_a_server_of_the_trusted_authority_is_called(
 async def test_a_server_of_another_authority_is_told_nothing(
     broker: Broker, transport: Any
 ) -> None:
-    once = Backoff(tries_max=1)
-    async with kalends.connect(
-        broker.url, token="secret", transport=transport, backoff=once
-    ) as client:
-        with pytest.raises(Unavailable, match="its certificate is not trusted: self"):
+    async with kalends.connect(broker.url, token="secret", transport=transport) as client:
+        with pytest.raises(InvalidInput, match="its certificate is not trusted: self") as caught:
             await client.health()
+    assert "--ca" in caught.value.remedy
     assert broker.seen == []
 
 
@@ -56,8 +53,13 @@ async def test_a_server_of_another_authority_is_told_nothing(
 async def test_speaking_tls_to_a_plain_server_says_so(transport: Any) -> None:
     with serving_broker() as plain:
         url = plain.url.replace("http:", "https:")
-        async with kalends.connect(
-            url, transport=transport, backoff=Backoff(tries_max=1)
-        ) as client:
-            with pytest.raises(Unavailable, match="secure connection"):
+        async with kalends.connect(url, transport=transport) as client:
+            with pytest.raises(InvalidInput, match="no TLS is spoken there"):
                 await client.health()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_host_that_there_is_not_is_said_at_once(transport: Any) -> None:
+    async with kalends.connect("http://nowhere.invalid:7100", transport=transport) as client:
+        with pytest.raises(InvalidInput, match="no such host"):
+            await client.health()

@@ -120,7 +120,7 @@ def test_a_time_is_understood_in_its_zone(text: str, understood: str) -> None:
         ("2026-03-02T09:00Z Europe/Zurich", "both an offset and a zone"), ("now+2", "no unit"),
         ("now+9d9d", "out of order"), ("next tomorrow", "not a day"), ("1969-12-31", "year 1969"),
         ("1970-01-01T00:00+01:00", "before 1970"), ("x" * 300, "too long"),
-        ("9 " * 150, "too long"), ("nan", "not a time"), ("+2h", "not a time"),
+        ("9 " * 150, "too long"), ("nan", "not a time"), ("+2", "not a time"),
         ("monkey 09:00", "not a time"), ("next", "not a time"),
     ],
 )  # fmt: skip

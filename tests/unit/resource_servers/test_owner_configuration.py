@@ -42,7 +42,7 @@ def test_a_booking_that_is_too_long_names_the_limit() -> None:
     assert refused(text, MONDAY, MONDAY + 2 * HOUR) is None
     found = refused(text, MONDAY, MONDAY + 3 * HOUR)
     assert found is not None
-    assert (found.code, found.rule) == (RefusalCode.LIMIT, "short")
+    assert (found.code, found.rule) == (RefusalCode.TOO_LONG, "short")
     assert "at most 2h" in found.detail
 
 

@@ -152,7 +152,8 @@ def test_a_server_does_not_start_with_a_rule_that_never_applies(tmp_path: Path) 
     )
     errors = io.StringIO()
     assert main(file, err=errors) == 2
-    assert "site.resources[0].access[1].hours: rule 2 applies only Sat-Sun" in errors.getvalue()
+    place = f"{file}: site.resources[0].access[1].hours"
+    assert f"{place}: rule 2 applies only Sat-Sun" in errors.getvalue()
 
 
 def test_hours_that_meet_for_a_few_weeks_between_two_clock_changes_are_taken() -> None:

@@ -22,7 +22,15 @@ from kalends.broker.coordination.agent_story import AgentStory
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
+from kalends.broker.coordination.itinerary import (
+    AGREE_MAX,
+    TOURS_MAX,
+    Tour,
+    failed_visits,
+    left_out,
+    must_run,
+    planned_tour,
+)
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
@@ -79,14 +87,16 @@ class AgentDispatch:
             self.log.add(
                 case, "agent", "the request names its slots: the agent has nothing to choose", now
             )
-        over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
+        over = case.cancel_wanted or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
+        if case.fixed:
+            return self._without(case, "has nothing to choose: the request names its slots", now)
         case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
             record.tours = TOURS_MAX
             self.log.add(case, "agent", "its script is no longer stored; booking without it", now)
-            return False
+            return self._without(case, "its script is no longer stored", now)
         tour = planned_tour(
             spec.request, self.directory, case.tries.shunned, record.only, now.wall_s
         )
@@ -102,6 +112,12 @@ class AgentDispatch:
         for site in tour.stops:
             self._dispatch(case, tour, site)
         return True
+
+    def _without(self, case: Transaction, why: str, now: Moment) -> bool:
+        """Go on without the agent, or where it must run, not at all; tell whether all is done with this."""
+        if case.record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run(why), "failed", now)
+        return case.record.spec.request.agent_must_run
 
     def _dispatch(self, case: Transaction, tour: Tour, site: str) -> None:
         record = case.record
@@ -223,6 +239,11 @@ class AgentDispatch:
         record.inbox = record.inbox[len(tour.inbox) :]
         record.tours += 1
         record.only = ()
+        failed = (*failed_visits(tour.reports.values()), *silent)
+        record.agent_failed = tuple(each.where for each in failed)
+        if failed and record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run("has failed", failed), "failed", now)
+            return
         held = [tour.reports[site].held for site in sorted(tour.reports)]
         choice = best_choice(tour.needs, held, case.tries.excluded_starts)
         if choice is not None:
@@ -258,6 +279,8 @@ class AgentDispatch:
             self.prepare.close(case, error, "failed", now)
         elif starts:
             self.prepare.close(case, left_out(tour.reports.values()), "failed", now)
+        elif record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run("has had nothing to choose", refusals), "failed", now)
         else:
             record.tours = TOURS_MAX
             detail = "no common start for the agent; looking without it"

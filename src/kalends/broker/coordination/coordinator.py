@@ -242,8 +242,8 @@ class Coordinator:
                 refusal = site_down(site, "it has forgotten its promise")
                 self.negotiation.refused(case, (refusal,), now)
 
-    def site_lost(self, site: str, detail: str) -> None:
-        self.directory.lose(site, detail)
+    def site_lost(self, site: str, detail: str, *, unusable: bool = False) -> None:
+        self.directory.lose(site, detail, unusable=unusable)
 
     def start_asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """A job has its nodes: it starts here alone, or with the other parts."""

@@ -136,6 +136,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     trail: tuple[Event, ...] = ()
     tours: int = 0
     """Rounds of the agent that have ended."""
+    agent_failed: tuple[str, ...] = ()
+    """As in `kalends.contract.calls.RequestView`."""
     only: tuple[int, ...] = ()
     """The common starts that the agent's next round is about; empty: all."""
     inbox: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ class SiteQuestion(NamedTuple):
 
     site: str
     wants: tuple[Want, ...]
+    needs: tuple[m.RoomNeed, ...] = ()
 
 
 class Hearing:
@@ -141,6 +142,10 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
         if of_one.resource != want.resource:
             return "answers about another resource than it was asked for"
         if of_one.refusal is not None and (found := _of_refusals(site, (of_one.refusal,))):
+            return found
+        if any(each.need >= len(asked.needs) for each in of_one.barred):
+            return "refuses what it was not asked for"
+        if found := _of_refusals(site, [each.refusal for each in of_one.barred]):
             return found
         if found := _of_times(of_one, want):
             return found

@@ -19,7 +19,7 @@ from kalends.broker.planning.demand import Demand, demand_of, stage_of, start_wi
 from kalends.broker.planning.directory import Directory
 from kalends.contract.messages import SiteReport
 from kalends.core import limits
-from kalends.core.errors import NoCommonTime, Refusal, RefusalCode
+from kalends.core.errors import Conflict, NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request, span
@@ -166,6 +166,30 @@ def left_out(reports: Iterable[SiteReport]) -> NoCommonTime:
     return NoCommonTime(
         "the agent chose none of the common starts",
         remedy="let the agent choose more, give a wider window, or ask without it",
+        refusals=refusals,
+    )
+
+
+def failed_visits(reports: Iterable[SiteReport]) -> tuple[Refusal, ...]:
+    """A refusal for each site at which the agent did not choose, and why."""
+    return tuple(
+        Refusal(
+            where=report.site,
+            code=RefusalCode.NOT_CHOSEN,
+            detail=f"the agent failed here: {report.code}"
+            + (f" in line {report.line}" if report.line else "")
+            + (f": {report.detail[:300]}" if report.detail else ""),
+        )
+        for report in sorted(reports, key=lambda each: each.site)
+        if report.code != "ok"
+    )
+
+
+def must_run(why: str, refusals: tuple[Refusal, ...] = ()) -> Conflict:
+    """The error of a request whose agent must run everywhere, and has not."""
+    return Conflict(
+        f"the agent must run, and {why}; nothing was booked",
+        remedy="try it with `kalends agent run`, or ask without --agent-must-run",
         refusals=refusals,
     )
 

@@ -55,6 +55,7 @@ PASSING: Final = frozenset(
         RefusalCode.BUSY,
         RefusalCode.HELD,
         RefusalCode.SITE_DOWN,
+        RefusalCode.SITE_UNUSABLE,
         RefusalCode.BEING_CHANGED,
         RefusalCode.DRAINED,
     }
@@ -62,7 +63,12 @@ PASSING: Final = frozenset(
 """Refusals that say nothing against another try."""
 
 
-ENDING: Final = {RefusalCode.SITE_DOWN, RefusalCode.BEING_CHANGED, RefusalCode.DRAINED}
+ENDING: Final = {
+    RefusalCode.SITE_DOWN,
+    RefusalCode.SITE_UNUSABLE,
+    RefusalCode.BEING_CHANGED,
+    RefusalCode.DRAINED,
+}
 """Refusals after which no other time is tried: the site asks again."""
 
 

@@ -19,11 +19,11 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
-from kalends.broker.coordination.refusal_errors import site_down, site_unknown
+from kalends.broker.coordination.refusal_errors import site_away, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
-from kalends.broker.coordination.views import problem_of
+from kalends.broker.coordination.views import problem_of, slot_words
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob, Waiting
@@ -33,7 +33,6 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
 from kalends.core.steps import Step
-from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000
 """For so long votes are waited for, and longer where a site says that its own may take longer."""
@@ -63,9 +62,7 @@ class PreparePhase:
         """Return the error for sites of `wants` that cannot be asked, if there are such."""
         sites = self.directory.sites
         down = [
-            site_down(site, sites[site].detail or "not connected")
-            if site in sites
-            else site_unknown(site)
+            site_away(sites[site]) if site in sites else site_unknown(site)
             for site in by_site(wants)
             if not self.directory.is_up(site)
         ]
@@ -177,7 +174,7 @@ class PreparePhase:
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            to = _places(record.placed) if record.placed else _described(record.wants)
+            to = _places(record.placed) if record.placed else slot_words(record.wants)
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
@@ -247,20 +244,5 @@ def _in_order(record: Record, machines: tuple[str, ...]) -> tuple[str, ...]:
     return (*named, *(each for each in machines if each not in named))
 
 
-def _described(wants: tuple[Want, ...]) -> str:
-    """What a reservation has become, for its story: one time where all its parts have the same."""
-    amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
-    times = {(want.start, want.end) for want in wants}
-    if len(times) == 1:
-        return f"{amounts} {_time(*times.pop())}"
-    return "; ".join(
-        f"{want.resource}:{want.units} {_time(want.start, want.end)}" for want in wants
-    )
-
-
 def _places(placed: PlacedJob) -> str:
     return " and ".join(f"{each.machine}/{each.number}" for each in (placed, *placed.also))
-
-
-def _time(start: int, end: int) -> str:
-    return f"from {format_time(start, 'UTC')} for {format_duration(end - start)}"

@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, site_away
 from kalends.broker.coordination.transaction import by_site
 from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.explanations import explain_one, of_alternative, others_were_faster
+from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, needs_of
 from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, plan
 from kalends.calendars import unknown_resource
-from kalends.contract.messages import Want
+from kalends.contract.messages import RoomNeed, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
@@ -28,9 +29,10 @@ _HOPELESS: Final = PERMANENT | {RefusalCode.OFF_GRAIN}
 
 
 class QueryPlan(NamedTuple):
-    """What to ask of each site: every candidate resource over the whole window."""
+    """What to ask of each site: every candidate resource over the whole window, and what is needed of it."""
 
     by_site: dict[str, tuple[Want, ...]]
+    needs: tuple[RoomNeed, ...] = ()
 
     @classmethod
     def of(
@@ -68,7 +70,7 @@ class QueryPlan(NamedTuple):
         horizon = max((directory.resources[name].horizon_s for name in asked), default=1)
         end = min(request.not_after or wall_s + horizon, limits.TIME_S_MAX)
         wants = tuple(Want(name, start, max(end, start + 1), 1) for name in asked)
-        return cls(by_site(wants))
+        return cls(by_site(wants), needs_of(request))
 
 
 def plans(
@@ -90,13 +92,14 @@ def why_not(
     refusals: Sequence[Refusal],
     *,
     hopeless: bool = False,
+    barred: BarredNeeds = NOTHING_BARRED,
 ) -> tuple[Refusal, ...]:
     """Why there is no plan, given what sites have refused to show: for each alternative.
 
     Alternatives that no other time would help are told of only where all are such: the others say
     what to wait for. With `hopeless` they are told of, too. A resource that the asker may not see is
     told of like one that is not there: when it is named, in the same words and place; when attributes
-    would pick it, not at all.
+    would pick it, not at all. What is `barred` is told of by the owner's rule, and never called taken.
     """
     hidden = {each.where for each in refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
     seen = {name: info for name, info in directory.resources.items() if name not in hidden}
@@ -119,7 +122,7 @@ def why_not(
             about = [each for each in told if each.where in used or each.where in sites]
             if faster is None:
                 faster = [others_were_faster(request)] if plan(request, seen, free) else []
-            explained = faster or explain_one(request, number, seen, free)
+            explained = faster or explain_one(request, number, seen, free, barred)
             reasons.append([*about, *_unless_unheard(request, number, directory, explained)])
     hopeful = [each for each in reasons if not any(one.code in _HOPELESS for one in each)]
     chosen = reasons if hopeless or not hopeful else hopeful
@@ -133,9 +136,7 @@ def _unless_unheard(
     named = _named(request, (number,))
     if len(named) == len(request.alternatives[number].terms):
         return explained
-    unheard = [
-        site_down(site.name, site.detail) for site in directory.sites.values() if not site.up
-    ]
+    unheard = [site_away(site) for site in directory.sites.values() if not site.up]
     if not unheard:
         return explained
     known = [each for each in explained if each.where in named or each.code not in _NOBODY_HAS]
@@ -162,7 +163,7 @@ def _down(request: Request, number: int, directory: Directory) -> list[Refusal]:
     """A refusal for every named resource whose site is known and not connected."""
     sites = [split_resource(name)[0] for name in sorted(_named(request, (number,)))]
     return [
-        site_down(site, directory.sites[site].detail or "not connected")
+        site_away(directory.sites[site])
         for site in sites
         if site in directory.sites and not directory.is_up(site)
     ]

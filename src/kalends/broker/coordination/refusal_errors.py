@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kalends.broker.planning.directory import SiteEntry
 from kalends.core.errors import (
     Expired,
     KeyReused,
@@ -18,6 +19,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.NO_ACCOUNT,
         RefusalCode.ADVISORY,
         RefusalCode.TOO_MUCH,
+        RefusalCode.TOO_LONG,
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
@@ -30,6 +32,13 @@ PERMANENT: Final = frozenset(
 
 def site_down(site: str, detail: str) -> Refusal:
     return Refusal(where=site, code=RefusalCode.SITE_DOWN, detail=detail)
+
+
+def site_away(entry: SiteEntry) -> Refusal:
+    """The refusal for a site that is not connected: it may come back, or somebody has to mend something."""
+    if entry.unusable:
+        return Refusal(where=entry.name, code=RefusalCode.SITE_UNUSABLE, detail=entry.detail)
+    return site_down(entry.name, entry.detail or "not connected")
 
 
 def site_unknown(site: str) -> Refusal:

@@ -24,6 +24,7 @@ from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits
+from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.planner import Plan
 from kalends.broker.planning.polling.polls import Poll, poll_of
 from kalends.broker.planning.polling.site_statistics import Odds
@@ -92,7 +93,7 @@ class SlotSearch:
         if counting == "all":
             self.lists.catch_up(case)
         try:
-            case.look.wanted = self._wanted(case, now)
+            case.look.wanted, case.look.needs = self._wanted(case, now)
         except KalendsError as error:
             self._cannot_reach(case, error, now)
             return
@@ -100,12 +101,11 @@ class SlotSearch:
             case.enter("look")
         self._ask_around(case, counting, now)
 
-    def _wanted(self, case: Transaction, now: Moment) -> dict[str, tuple[Want, ...]]:
+    def _wanted(self, case: Transaction, now: Moment) -> QueryPlan:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
         if case.fixed:
-            return by_site(case.record.spec.wants)
-        queries = QueryPlan.of(case.record, self.directory, case.tries.shunned, now.wall_s)
-        return queries.by_site
+            return QueryPlan(by_site(case.record.spec.wants))
+        return QueryPlan.of(case.record, self.directory, case.tries.shunned, now.wall_s)
 
     def _cannot_reach(self, case: Transaction, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
@@ -125,7 +125,7 @@ class SlotSearch:
     def site_back(self, case: Transaction, site: str, now: Moment) -> None:
         """A site that could not be asked, or has other resources now, may have room."""
         try:
-            wanted = self._wanted(case, now)
+            wanted = self._wanted(case, now).by_site
         except KalendsError:
             return
         known = {want.resource for want in case.look.wanted.get(site, ())}
@@ -158,6 +158,7 @@ class SlotSearch:
         look.counting = counting
         look.contested = False
         look.free = {}
+        look.barred = {}
         case.tries.refusals = []
         look.queries = {}
         self._go_on(case, lambda: self._first_asked(case, now), now)
@@ -202,13 +203,13 @@ class SlotSearch:
             for part in batched(tuple(want for want in wants if want.resource in asked)):
                 self.lists.asked(case, site)
                 query_id = self.new_query_id()
-                look.queries[query_id] = SiteQuestion(site, part)
+                look.queries[query_id] = SiteQuestion(site, part, look.needs)
                 self._queries[query_id] = case.rid
                 self._unanswered[query_id] = (site, now.monotonic_ms)
                 query = m.Query(
                     query_id=query_id, principal=record.principal, wants=part,
                     stamp=record.stamp, counting=look.counting, replaces=record.replaces,
-                    length_s=shortest_stage_s(record.spec.request),
+                    length_s=shortest_stage_s(record.spec.request), needs=look.needs,
                 )  # fmt: skip
                 self.outbox.send(site, query)
         while len(self._unanswered) > UNANSWERED_MAX:
@@ -230,7 +231,9 @@ class SlotSearch:
         del look.queries[view.query_id], self._queries[view.query_id]
         if look.counting == "all" and all(each.site != site for each in look.queries.values()):
             self.lists.seen(case, site)
-        for of_one in self.hearing.view(site, view, asked, now).views:
+        believed = self.hearing.view(site, view, asked, now).views
+        look.barred = {**look.barred, **barred_needs(believed, asked.needs)}
+        for of_one in believed:
             look.free = {**look.free, of_one.resource: of_one.steps}
             look.contested = look.contested or of_one.held
             if of_one.refusal is not None:
@@ -320,7 +323,8 @@ class SlotSearch:
         if not case.fixed:
             request = case.record.spec.request
             refused = (*tries.shunned.values(), *tries.refusals)
-            why = why_not(request, self.directory, case.look.free, refused)
+            look = case.look
+            why = why_not(request, self.directory, look.free, refused, barred=look.barred)
             return tuple(dict.fromkeys((*tries.shunned.values(), *why)))
         taken = (
             Refusal(

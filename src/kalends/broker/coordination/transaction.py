@@ -15,10 +15,11 @@ from kalends.broker.coordination.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.coordination.referrals import OwnChoice
 from kalends.broker.coordination.user_pick import UserPick
+from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
 from kalends.contract.calls import Event
-from kalends.contract.messages import Bid, Freed, Want
+from kalends.contract.messages import Bid, Freed, RoomNeed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.jobs import JobRequest
@@ -56,6 +57,10 @@ class Look:
     queries: dict[int, SiteQuestion] = field(default_factory=dict)
     """The queries that are not answered yet, by number."""
     free: Free = field(default_factory=dict)
+    needs: tuple[RoomNeed, ...] = ()
+    """What the request needs, for sites to say which of it their owners' rules refuse."""
+    barred: BarredNeeds = field(default_factory=dict)
+    """What they have said of it."""
     contested: bool = False
     """Some of what was shown is held by others, or waited for."""
     seen: Free = field(default_factory=dict)

@@ -23,6 +23,8 @@ class SiteEntry:
     up: bool = False
     epoch: int = 0
     detail: str = "not connected yet"
+    unusable: bool = False
+    """It is not connected for a reason that does not pass: somebody has to mend it."""
     near: tuple[str, ...] = ()
     vote_ms: int = 0
     """For how long a vote may be under way there."""
@@ -47,6 +49,7 @@ class Directory:
         """Record the resources of a connected site; leave out those outside its own name."""
         entry = self.sites[hello.site]
         entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
+        entry.unusable = False
         entry.vote_ms = hello.vote_ms
         prefix = f"{hello.site}/"
         for name in [name for name in self.resources if name.startswith(prefix)]:
@@ -55,9 +58,9 @@ class Directory:
             {info.name: info for info in hello.resources if info.name.startswith(prefix)}
         )
 
-    def lose(self, site: str, detail: str) -> None:
-        self.sites[site].up = False
-        self.sites[site].detail = detail
+    def lose(self, site: str, detail: str, *, unusable: bool = False) -> None:
+        entry = self.sites[site]
+        entry.up, entry.detail, entry.unusable = False, detail, unusable
 
     def near(self, site: str) -> set[str]:
         """Return the sites that `site` passes visits on to: both list each other as near."""

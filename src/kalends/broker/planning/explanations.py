@@ -1,12 +1,14 @@
 """Why there is no plan: which resource, or which term, stands in the way of each alternative.
 
-Told from the same input as `planner.plan`: first what could never be, then what is taken, then what
-is free only at different times. Nothing here says who has taken it.
+Told from the same input as `planner.plan`: first what could never be, then what the owners' rules refuse,
+then what is taken, then what is free only at different times. Nothing here says who has taken it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -20,6 +22,7 @@ from kalends.broker.planning.demand import (
     named_ranges,
     start_window,
 )
+from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, need_of
 from kalends.broker.planning.planner import plan
 from kalends.broker.planning.start_ranges import added, most_together, ranges
 from kalends.core.attributes import described, matches
@@ -31,26 +34,33 @@ from kalends.core.requests import Alternative, Request
 from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
+REFUSED_SHOWN_MAX: Final = 4
+"""Resources of one term whose owners' rules are told: those of others mostly say the same."""
 
-def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+
+def explain(
+    request: Request, infos: Infos, free: Free, barred: BarredNeeds = NOTHING_BARRED
+) -> tuple[Refusal, ...]:
     """Return why `plan` finds no start: one or more refusals, the most telling first.
 
     Of every alternative, one after the other; where there are several, each refusal says which it is
     about. When there is a plan after all, or only excluded ones, the answer
-    says that others were faster.
+    says that others were faster. What is `barred` is refused by the owner's rule.
     """
     if plan(request, infos, free):
         return (others_were_faster(request),)
     return tuple(
         refusal
         for number in range(len(request.alternatives))
-        for refusal in explain_one(request, number, infos, free)
+        for refusal in explain_one(request, number, infos, free, barred)
     )
 
 
-def explain_one(request: Request, number: int, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+def explain_one(
+    request: Request, number: int, infos: Infos, free: Free, barred: BarredNeeds = NOTHING_BARRED
+) -> tuple[Refusal, ...]:
     """Do as `explain` for alternative `number` of a request without a plan."""
-    refusals = _explained(request, number, infos, free)
+    refusals = _explained(request, number, infos, free, barred)
     return tuple(of_alternative(request, number, refusal) for refusal in refusals)
 
 
@@ -71,13 +81,21 @@ def of_alternative(request: Request, number: int, refusal: Refusal) -> Refusal:
     return msgspec.structs.replace(refusal, detail=detail)
 
 
-def _explained(request: Request, number: int, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+def _explained(
+    request: Request, number: int, infos: Infos, free: Free, barred: BarredNeeds
+) -> tuple[Refusal, ...]:
     alternative = request.alternatives[number]
     demand = demand_of(request, infos, number)
     first, last = start_window(request, number)
     never = [*_never_named(demand, infos, free), *_never_picked(alternative, demand, infos)]
     if never:
         return tuple(never)
+    refused = [
+        *_barred_named(demand, barred, (first, last)),
+        *_barred_picked(demand, barred, (first, last)),
+    ]
+    if refused:
+        return tuple(dict.fromkeys(refused))
     taken = [
         *_taken_named(demand, infos, free, first, last),
         *_taken_picked(alternative, demand, infos, free, first, last),
@@ -136,6 +154,22 @@ def _never_picked(alternative: Alternative, demand: Demand, infos: Infos) -> Ite
         yield Refusal(
             where=format_term(term), code=code, detail=f"{detail}; {pick.wanted} are needed"
         )
+
+
+def _barred_named(demand: Demand, barred: BarredNeeds, window: Range) -> Iterator[Refusal]:
+    """Yield what owners' rules say of named resources that they let nobody book like this."""
+    for name, stages in demand.named.items():
+        refusals = (barred.get((name, need_of(name, each, window))) for each in added(stages))
+        yield from islice((each for each in refusals if each is not None), 1)
+
+
+def _barred_picked(demand: Demand, barred: BarredNeeds, window: Range) -> Iterator[Refusal]:
+    """Yield the same of the terms by attributes for which too few resources are left."""
+    for pick in demand.picks:
+        need = need_of("", pick.stage, window)
+        refused = [barred[name, need] for name in pick.names if (name, need) in barred]
+        if len(pick.names) - len(refused) < pick.wanted:
+            yield from refused[:REFUSED_SHOWN_MAX]
 
 
 def _taken_named(

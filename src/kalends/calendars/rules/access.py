@@ -185,6 +185,25 @@ class AccessList:
             return None
         return profiles.at_least(self.permitted(principal, action, start, end), units)
 
+    def describe_for(self, principal: Principal) -> list[str]:
+        """Return in words what `principal` may do: ``guests (everyone): hold and lock, at most 32 units``."""
+        grants = {action: self._grant(principal, action).rules for action in ACTIONS}
+        told = [
+            self._described(rule)
+            for rule in self.rules
+            if rule in grants["hold"] or rule in grants["lock"]
+        ]
+        return told or (["no rule lets you book here"] if grants["see"] else [])
+
+    def _described(self, rule: AccessRule) -> str:
+        may = " and ".join(action for action in ("hold", "lock") if action in rule.may)
+        words = [f"you may {may}"]
+        if rule.units_max:
+            words.append(f"at most {rule.units_max} units at once")
+        if rule.name in self._windows:
+            words.append(f"only {self._windows[rule.name].describe()}")
+        return f"{rule.name} ({rule.who}): {', '.join(words)}"
+
     def permitted(self, principal: Principal, action: str, start: int, end: int) -> Iterator[Step]:
         """Return the most units with which `principal` may do `action`, as a profile of ``[start, end)``."""
         grant = self._grant(principal, action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from kalends.calendars.rules.access import check_who, is_meant
@@ -56,6 +57,15 @@ class OwnerRules:
             if is_meant(each.who, principal):
                 return each.head_start_ms
         return 0
+
+    def describe_for(self, principal: Principal) -> tuple[str, ...]:
+        """Return the rules that hold for `principal` in words; of limits, those that decide."""
+        meant = (each for each in self.head_starts if is_meant(each.who, principal))
+        return (
+            *(rule.describe() for rule in self.limits.holding(principal)),
+            *(blackout.describe() for blackout in self.blackouts.planned),
+            *(each.describe() for each in islice(meant, 1)),
+        )
 
     def describe(self) -> tuple[str, ...]:
         """Return every rule in words, for those who may see the resource."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from kalends.calendars.rules.access import check_who, is_meant
 from kalends.core import limits
@@ -133,6 +133,19 @@ class Limits:
             )
         self.counts = any(rule.held_max or rule.share for rule in self.rules)
         """Whether any rule depends on existing bookings."""
+
+    def holding(self, principal: Principal) -> list[Limit]:
+        """Return what limits `principal`: each rule with the kinds alone that it decides."""
+        found = []
+        for rule in self.rules:
+            decided = {
+                kind: getattr(rule, kind)
+                for kind in get_args(Kind)
+                if self.deciding(principal, kind, together=rule.together) is rule
+            }
+            if decided:
+                found.append(Limit(rule.name, rule.who, rule.together, **decided))
+        return found
 
     def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
         """Return the rule that limits `kind` for `principal`, individually or for all `together`."""

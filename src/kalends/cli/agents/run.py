@@ -76,6 +76,7 @@ def command(
     wanted = request_from(
         request, duration=when["duration"], at=when["at"], window=_request_options.window(when), note="",
         priority=0, prefer=(), agent="mine", arguments=_agent_options.argument_values(argument),
+        agent_must_run=False,
         now_s=wall_s, zone=zone,
     )  # fmt: skip
     inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)

@@ -25,7 +25,7 @@ from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.retention import Retention
 from kalends.resource_servers.participation.room import FreeRoom
-from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
+from kalends.resource_servers.participation.this_site import OWNER_DRAINS, FenceNumbers, ThisSite
 from kalends.resource_servers.participation.transitions import ClaimEvent
 from kalends.resource_servers.participation.unreadable import SetAside
 
@@ -93,9 +93,7 @@ class Admission:
     def closed(self) -> Refusal | None:
         """Return why nothing new is taken at all, or None when it is."""
         if self.draining:
-            return self.here.refusal(
-                RefusalCode.DRAINED, "the owner accepts no new claims at present"
-            )
+            return self.here.refusal(RefusalCode.DRAINED, OWNER_DRAINS)
         return self.recovery.refusal()
 
     def room_of(self, user: str) -> int:

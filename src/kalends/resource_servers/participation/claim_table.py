@@ -18,8 +18,10 @@ from typing import Final
 from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
+from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
 from kalends.core.errors import Conflict, Refusal
+from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims_at_rest import Restored, Stakes
@@ -150,6 +152,17 @@ class ClaimTable:
         if not found and ("hold" in actions or rid):
             found = self._usage.refusals(principal, wants, standing, rid)
         return found
+
+    def caps(
+        self,
+        principal: Principal,
+        resource: str,
+        window: Interval,
+        length_s: int,
+        amounts: Collection[int],
+    ) -> list[list[Step]]:
+        """As `Usage.caps`: what the limits on amounts leave for one more booking."""
+        return self._usage.caps(principal, resource, window, length_s, amounts)
 
     def busy(
         self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int

@@ -218,7 +218,9 @@ class Participant:
             visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of, places.att_of,
         )  # fmt: skip
         self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)
-        self.views = Views(here, book, room, self.lists.listed, provisions)
+        self.views = Views(
+            here, book, room, self.lists.listed, provisions, lambda: self.admission.draining
+        )
         self.visit_handler = VisitHandler(
             here, book, claims, then, attempts, room, self.admission, visits, runs, self.agent_recalls,
             holds, known, outbox, agents,

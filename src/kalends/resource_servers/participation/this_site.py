@@ -7,6 +7,8 @@ from typing import Final, Literal, NamedTuple
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 
+OWNER_DRAINS: Final = "the owner accepts no new claims at present"
+
 SEQUENCE_BITS: Final = 40
 """The bits of a fence number below its epoch: 10^12 claims between two restarts."""
 

@@ -9,10 +9,12 @@ is ever promised.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kalends.calendars import Limit, ResourceCalendar, State, weeks
+from kalends.calendars.profiles import Step
 from kalends.calendars.rules.usage_limits import Kind
 from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
@@ -91,10 +93,42 @@ class Usage:
         refusals = []
         for account, amount in self._beyond(principal, claims, "held", standing).items():
             calendar = self._calendars[account.resource]
-            rule = _rule_of(calendar, principal, account)
-            if amount > _most(calendar, rule, account.week) - self._used[account] + own[account]:
+            if amount > self._left(calendar, principal, account) + own[account]:
+                rule = _rule_of(calendar, principal, account)
                 refusals.append(_refusal(calendar, rule, account.week))
         return refusals
+
+    def caps(
+        self,
+        principal: Principal,
+        resource: str,
+        window: Interval,
+        length_s: int,
+        amounts: Collection[int],
+    ) -> list[list[Step]]:
+        """Return what accounts leave for one more booking of at least `length_s`, in steps of `window`.
+
+        A list for each account. The steps are right for a booking of one of `amounts` units, and bound no
+        other amount that may be booked.
+        """
+        calendar = self._calendars.get(resource)
+        if calendar is None or not length_s:
+            return []
+        bounds = []
+        for user, rule in _owners(calendar, principal, "held_max"):
+            if self._left(calendar, principal, Account(resource, user, rule, AT_ONCE)) < 1:
+                bounds.append([(*window, 0)])
+        for user, rule in _owners(calendar, principal, "share"):
+            steps: list[Step] = []
+            for week in weeks(*window, zone_named(calendar.info.zone)):
+                left = self._left(calendar, principal, Account(resource, user, rule, week))
+                steps += share_steps(week, max(left, 0), length_s, amounts)
+            bounds.append(steps)
+        return bounds
+
+    def _left(self, calendar: ResourceCalendar, principal: Principal, account: Account) -> int:
+        rule = _rule_of(calendar, principal, account)
+        return _most(calendar, rule, account.week) - self._used[account]
 
     def check(self, stakes: Iterable[tuple[Stake, State, Sequence[Claim]]]) -> None:
         """Raises `AssertionError` unless the accounts are the sums over `stakes`, which are booked."""
@@ -138,6 +172,26 @@ class Usage:
                     account = Account(claim.resource, user, rule, week)
                     amounts[account] += claim.units * length_s
         return amounts
+
+
+def share_steps(
+    week: Interval, left_unit_s: int, length_s: int, amounts: Collection[int]
+) -> list[Step]:
+    """Return the bounds on a booking of `length_s` in a week of which `left_unit_s` are left.
+
+    A booking across a border of the week counts with its part, so more units are bounded in more of the
+    week: those whose part would be too much even if the booking ended, or began, there.
+    """
+    inside = left_unit_s // length_s + 1
+    denied = sorted({inside, *(units for units in amounts if units > inside)}, reverse=True)
+    borders = [
+        (week.start + left_unit_s // units, week.end - left_unit_s // units) for units in denied
+    ]
+    nested = list(zip(denied[:-1], pairwise(borders), strict=True))
+    steps = [(outer[0], inner[0], units - 1) for units, (outer, inner) in nested]
+    steps.append((*borders[-1], denied[-1] - 1))
+    steps += [(inner[1], outer[1], units - 1) for units, (outer, inner) in reversed(nested)]
+    return [step for step in steps if step[0] < step[1]]
 
 
 def _owners(calendar: ResourceCalendar, principal: Principal, kind: Kind) -> list[tuple[str, str]]:

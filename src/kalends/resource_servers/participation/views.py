@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from msgspec import structs
 
 from kalends.calendars import ResourceCalendar, unknown_resource
-from kalends.calendars.profiles import Change
+from kalends.calendars.profiles import Change, Step
 from kalends.contract.messages import FreeSteps, Query, View, Want
 from kalends.core import limits
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Interval
+from kalends.core.principals import Principal
 from kalends.core.resources import Slot
+from kalends.resource_servers.participation.barred_needs import barred
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.room import FreeRoom
-from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.resource_servers.participation.this_site import OWNER_DRAINS, ThisSite
 from kalends.resource_servers.participation.waiting_list import WaitingList
 
 
 @dataclass(frozen=True)
 class Views:
     """Answers what is free: booked in `book`, kept by `room` for those before the asker, or hoped for by
-    those who are `listed`; and what the batch systems behind resources leave, by `provisions`.
+    those who are `listed`; and what the batch systems behind resources leave, by `provisions`. A site that
+    its owner has `drained` says so to whoever would book.
     """
 
     here: ThisSite
@@ -33,6 +38,7 @@ class Views:
     room: FreeRoom
     listed: WaitingList
     provisions: Provisions
+    drained: Callable[[], bool]
 
     def look(
         self, query: Query, wall_s: int, register: str = "", lost: Sequence[Piece] = ()
@@ -60,9 +66,17 @@ class Views:
         never = calendar.never(query.principal, query.length_s)
         if never is not None:
             return FreeSteps(resource=want.resource, until=want.end, refusal=never)
+        if query.needs and self.drained():
+            refusal = Refusal(where=want.resource, code=RefusalCode.DRAINED, detail=OWNER_DRAINS)
+            return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
+        caps: list[list[Step]] = []
+        if query.needs and not query.replaces:
+            window = Interval(want.start, min(want.end, wall_s + calendar.info.horizon_s))
+            amounts = {need.units for need in query.needs}
+            caps = book.caps(query.principal, want.resource, window, query.length_s, amounts)
         steps, until = calendar.free_steps(
             query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
-            [*_changes(calendar, query, want, room), *self._useless(query, want, wall_s, lost)],
+            [*_changes(calendar, query, want, room), *self._useless(query, want, wall_s, lost)], caps,
         )  # fmt: skip
         slots: Sequence[Slot] = ()
         waiting: Sequence[tuple[int, int, int]] = ()
@@ -77,6 +91,8 @@ class Views:
             slots=tuple(_told(book, slot, register) for slot in slots),
             waiting=tuple(waiting[: limits.LISTING_MAX]),
             as_of=self.provisions.as_of(want.resource),
+            barred=barred(book, query, want, wall_s, caps, steps) if until == want.end else (),
+            rules=_rules(calendar, query.principal) if query.detail else (),
         )
 
     def _useless(
@@ -90,6 +106,11 @@ class Views:
             )
             found += [(start, end, -units) for start, end, units in pieces]
         return found
+
+
+def _rules(calendar: ResourceCalendar, principal: Principal) -> tuple[str, ...]:
+    told = calendar.rules_for(principal)[: 2 * limits.RULES_MAX]
+    return tuple(each[: limits.TEXT_MAX] for each in told)
 
 
 def _told(book: ClaimTable, slot: Slot, register: str) -> Slot:

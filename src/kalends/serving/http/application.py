@@ -17,13 +17,14 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
-from kalends.core.errors import LimitExceeded, NotFound, Problem
+from kalends.core.errors import LimitExceeded, Problem
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
 from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
+from kalends.serving.http.elsewhere import not_here
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
@@ -74,7 +75,7 @@ def build_application(
     connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
     server = _Server(dispatcher, authenticator, on_stop, connections)
     application = web.Application(
-        middlewares=[_problems(server, version)],
+        middlewares=[_problems(server, role, name, version)],
         client_max_size=limits.body_bytes_max,
         handler_args={"auto_decompress": False, "access_log": None},
     )
@@ -248,7 +249,7 @@ async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSoc
     return socket
 
 
-def _problems(server: _Server, version: str) -> Any:
+def _problems(server: _Server, role: Role, name: str, version: str) -> Any:
     """Return the middleware that counts every request and turns every failure into a problem."""
     dispatcher = server.dispatcher
 
@@ -268,7 +269,7 @@ def _problems(server: _Server, version: str) -> Any:
             response = _problem(request, problem)
             response.headers["Allow"] = error.headers["Allow"]
         except web.HTTPNotFound:
-            missing = NotFound("no such path", remedy=f"the paths: {OPENAPI_PATH}")
+            missing = not_here(role, name, request.path, OPENAPI_PATH)
             response = _problem(request, missing.to_problem())
         except Exception as error:
             # The boundary: nothing that a request leads to may escape as anything but a problem.
@@ -277,8 +278,8 @@ def _problems(server: _Server, version: str) -> Any:
             response = _problem(request, dispatcher.problem(error))
         if not response.prepared:
             response.headers["Server"] = f"kalends/{version}"
-            name = request.match_info.route.name or NO_OPERATION
-            dispatcher.ended(name, response.status, started_s)
+            asked = request.match_info.route.name or NO_OPERATION
+            dispatcher.ended(asked, response.status, started_s)
         return response
 
     return middleware

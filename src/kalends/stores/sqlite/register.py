@@ -8,7 +8,7 @@ the caller's transaction; results may be believed only after that has been commi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -454,6 +454,13 @@ def current(connection: sqlite3.Connection, reservation: str) -> Row | None:
         f"where {_OF_RESERVATION} order by state in ('commit', 'cancelled') desc, rid = ? desc, rid",
         (reservation, reservation, reservation),
     )
+
+
+def reservations_of(connection: sqlite3.Connection, rids: Iterable[str]) -> dict[str, str]:
+    """The reservations of those of `rids` that are changes of one."""
+    query = "select reservation from request where rid = ? and reservation != rid"
+    found = ((rid, connection.execute(query, (rid,)).fetchone()) for rid in rids)
+    return {rid: str(columns[0]) for rid, columns in found if columns is not None}
 
 
 def history(connection: sqlite3.Connection, reservation: str) -> list[Row]:

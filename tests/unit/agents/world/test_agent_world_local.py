@@ -71,8 +71,8 @@ def test_printed_calendars_come_back_one_several_or_in_a_list(
         ("7", "not output of `kalends calendar --json`"),
         ('{"kind": "resources", "version": 1}', "not output of `kalends calendar --json`"),
         ('{"kind": "calendar", "version": 2}', "version 1"),
-        ('{"kind": "calendar", "version": 1}', "Expected `object`"),
-        ('{"kind": "calendar", "version": 1, "data": {"resource": 7}}', "Expected `object`"),
+        ('{"kind": "calendar", "version": 1}', "must be a map"),
+        ('{"kind": "calendar", "version": 1, "data": {"resource": 7}}', "must be a map"),
     ],
 )
 def test_what_is_no_printed_calendar_is_refused(text: str, detail: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.protocol_broker import START, WANTS, new_register
 from tests.protocol_support import ANN
 from touring_support import (
@@ -755,3 +756,43 @@ def test_a_site_on_the_way_that_has_forgotten_the_script_still_passes_it_on(
     broker.sent()
     broker.advance(2_000)
     assert set(broker.dispatches()) == {"there"}
+
+
+# Whether it must run
+
+
+def test_where_an_agent_fails_the_answer_names_the_site_and_the_default_has_chosen(
+    broker: AgentBroker,
+) -> None:
+    rid = broker.send_agent()
+    broker.report(rid, says("here", held("here/one", 0), code="error", line=3))
+    broker.report(rid, says("there", held("there/one", 0, term=1)))
+    assert broker.case(rid).phase == "preparing"
+    assert broker.case(rid).record.agent_failed == ("here",)
+
+
+def test_an_agent_that_must_run_and_fails_books_nothing(broker: AgentBroker) -> None:
+    rid = broker.send_agent(must_run=True)
+    broker.report(rid, says("here", held("here/one", 0), code="error", detail="oh", line=3))
+    broker.report(rid, says("there", held("there/one", 0, term=1)))
+    view = broker.answers[1]
+    assert view.state == "failed"
+    assert view.problem is not None
+    assert view.problem.code == "conflict"
+    assert [each.where for each in view.problem.refusals] == ["here"]
+    assert "line 3: oh" in view.problem.refusals[0].detail
+    ended = {to: each.outcome for to, each in broker.sent() if isinstance(each, m.Decide)}
+    assert ended == {"here": "abort", "there": "abort"}
+
+
+def test_an_agent_that_must_run_is_not_done_without_where_there_is_nothing_to_choose(
+    broker: AgentBroker,
+) -> None:
+    request = replace(asked("here/one + there/one"), agent="mine", agent_must_run=True)
+    spec = Spec(request, wants=WANTS, agent="mine", script=SCRIPT)
+    broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.settle()
+    assert broker.answers[1].state == "failed"
+    assert not [each for _, each in broker.sent() if isinstance(each, m.Visit | m.Dispatch)]
+    broker.send_agent(must_run=True, key="key-number-2", ticket=2, script="a" * 64)
+    assert broker.answers[2].state == "failed"

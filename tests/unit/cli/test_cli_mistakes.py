@@ -1,0 +1,78 @@
+"""Whoever mistypes is told what is meant, in the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+from client_broker import Broker, serving_broker
+
+from kalends.cli import cli
+from kalends.cli._groups import MEANT
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with serving_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def run(broker: Broker) -> Run:
+    def run(*words: str) -> Result:
+        env = {"KALENDS_BROKER": broker.url, "KALENDS_ZONE": "Europe/Berlin", "KALENDS_USER": "ada"}
+        return CliRunner().invoke(cli, words, env=env)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--after", "whenever"), "--after: 'whenever' is not a time"),
+        (("--before", "whenever"), "--before: 'whenever' is not a time"),
+        (("--before", "now-2h"), "--before: the latest end is not after the earliest start"),
+        (("--before", "now+1h"), "REQUEST: the stages take 2h together"),
+    ],
+)
+def test_errors_name_options_and_no_fields(run: Run, words: tuple[str, str], told: str) -> None:
+    result = run("find", "sdsc/sp2", "--for", "2h", *words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"kalends: {told}")
+
+
+def test_a_length_and_a_note_are_named_as_they_were_typed(run: Run) -> None:
+    assert "kalends: --for: " in run("find", "sdsc/sp2", "--for", "2x").stderr
+    long = run("book", "sdsc/sp2", "--for", "1h", "--note", "x" * 300)
+    assert "kalends: --note: it has more than 200 characters" in long.stderr
+
+
+def test_a_resource_that_there_is_not_is_told_with_those_that_are_near(run: Run) -> None:
+    result = run("calendar", "sdcs/sp2")
+    assert result.exit_code == 1
+    assert "did you mean sdsc/sp2" in result.stderr
+
+
+def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(run: Run) -> None:
+    run("book", "sdsc/sp2", "--for", "2h", "--at", "2027-01-15 09:00")
+    id = run("list", "--json").stdout.partition('"id": "')[2][:36]
+    assert id in run("show", id[:13]).stdout
+    assert id in run("show", id[-8:]).stdout
+    wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
+    assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
+
+
+def test_a_request_without_quotes_is_explained(run: Run) -> None:
+    result = run("book", "sdsc/sp2", "+", "caltech/onyx", "--for", "2h")
+    assert result.exit_code == 2
+    assert "put it in quotes" in result.stderr
+
+
+def test_verbs_of_other_programs_lead_to_commands_that_there_are(run: Run) -> None:
+    assert "Did you mean cancel or kill?" in run("delete", "1234").stderr
+    names = set(cli.list_commands(None))  # type: ignore[arg-type]  # it needs no context
+    assert {name for meant in MEANT.values() for name in meant} <= names
+    assert not names & MEANT.keys()
