@@ -1,5 +1,7 @@
 """The gate before the runners of a site: a job that starts at most once waits here for its broker's word.
 
+One that may start again elsewhere does, too, each time.
+
 Its queue has given it nodes, and has asked for its start: until the word comes, nothing of it runs. If it is
 to end before that, its attempt never was. After a restart of the site the queue asks anew.
 """
@@ -23,7 +25,7 @@ from kalends.resource_servers.service import SiteEngine
 LATE_S: Final = 30
 """A word that comes later lets a job start at its next turn only."""
 
-WAITS: Final = "its broker is asked whether it has started elsewhere"
+WAITS: Final = "its broker is asked whether it has started elsewhere, or still runs there"
 
 Step = Callable[[BatchQueue, int], None]
 

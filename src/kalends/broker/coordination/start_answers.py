@@ -2,12 +2,13 @@
 
 The first site that asks is where it starts, for ever, and its question may be repeated. All other sites
 with a place for it are told at once, so that nobody waits behind a job that does not come. What the register
-may have forgotten is no permit.
+may have forgotten is no permit. A job that has started at another place before is not answered until it has
+ended there: it asks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kalends.broker.coordination import decision_record as r
@@ -20,26 +21,33 @@ from kalends.core.intervals import Moment
 
 @dataclass(eq=False)
 class StartAnswers:
-    """Answers sites whose job has come up; `certain` tells whether the register has forgotten nothing."""
+    """Answers sites whose job has come up; `certain` tells whether the register has forgotten nothing.
+
+    `lost` gives the sites that are lost: what may start twice is not waited for there.
+    """
 
     outbox: CoordinatorOutbox
     credentials: Credentials
     certain: Callable[[], bool]
+    lost: Callable[[Moment], Collection[str]]
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register for a site that proves its name; others learn nothing, and leave nothing."""
         proved = self.credentials.proves(ask.secret, ask.site, ask.rid) and self.certain()
-        self.outbox.write(r.Permit(ask.rid, ask.att, ask.site, reply_to, proved))
+        lost = tuple(sorted(self.lost(now)))
+        self.outbox.write(r.Permit(ask.rid, ask.att, ask.site, reply_to, proved, lost))
 
     def decided(self, permit: r.Permit, won: bool, row: Record | None) -> None:
         """Say what the register has written down; where it starts, to the sites where it does not as well."""
         if row is None or row.state == "open" or permit.site not in row.chosen:
             return
+        if row.may_start and row.ended is None:
+            return
         here = row.started or ""
         says: m.StartVerdict = "over"
         if won:
             says = "start"
-        elif row.state == "commit":
+        elif row.state == "commit" and here:
             says = "unknown" if here == r.FORGOTTEN else "elsewhere"
         self.outbox.send(permit.reply_to, self._says(row, permit.site, says))
         if won:

@@ -15,7 +15,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
+from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX
@@ -764,7 +764,7 @@ def test_what_may_have_started_or_has_no_place_is_not_placed_elsewhere(what: str
     if what == "not at most once":
         record.started = None
     with pytest.raises(Conflict):
-        check_unstarted(record)
+        check_may_leave(record)
 
 
 @pytest.mark.parametrize("may_go", [True, False])
@@ -792,17 +792,17 @@ def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_hav
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
     register.made_good(copy, (), lost)
     with pytest.raises(Conflict, match="restored from a copy"):
-        check_unstarted(rig.row(rid))
-    assert register.unstarted(copy, ["b"], (), 10) == []
+        check_may_leave(rig.row(rid))
+    assert register.stranded(copy, ["b"], (), 10) == []
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
 
 
 def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others() -> None:
     rig, rid = placed_at_b()
-    ((record, number),) = register.unstarted(rig.connection, ["b"], (), 1)
+    ((record, number),) = register.stranded(rig.connection, ["b"], (), 1)
     assert (record.rid, number) == (rid, 1)
-    assert register.unstarted(rig.connection, ["b"], {rid}, 1) == []
-    assert register.unstarted(rig.connection, ["a", "c"], (), 1) == []
+    assert register.stranded(rig.connection, ["b"], {rid}, 1) == []
+    assert register.stranded(rig.connection, ["a", "c"], (), 1) == []
 
 
 @pytest.mark.parametrize("moved", [True, False])
