@@ -463,15 +463,19 @@ def started_in_the_east(connection: sqlite3.Connection, what: JobRequest) -> Non
     assert begun.won
 
 
-def commit(connection: sqlite3.Connection, number: int, site: str, what: JobRequest) -> Registered:
+def commit(
+    connection: sqlite3.Connection, number: int, site: str, what: JobRequest,
+    *, running: bool = True, before: int = 0,
+) -> Registered:  # fmt: skip
+    """A place at `site`: the first one, or in that of the request number `before`, where it is `running`."""
     record = record_of(RIDS[number], f"key-of-{number}", reservation=RIDS[0])
-    record.spec = msgspec.structs.replace(record.spec, job=what, running="there")
+    record.spec = msgspec.structs.replace(record.spec, job=what)
     record.chosen = {site: (1,)}
     record.placed = PlacedJob(machine=f"{site}/m", number=1)
-    record.replaces = RIDS[number - 1] if number else ""
+    record.replaces = RIDS[before] if number else ""
     op = r.Commit(
         record.rid, 1, record.replaces, encode_record(record), (site,), elsewhere=bool(number),
-        running=bool(number), again=not what.at_most_once,
+        running=running, again=not what.at_most_once,
     )  # fmt: skip
     return register.apply(connection, [r.Begin(record), op])[1]
 
@@ -529,17 +533,8 @@ def test_what_was_moved_twice_still_waits_for_the_end_where_it_ran(
 ) -> None:
     started_in_the_east(connection, job())
     commit(connection, 1, "west", job())
-    assert not commit(connection, 2, "north", job()).won  # It has not started there.
-    waiting = record_of(RIDS[2], "another-key", reservation=RIDS[0])
-    waiting.spec = msgspec.structs.replace(waiting.spec, job=job())
-    waiting.chosen, waiting.replaces = {"north": (1,)}, RIDS[1]
-    moved = r.Commit(
-        waiting.rid, 1, RIDS[1], encode_record(waiting), ("north",), elsewhere=True, again=True
-    )
-    register.apply(connection, [r.Close(waiting.rid, 1, encode_record(waiting))])
-    waiting.rid = moved_rid = RIDS[3]
-    moved = msgspec.structs.replace(moved, rid=moved_rid, body=encode_record(waiting))
-    assert register.apply(connection, [r.Begin(waiting), moved])[1].won
+    assert not commit(connection, 2, "north", job(), before=1).won  # It has not started there.
+    assert commit(connection, 3, "north", job(), before=1, running=False).won
     early, _, then = register.apply(connection, [ask("north", 3), note("killed"), ask("north", 3)])
     assert (early.won, then.won) == (False, True)
 
@@ -550,11 +545,7 @@ def test_a_job_that_has_ended_or_did_not_run_as_was_taken_stays_where_it_is(
     commit(connection, 0, "east", job())
     assert not commit(connection, 1, "west", job()).won
     register.apply(connection, [ask("east"), note("exit")])
-    commit_again = record_of(RIDS[2], "key-of-2", reservation=RIDS[0])
-    commit_again.chosen, commit_again.replaces = {"west": (1,)}, RIDS[0]
-    body = encode_record(commit_again)
-    op = r.Commit(RIDS[2], 1, RIDS[0], body, ("west",), elsewhere=True, running=True)
-    assert not register.apply(connection, [r.Begin(commit_again), op])[1].won
+    assert not commit(connection, 2, "west", job()).won
 
 
 @pytest.mark.parametrize("at_most_once", [True, False])
