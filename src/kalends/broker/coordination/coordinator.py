@@ -279,6 +279,7 @@ class Coordinator:
                 self.starts.decided(op, result.won, result.record)
             case r.NoteEnd():
                 self.ends.noted(op, result.record, now)
+                self.starts.over(result.record)
             case r.Assemble():
                 self.steps.assembled(op, result)
             case r.Recover():

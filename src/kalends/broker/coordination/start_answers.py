@@ -2,14 +2,15 @@
 
 The first site that asks is where it starts, for ever, and its question may be repeated. All other sites
 with a place for it are told at once, so that nobody waits behind a job that does not come. What the register
-may have forgotten is no permit. A job that has started at another place before is not answered until it has
-ended there: it asks again.
+may have forgotten is no permit. A job that has started at another place before is answered once it has ended
+there; until then its site asks again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
@@ -17,6 +18,10 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+
+
+EARLY_MAX: Final = 1_000
+"""Questions that are remembered; the others come again."""
 
 
 @dataclass(eq=False)
@@ -30,6 +35,8 @@ class StartAnswers:
     credentials: Credentials
     certain: Callable[[], bool]
     lost: Callable[[Moment], Collection[str]]
+    _early: dict[str, r.Permit] = field(init=False, default_factory=dict)
+    """The last questions that came before such an end, by the reservation."""
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register for a site that proves its name; others learn nothing, and leave nothing."""
@@ -42,6 +49,9 @@ class StartAnswers:
         if row is None or row.state == "open" or permit.site not in row.chosen:
             return
         if row.may_start and row.ended is None:
+            self._early[row.reservation] = permit
+            if len(self._early) > EARLY_MAX:
+                del self._early[next(iter(self._early))]
             return
         here = row.started or ""
         says: m.StartVerdict = "over"
@@ -54,6 +64,13 @@ class StartAnswers:
             for site in row.chosen:
                 if site != permit.site:
                     self.outbox.send(site, self._says(row, site, "elsewhere"))
+
+    def over(self, row: Record | None) -> None:
+        """Where it has started before, a job has ended: ask for its next start again."""
+        if row is not None and row.state == "replaced" and not row.awaited:
+            permit = self._early.pop(row.reservation, None)
+            if permit is not None:
+                self.outbox.write(permit)
 
     def _says(self, row: Record, site: str, says: m.StartVerdict) -> m.StartSays:
         at = (row.started or "") if says == "elsewhere" else ""
