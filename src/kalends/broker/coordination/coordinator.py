@@ -279,7 +279,7 @@ class Coordinator:
                 self.starts.decided(op, result.won, result.record)
             case r.NoteEnd():
                 self.ends.noted(op, result.record, now)
-                self.starts.over(result.record)
+                self.starts.over(result.record, now)
             case r.Assemble():
                 self.steps.assembled(op, result)
             case r.Recover():

@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
-
 
 EARLY_MAX: Final = 1_000
 """Questions that are remembered; the others come again."""
@@ -65,12 +66,13 @@ class StartAnswers:
                 if site != permit.site:
                     self.outbox.send(site, self._says(row, site, "elsewhere"))
 
-    def over(self, row: Record | None) -> None:
+    def over(self, row: Record | None, now: Moment) -> None:
         """Where it has started before, a job has ended: ask for its next start again."""
         if row is not None and row.state == "replaced" and not row.awaited:
             permit = self._early.pop(row.reservation, None)
             if permit is not None:
-                self.outbox.write(permit)
+                lost = tuple(sorted(self.lost(now)))
+                self.outbox.write(replace(permit, proved=self.certain(), lost=lost))
 
     def _says(self, row: Record, site: str, says: m.StartVerdict) -> m.StartSays:
         at = (row.started or "") if says == "elsewhere" else ""
