@@ -19,7 +19,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import NotFound, Unavailable
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.resource_servers.place_keys import place_of_job
+from kalends.resource_servers.place_keys import GONE, place_of_job
 from kalends.resource_servers.service import SiteEngine
 
 LATE_S: Final = 30
@@ -129,4 +129,4 @@ def _why(word: StartWord) -> str:
         return f"it has started at {word.at}" if word.at else "it has started elsewhere"
     if word.says == "unknown":
         return "its broker was restored from a copy, and it may have started elsewhere"
-    return "its reservation was cancelled"
+    return GONE

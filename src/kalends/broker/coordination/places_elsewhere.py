@@ -86,8 +86,6 @@ def check_may_leave(record: Record) -> None:
         raise Conflict("it is no job", remedy="kalends move ID --to TIME moves it", request_id=id)
     if record.state != "commit":
         raise Conflict(f"it is {record.public_state}: it has no place", request_id=id)
-    if record.ended is not None:
-        raise Conflict("it has ended", request_id=id)
     if record.started is None or record.started == FORGOTTEN:
         why = "it was submitted neither to start at most once nor to run again"
         if record.asks_first:
@@ -104,3 +102,5 @@ def check_may_leave(record: Record) -> None:
             f"it has started at {record.started}, and was not submitted with --rerun",
             request_id=id,
         )
+    if record.ended is not None:
+        raise Conflict("it has ended", request_id=id)
