@@ -49,7 +49,7 @@ class StartAnswers:
         """Say what the register has written down; where it starts, to the sites where it does not as well."""
         if row is None or row.state == "open" or permit.site not in row.chosen:
             return
-        if row.may_start and row.ended is None:
+        if row.may_start and row.ended is None and row.att == permit.att:
             self._early[row.reservation] = permit
             if len(self._early) > EARLY_MAX:
                 del self._early[next(iter(self._early))]

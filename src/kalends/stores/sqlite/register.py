@@ -219,6 +219,8 @@ def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
         return False
     if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
         return False
+    if op.running and not (old.spec.job is not None and old.spec.job.rerun):
+        return False
     if not isinstance(new, Record) or (new.state, new.att) != ("open", op.att):
         return False
     old.told = old.told or old.done

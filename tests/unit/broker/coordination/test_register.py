@@ -126,6 +126,8 @@ class Twin:
 
     def may_leave(self, old: Record, op: r.Commit) -> bool:
         if op.running:
+            if old.spec.job is None or not old.spec.job.rerun:
+                return False
             return old.started not in (None, "", r.FORGOTTEN) and old.ended is None
         return old.started == "" and old.ended is None
 
@@ -559,6 +561,32 @@ def test_stranded_are_jobs_that_wait_at_lost_sites_and_those_that_run_there_and_
     assert register.stranded(connection, ["west"], (), 10) == []
     register.apply(connection, [note("killed")])
     assert register.stranded(connection, ["east"], (), 10) == []
+
+
+def test_a_register_that_has_forgotten_a_start_and_a_move_waits_for_the_end_all_the_same(
+    connection: sqlite3.Connection,
+) -> None:
+    commit(connection, 0, "east", job())
+    register.put_back(connection)
+    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
+    moved.state, moved.replaces, moved.changes, moved.chosen = "commit", RIDS[0], 1, {"west": (1,)}
+    register.apply(connection, [r.Recover(moved)])
+    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
+    register.made_good(connection, (), lost)
+    early, _, then = register.apply(connection, [ask("west", 1), note("killed"), ask("west", 1)])
+    assert (early.won, then.won) == (False, True)
+
+
+def test_what_was_before_a_move_that_was_recovered_is_not_known_and_nothing_starts(
+    connection: sqlite3.Connection,
+) -> None:
+    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
+    moved.state, moved.replaces, moved.chosen = "commit", RIDS[0], {"west": (1,)}
+    register.apply(connection, [r.Recover(moved)])
+    (asked,) = register.apply(connection, [ask("west", 1)])
+    assert not asked.won
+    assert asked.record is not None
+    assert asked.record.started == r.FORGOTTEN
 
 
 def test_an_end_by_a_clock_that_is_behind_lets_the_next_start_come(
