@@ -75,6 +75,16 @@ kalends log $dear
 until kalends job $mine | grep -q 'over'; do sleep 0.1; done
 kalends log $mine
 
+# What may start again goes elsewhere while it runs: it is ended here first, and starts there after that.
+early=$(kalends submit $IN --rerun --for 5m -- sh -c 'echo start $KALENDS_RESTARTS; until [ -e stop ]; do sleep 0.1; done' | head -1)
+until kalends job $early | grep -q 'running'; do sleep 0.1; done
+late=$(kalends move $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) --elsewhere 2> told | grep -o '[a-z]*/box/[0-9]*' | head -1)
+until kalends job $late | grep -q 'running'; do sleep 0.1; done
+kalends job $early | grep -o 'killed: .*'
+touch stop
+until kalends job $late | grep -q 'over'; do sleep 0.1; done
+kalends log $early; kalends log $late
+
 # The broker hears how they have ended, and compares bids by how long one's jobs have really run.
 until kalends list | grep -q 'ended .*job on any machine, 4 nodes'; do sleep 0.1; done
 kalends show $(kalends list | grep 'job on any machine, 4' | tail -1 | cut -d ' ' -f 1) | grep -o 'large/box.* ended'

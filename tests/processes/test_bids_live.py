@@ -349,3 +349,65 @@ async def test_how_a_job_has_ended_is_heard_whoever_was_away_and_others_are_comp
         third = await placed(client, job, "the-third-job", by_limits=True)
         story = [each.detail for each in (await client.why(third.id)).events]
         assert not any("your last job" in each for each in story), story
+
+
+async def test_a_job_that_runs_is_moved_drained_away_and_lost_and_starts_after_it_has_ended(
+    federation: Federation,
+) -> None:
+    """It tidies up when it is told to end. Its lost site ends it when it is back."""
+    turns = federation.sites["east"].marks / "turns"
+    script = (
+        f"#!/bin/sh\nsay() {{ echo $1 $KALENDS_RESTARTS >> {turns}; }}\n"
+        "trap 'say ends; exit 0' TERM\nsay begins\n"
+        f"until [ -e {turns}.go ]; do sleep 0.05; done\nsay done\n"
+    )
+
+    async def said(line: str) -> bool:
+        return turns.exists() and line in turns.read_text().splitlines()
+
+    async def heard(line: str) -> None:
+        await until(lambda: said(line), f"its program says {line!r}", explain=federation.logs)
+
+    async def where() -> str:
+        placed = (await client.show(view.id)).placed
+        assert placed is not None
+        return placed.machine.partition("/")[0]
+
+    async def drained(name: str, *, on: bool) -> None:
+        url = federation.sites[name].site.url
+        async with kalends.connect(url, user="operator", zone="UTC") as operator:
+            await operator.drain(on=on)
+
+    async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
+        await federation.connected(client)
+        job = JobRequest(machine="", limit_s=600, directory="/", script=script, rerun=True)
+        view = await placed(client, job, "the-job-that-runs")
+        await heard("begins 0")
+        first = await where()
+        await client.place_elsewhere(view.id)
+        second = await where()
+        assert first != second
+        await heard("begins 1")
+        await drained(second, on=True)
+        await heard("begins 2")
+        assert turns.read_text().splitlines() == [
+            "begins 0", "ends 0", "begins 1", "ends 1", "begins 2",
+        ]  # fmt: skip
+        assert await where() == first
+        await drained(second, on=False)
+        await federation.sites[first].site.kill()
+        await heard("begins 3")
+        assert not await said("ends 2")
+        await federation.sites[first].site.start()
+        await heard("ends 2")
+        turns.with_suffix(".go").touch()
+
+        async def ended() -> PlacedEnd | None:
+            placed = (await client.show(view.id)).placed
+            return placed.ended if placed is not None else None
+
+        end = await until(ended, "its broker hears of its end", explain=federation.logs)
+        assert end.succeeded
+        assert turns.read_text().split().count("done") == 1
+        with pytest.raises(kalends.Conflict, match="it has ended"):
+            await client.place_elsewhere(view.id)

@@ -7,6 +7,8 @@ from typing import Any
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.broker.coordination.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.register_results import RegisterResults
+from kalends.broker.coordination.start_answers import StartAnswers
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.place_desk import PlaceDesk
@@ -122,3 +124,46 @@ def a_site_that_was_left_may_start() -> None:
         return stored(connection, op)
 
     register._HANDLERS[Permit] = whatever_was_decided
+
+
+@mutation
+def a_moved_job_does_not_wait_for_its_end() -> None:
+    """It starts at its new place as soon as that comes up."""
+    register._waits_for_an_end = lambda connection, record, op: False
+
+
+@mutation
+def a_moved_job_runs_on_where_it_was() -> None:
+    """Its first site is not told that it has another place."""
+    adopted = RegisterResults._adopted
+
+    def untold(self: RegisterResults, case: Any, result: Registered, now: Any) -> None:
+        if case.record.state == "replaced":
+            self.table.drop(case, result.record)
+        else:
+            adopted(self, case, result, now)
+
+    RegisterResults._adopted = untold  # type: ignore[method-assign]
+
+
+@mutation
+def ends_of_moved_jobs_are_not_written_down() -> None:
+    """Whoever has another place may have ended as it likes."""
+    may_end_at = Record.may_end_at
+
+    def only_what_stands(self: Record, att: int, site: str) -> bool:
+        return self.state != "replaced" and may_end_at(self, att, site)
+
+    Record.may_end_at = only_what_stands  # type: ignore[method-assign]
+
+
+@mutation
+def all_sites_are_taken_for_lost() -> None:
+    """A job that may run twice does, wherever it is moved."""
+    asked = StartAnswers.asked
+
+    def impatient(self: StartAnswers, reply_to: str, ask: Any, now: Any) -> None:
+        self.lost = lambda now: ("site0", "site1", "site2", "site3")
+        asked(self, reply_to, ask, now)
+
+    StartAnswers.asked = impatient  # type: ignore[method-assign]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import structs
 
 import kalends
 from kalends.contract.calls import PlacedJob, RequestView
@@ -15,6 +17,7 @@ from kalends.core.jobs import JobRequest
 from tests.shells.facility import Facility
 from tests.shells.job_host import HOSTS, Run
 from tests.shells.job_judging import KILLED_S_MAX, judge_hosts
+from tests.shells.judging_restarts import Absence, judge_restarts
 from tests.shells.scenarios import Broken
 from tests.shells.stage import NOBODY
 from tests.shells.substitutes import WALL_AT_BEGIN_S
@@ -59,7 +62,9 @@ class PlaceCustomers:
     pause_s: float = 30.0
     cancels: float = 0.2
     moves: float = 0.3
-    """How often somebody wants a job elsewhere: those go that start at most once, and have not started."""
+    """How often somebody wants a job elsewhere: not all may go."""
+    again: float = 0.0
+    """How often a job may start again."""
     once: float = 0.25
     """How often a job starts at most once; as many wait at two sites."""
     strikes: float = 0.0
@@ -89,6 +94,8 @@ class PlaceCustomers:
             broker = chance.choice(self.facility.replicas)
             key = f"a-job-of-{user}-{count:04}"
             request = self._request(user, count, chance)
+            if random.Random(f"{key} again").random() < self.again:
+                request = self._again(request, user, count)
             draw = random.Random(key)
             wish = Wish(key, user, broker, request, *_wished(request, draw), *self._once(draw))
             self.wishes.append(wish)
@@ -143,6 +150,13 @@ class PlaceCustomers:
             command=("program", f"{run_s:.3f}", f"{user}-{count}"),
         )
 
+    @staticmethod
+    def _again(request: JobRequest, user: str, count: int) -> JobRequest:
+        """Return a job that may start again, and runs for long enough to be moved."""
+        run_s = random.Random(f"{user} {count}").uniform(RUN_S_MAX / 4, 2 * RUN_S_MAX)
+        command = ("program", f"{run_s:.3f}", f"{user}-{count}")
+        return structs.replace(request, limit_s=LIMIT_S_MAX, rerun=True, command=command)
+
     async def _ask(self, ask: Callable[[], Awaitable[RequestView]]) -> RequestView | None:
         """Ask until there is an answer; None for a refusal."""
         for _ in range(TRIES_MAX):
@@ -184,10 +198,18 @@ def _wished(
     return prefer, ways
 
 
-async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctual: bool) -> None:
+async def judge_places(
+    facility: Facility,
+    customers: PlaceCustomers,
+    *,
+    punctual: bool,
+    absences: Collection[Absence] = (),
+    lost_s: float = 0.0,
+) -> None:
     """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
 
     All is calm, and nothing waits any more. `punctual`: nothing has failed, and promised starts were kept.
+    Jobs that may start again have done so at most where sites were lost: after `lost_s` of these `absences`.
     """
     judge_hosts()
     ran = runs_by_command()
@@ -207,14 +229,25 @@ async def judge_places(facility: Facility, customers: PlaceCustomers, *, punctua
         what = f"{wish.key}, told as {wish.view and (wish.view.state, placed)}, ran as {runs}"
         if placed is not None and bool(placed.implementation) != bool(wish.implementations):
             raise Broken(f"it was placed in another way than was asked for: {what}")
-        if len(runs) > 1:
+        again = wish.request.rerun and placed is not None
+        if len(runs) > 1 and not again:
             raise Broken(f"it ran twice: {what}")
+        if again and placed is not None:
+            facility.counts["two at once"] += judge_restarts(
+                runs, placed, what, wanted=not wish.unwanted, twice=not wish.at_most_once,
+                absences=absences, lost_s=lost_s,
+            )  # fmt: skip
+            facility.counts["ran again"] += len(runs) > 1
         if runs and placed is None:
             raise Broken(f"it ran, and its user was told of no place: {what}")
         places = (placed, *placed.also) if placed is not None else ()
         if len(places) > 1 + wish.redundant:
             raise Broken(f"it has more places than were asked for: {what}")
-        if runs and runs[0][0] not in {each.machine.partition("/")[0] for each in places}:
+        if (
+            runs
+            and not again
+            and runs[0][0] not in {each.machine.partition("/")[0] for each in places}
+        ):
             raise Broken(f"it ran elsewhere: {what}")
         if placed is not None and not runs and not wish.unwanted:
             raise Broken(f"it never ran: {what}")

@@ -14,6 +14,7 @@ from tests.support.source import commit
 SHOWS_AT: Final = {
     "a_cancelled_place_leaves_its_job": 13,
     "a_site_that_was_left_may_start": 14,
+    "a_moved_job_runs_on_where_it_was": 6,
     "every_attempt_makes_new_places": 7,
     "jobs_are_placed_before_the_vote": 19,
     "places_are_held_for_ever": 9,

@@ -19,12 +19,31 @@ def test_jobs_of_lost_sites_run_once_elsewhere_whether_or_not_the_sites_come_bac
     check("lost_sites", 6)
 
 
+def test_jobs_that_may_start_again_run_to_their_end_and_twice_at_once_only_where_a_site_is_lost() -> (
+    None
+):
+    check("starting_again", 6)
+
+
 def test_jobs_run_once_and_where_was_told_also_by_virtual_sites_that_die() -> None:
     check("virtual_sites", 4)
 
 
 def test_a_site_that_was_left_and_starts_the_job_all_the_same_shows() -> None:
     assert seeds_to_catch("lost_sites", "a_site_that_was_left_may_start", 60) is not None
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        "a_moved_job_does_not_wait_for_its_end",
+        "a_moved_job_runs_on_where_it_was",
+        "ends_of_moved_jobs_are_not_written_down",
+        "all_sites_are_taken_for_lost",
+    ],
+)
+def test_starting_again_gone_wrong_shows(mutation: str) -> None:
+    assert seeds_to_catch("starting_again", mutation, 20) is not None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Jobs that start at most once, under many short schedules: the permit alone, without the road to a place.
+"""Jobs that ask before they start, under many short schedules: the permit alone, without the road to a place.
 
 ``python -m tests.simulation.start_world --schedules 100000 --seed 1`` prints its figures as JSON, names each
-schedule that has started a job twice, or never, and ends with 1 if there was any.
+schedule that has started a job twice, or never, and ends with 1 if there was any. A job that may run again
+runs until it is done, at one site after the other; at two at once where the first is lost, and it may.
 
 Three sites and two replicas over one register: the shipped questions of sites, answers of brokers and
 statements of the register, in a network that loses and repeats. A job gets places by one commit, at one
@@ -29,8 +30,11 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.start_answers import StartAnswers
 from kalends.contract import messages as m
+from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem
+from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -46,6 +50,14 @@ FAULTS_MS: Final = 20_000
 """So long anything may go wrong."""
 END_MS: Final = 200_000
 TOLD_EVERY: Final = 2_000
+LOST_MS: Final = 1_500
+"""A site that is down for so long is lost."""
+LATE_MS: Final = 8_000
+"""A start comes so long after its question, at most."""
+RUN_MS_MAX: Final = 20_000
+GRACE_MS: Final = 6_000
+MOVES_MAX: Final = 3
+KINDS: Final = ("once", "once", "once", "again", "again once")
 LOST: Final = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
 WALL_MS: Final = 1_800_000_000_000
 
@@ -56,6 +68,11 @@ class Node:
     def __init__(self, world: StartWorld, name: str) -> None:
         self.world, self.name = world, name
         self.up, self.life = True, 0
+        self.down_ms = 0
+
+    @property
+    def lost(self) -> bool:
+        return not self.up and self.world.now_ms - self.down_ms >= LOST_MS
 
     def later(self, ms: int, do: Callable[..., None], *arguments: Any) -> None:
         self.world.at(ms, partial(self._do, self.life, do, arguments))
@@ -66,21 +83,26 @@ class Node:
 
     def crash(self) -> None:
         if self.up:
-            self.up, self.life = False, self.life + 1
-            self.world.at(self.world.random.randrange(1, 5_000), self.boot)
+            self.up, self.life, self.down_ms = False, self.life + 1, self.world.now_ms
+            self.world.at(self.world.random.randrange(1, 8_000), self.boot)
 
     def boot(self) -> None:
         self.up = True
 
 
 class StartSite(Node):
-    """`stakes`, `begun` and `ended` are durable; what comes up asks, and begins once it may."""
+    """`stakes`, `begun`, `ended` and `untold` are durable; what comes up asks, and begins once it may.
+
+    Programs run on while the site is down. `untold` are ends that no replica has noted.
+    """
 
     def __init__(self, world: StartWorld, name: str) -> None:
         super().__init__(world, name)
         self.stakes: dict[str, Stake] = {}
         self.begun: set[str] = set()
         self.ended: set[str] = set()
+        self.untold: dict[str, PlacedEnd] = {}
+        self.left: set[str] = set()
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -114,8 +136,16 @@ class StartSite(Node):
 
     def leave(self, rid: str) -> None:
         """The job has other places by now."""
-        if rid in self.stakes:
-            self.stakes[rid].claims[0].state = "replaced"
+        if rid not in self.stakes or rid in self.left:
+            return
+        self.left.add(rid)
+        self.stakes[rid].claims[0].state = "replaced"
+        if rid in self.begun:
+            self.world.at(
+                self.world.random.randrange(1, GRACE_MS), partial(self.end, rid, "killed")
+            )
+        else:
+            self.end(rid, "withdrawn")
 
     def comes_up(self, rid: str) -> None:
         if rid not in self.begun | self.ended:
@@ -125,9 +155,23 @@ class StartSite(Node):
 
     def begin(self, rid: str) -> None:
         """The first process; whoever shepherds it writes that down at once."""
-        if rid not in self.begun:
-            self.begun.add(rid)
-            self.world.begun[self.world.jobs[rid]].append(self.name)
+        if rid in self.begun | self.ended:
+            return
+        self.begun.add(rid)
+        self.world.begins(rid, self.name)
+        run_ms = self.world.random.randrange(1, RUN_MS_MAX)
+        self.world.at(run_ms, partial(self.end, rid, "exit"))
+
+    def end(self, rid: str, how: str) -> None:
+        """All processes of the job are gone, or none will ever be."""
+        if rid in self.ended:
+            return
+        self.ended.add(rid)
+        self.untold[rid] = PlacedEnd(at=self.world.now.wall_s, end=how)  # type: ignore[arg-type]  # an EndWord
+        self.world.ends(rid, self.name, how)
+
+    def noted(self, rid: str) -> None:
+        self.untold.pop(rid, None)
 
     def hear(self, says: m.StartSays) -> None:
         stake = self.stakes.get(says.rid)
@@ -145,7 +189,7 @@ class StartSite(Node):
             if word.says != "start":
                 self.waiting.discard(word.rid)
                 if word.rid not in self.begun:
-                    self.ended.add(word.rid)
+                    self.end(word.rid, "withdrawn")
             elif word.rid in self.waiting:
                 self.waiting.discard(word.rid)
                 self.begin(word.rid)
@@ -153,6 +197,10 @@ class StartSite(Node):
     def _advance(self) -> None:
         self.starts.advance(self.world.now)
         self.settle()
+        if self.world.random.random() < 0.2:
+            for rid, end in self.untold.items():
+                for replica in self.world.replicas.values():
+                    self.world.carry(replica.hear_end, self, rid, end)
         self.later(250, self._advance)
 
 
@@ -162,7 +210,7 @@ class StartReplica(Node):
     def __init__(self, world: StartWorld, name: str) -> None:
         super().__init__(world, name)
         self.outbox = CoordinatorOutbox()
-        self.answers = StartAnswers(self.outbox, world.credentials, world.certain)
+        self.answers = StartAnswers(self.outbox, world.credentials, world.certain, world.lost)
 
     def crash(self) -> None:
         super().crash()
@@ -173,6 +221,17 @@ class StartReplica(Node):
         for operation in self.outbox.take().operations:
             assert isinstance(operation, r.Permit)
             self.later(self.world.random.randrange(1, 200), self.store, operation)
+
+    def hear_end(self, site: StartSite, rid: str, end: PlacedEnd) -> None:
+        if self.world.certain():
+            self.later(self.world.random.randrange(1, 200), self.note, site, rid, end)
+
+    def note(self, site: StartSite, rid: str, end: PlacedEnd) -> None:
+        note = r.NoteEnd(rid, 1, site.name, end, site.name)
+        (result,) = register.apply(self.world.connection, [note])
+        row = result.record
+        if row is not None and row.state in r.COMMITTED and (row.ended or not row.may_start):
+            self.world.carry(site.noted, rid)
 
     def store(self, permit: r.Permit) -> None:
         (result,) = register.apply(self.world.connection, [permit])
@@ -204,7 +263,16 @@ class StartWorld:
         """Sites, by the secrets that they share with the register."""
         self.jobs: dict[str, str] = {}
         """The job of each request: one that moves has several."""
+        self.kinds: dict[str, str] = {}
         self.begun: defaultdict[str, list[str]] = defaultdict(list)
+        self.alive: defaultdict[str, set[str]] = defaultdict(set)
+        """Where programs of each job run."""
+        self.done: set[str] = set()
+        """Jobs that have ended by themselves."""
+        self.twice: list[str] = []
+        self.tallies: Counter[str] = Counter()
+        self.lost_ms: dict[str, int] = {}
+        """When each site was lost last."""
         self.restored = False
         self._lost = self.random.uniform(0, 0.4)
         self._told: list[r.Record] = []
@@ -219,7 +287,31 @@ class StartWorld:
     def certain(self) -> bool:
         return not register.is_put_back(self.connection)
 
-    def carry(self, hear: Callable[..., None], message: m.Message) -> None:
+    def lost(self, now: Moment) -> list[str]:
+        lost = [site.name for site in self.sites.values() if site.lost]
+        self.lost_ms |= dict.fromkeys(lost, self.now_ms)
+        return lost
+
+    def begins(self, rid: str, site: str) -> None:
+        """A program begins: nothing else of its job runs, but where a site is lost, and it may."""
+        job = self.jobs[rid]
+        self.begun[job].append(site)
+        lost_since_ms = self.now_ms - LATE_MS
+        for other in self.alive[job]:
+            lost = self.restored or self.lost_ms.get(other, -LATE_MS - 1) >= lost_since_ms
+            allowed = lost and self.kinds[job] == "again"
+            self.tallies["begun while its site was lost"] += allowed
+            if not allowed:
+                self.twice.append(f"{job} has begun at {site} while it runs at {other}")
+        self.tallies["begun again"] += len(self.begun[job]) > 1
+        self.alive[job].add(site)
+
+    def ends(self, rid: str, site: str, how: str) -> None:
+        self.alive[self.jobs[rid]].discard(site)
+        if how == "exit":
+            self.done.add(self.jobs[rid])
+
+    def carry(self, hear: Callable[..., None], *message: Any) -> None:
         """Let a message arrive: once, twice or never."""
         times = self.random.choice((1, 1, 2))
         for _ in range(times):
@@ -228,7 +320,7 @@ class StartWorld:
                 late = self.random.random() < 0.1
                 self.at(
                     self.random.randrange(1, 6_000 if late else 300),
-                    partial(_hear, node, hear, message),
+                    partial(_hear, node, hear, *message),
                 )
 
     def run(self) -> None:
@@ -236,7 +328,7 @@ class StartWorld:
         for number in range(draw.randint(1, 3)):
             self.at(draw.randrange(3_000), partial(self._place, f"job{number}"))
         for node in (*self.sites.values(), *self.replicas.values()):
-            for _ in range(draw.choice((0, 0, 1, 2))):
+            for _ in range(draw.choice((0, 1, 2))):
                 self.at(draw.randrange(FAULTS_MS), node.crash)
         if draw.random() < 0.3:
             self.at(draw.randrange(FAULTS_MS // 2), self._copy)
@@ -247,7 +339,15 @@ class StartWorld:
 
     def check(self) -> str:
         """Return what is wrong, or ""."""
+        if self.twice:
+            return self.twice[0]
         for job in dict.fromkeys(self.jobs.values()):
+            if self.alive[job]:
+                return f"{job} runs for ever"
+            if self.kinds[job] != "once":
+                if job not in self.done and not self.restored:
+                    return f"{job} has never come to its end"
+                continue
             if len(self.begun[job]) > 1:
                 return f"{job} has begun at {self.begun[job]}"
             if not self.begun[job] and not self.restored:
@@ -258,27 +358,43 @@ class StartWorld:
 
     def _place(self, job: str) -> None:
         sites = self.random.sample(SITES, self.random.choice((1, 2, 2)))
-        record = self._commit(f"{job}-0", job, sites)
+        self.kinds[job] = self.random.choice(KINDS)
+        record = self._commit(job, sites)
         if record is not None and len(sites) == 1 and self.random.random() < 0.7:
             self.at(self.random.randrange(1, 6_000), partial(self._move, record))
 
     def _move(self, old: r.Record) -> None:
-        """Have the job wait elsewhere, unless it has started."""
+        """Have the job wait elsewhere, unless it has started and must not start again, or has ended."""
         (site,) = self.random.sample([each for each in SITES if each not in old.chosen], 1)
-        record = self._commit(f"{old.reservation}-{old.changes + 1}", old.reservation, [site], old)
-        if record is not None:
-            for each in old.chosen:
-                self._repeat(self.sites[each], partial(self.sites[each].leave, old.rid))
+        job = self.jobs[old.rid]
+        record = self._commit(job, [site], old)
+        if record is None:
+            return
+        for each in old.chosen:
+            self._repeat(self.sites[each], partial(self.sites[each].leave, old.rid))
+        if self.kinds[job] != "once" and record.changes < MOVES_MAX:
+            self.at(self.random.randrange(1, 6_000), partial(self._move, record))
 
-    def _commit(
-        self, rid: str, job: str, sites: list[str], old: r.Record | None = None
-    ) -> r.Record | None:
+    def _commit(self, job: str, sites: list[str], old: r.Record | None = None) -> r.Record | None:
         if not self.certain():
             return None
+        rid = request_id(self.now.wall_ms, next(self._order))
+        again = "again" in self.kinds[job]
+        before = register.row(self.connection, old.rid) if old is not None else None
+        running = isinstance(before, r.Record) and again and bool(before.started)
+        spec = r.Spec(
+            request=REQUEST, running="there" if running else "no",
+            job=JobRequest(
+                machine="", limit_s=60, command=("true",), rerun=again,
+                at_most_once="once" in self.kinds[job],
+            ),
+        )  # fmt: skip
         record = r.Record(
-            rid=rid, user="anna", key=rid, digest="d", stamp=1, owner="red", reservation=job,
-            created_ms=WALL_MS, spec=r.Spec(request=REQUEST), chosen=dict.fromkeys(sites, (1,)),
+            rid=rid, user="anna", key=rid, digest="d", stamp=1, owner="red",
+            reservation=old.reservation if old else rid,
+            created_ms=WALL_MS, spec=spec, chosen=dict.fromkeys(sites, (1,)),
             replaces=old.rid if old else "", changes=old.changes + 1 if old else 0,
+            placed=PlacedJob(machine=f"{sites[0]}/box", number=1),
         )  # fmt: skip
         commit = r.Commit(
             rid,
@@ -287,6 +403,8 @@ class StartWorld:
             r.encode_record(record),
             tuple(sites),
             elsewhere=old is not None,
+            running=running,
+            again=record.may_start_twice,
         )
         if not register.apply(self.connection, [r.Begin(record), commit])[1].won:
             return None
@@ -340,9 +458,9 @@ class StartWorld:
         register.made_good(self.connection, (), LOST)
 
 
-def _hear(node: Node, hear: Callable[..., None], message: m.Message) -> None:
+def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:
     if node.up:
-        hear(message)
+        hear(*message)
 
 
 @cache
@@ -374,6 +492,7 @@ def soak(
         tally["moved"] += len(world.jobs) - len(set(world.jobs.values()))
         tally["begun"] += sum(map(len, world.begun.values()))
         tally["registers restored"] += world.restored
+        tally.update(world.tallies)
     return tally, wrong
 
 

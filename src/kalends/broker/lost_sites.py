@@ -1,7 +1,8 @@
-"""Sites that are away for long: jobs that wait there, and start at most once, get places elsewhere.
+"""Sites that are away for long: jobs that wait there, and ask before they start, get places elsewhere.
 
 A site that comes back after that asks before it starts such a job, and is told that it is over there: so an
-absence that was only a cut cable does no harm. All other jobs wait for their site.
+absence that was only a cut cable does no harm. A job that may start twice gets another place though it has
+started, too: it may still run at the lost site, which ends it when it is back. All other jobs wait.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class LostSites:
             self._rests.clear()
             return
         resting = {rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms}
-        for record, number in life.store.read(register.unstarted, lost, resting, MOVED_MAX):
+        for record, number in life.store.read(register.stranded, lost, resting, MOVED_MAX):
             before = self._rests.get(record.rid)
             for_ms = min(before.for_ms * 2, AGAIN_MS_MAX) if before is not None else AGAIN_MS
             self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)
@@ -70,7 +71,7 @@ class LostSites:
     def _move(self, life: Life, record: Record, number: int, now: Moment) -> None:
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
-            submit_elsewhere(life.coordinator.calls.submit, record, number, now)
+            submit_elsewhere(life.coordinator.calls.submit, record, number, now, lost=True)
         except KalendsError as error:
             # Draining, or too much of this user is open: it is asked again.
             self._logger.info("not_placed_elsewhere", rid=record.rid, reason=error.detail)

@@ -18,7 +18,7 @@ from msgspec import structs
 from kalends.broker.booked_steps import step_of
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
+from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.planning.planner import executable, fixed_wants
@@ -116,7 +116,8 @@ class RequestCommands:
 
     async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
         """Answers once a site has the job, or nobody can be found for it."""
-        job = structs.replace(body.job, at_most_once=body.job.at_most_once or body.redundant)
+        once = body.job.at_most_once or (body.redundant and not body.job.rerun)
+        job = structs.replace(body.job, at_most_once=once)
         job.check(from_wire=True)
         job.check_offered()
         if job.machine:
@@ -175,7 +176,7 @@ class RequestCommands:
         async def moved() -> tuple[Spec, Record]:
             old = self._records.of(caller, body.id)
             check_own(old, caller)
-            check_unstarted(old)
+            check_may_leave(old)
             return elsewhere(old), old
 
         digest = _digest("place elsewhere", body.id)

@@ -194,6 +194,7 @@ class BrokerService:
                 self._sources.get(script) or store.read(script_table.source_of, script)
             ),
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
+            lost=self._lost_sites.lost,
         )
         newest = store.read(register.newest_ends, ENDS_RECALLED)
         coordinator.ends.recall(newest, ENDS_RECALLED)

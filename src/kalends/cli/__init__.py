@@ -30,7 +30,7 @@ COMMANDS = {
         "watch": "Follow the events of your requests.",
     },
     "Changing": {
-        "move": "Move a reservation to another time, or a job that waits to another site.",
+        "move": "Move a reservation to another time, or a job to another site.",
         "extend": "Make a reservation longer.",
         "shrink": "Make a reservation shorter or smaller.",
         "cancel": "Cancel a reservation at all its sites.",

@@ -155,7 +155,8 @@ _OPTIONS = (
     click.option("--after", multiple=True, metavar="JOB[:WHEN]",
                  help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
     click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
-    click.option("--rerun", is_flag=True, help="Run it again if a node fails: twice does no harm."),
+    click.option("--rerun", is_flag=True,
+                 help="Run it again if a node fails, or at another site: twice does no harm."),
     click.option("--notify", default="", callback=_not_empty, metavar="WHEN,...",
                  help="Mail to you when it begins, ends or fails, e.g. begin,end,fail; with each, for each "
                       "job of an array."),

@@ -1,4 +1,4 @@
-"""``kalends move``: move a reservation to another time, or a job that waits to another site."""
+"""``kalends move``: move a reservation to another time, or a job to another site."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from kalends.core.times import format_time
 @click.option(
     "--elsewhere",
     is_flag=True,
-    help="Another site for a job that was submitted --at-most-once, and has not started.",
+    help="Another site for a job that was submitted --at-most-once, and has not started, or --rerun.",
 )
 @change_options
 @pass_settings
 def command(
     settings: Settings, id: str, to: str, elsewhere: bool, key: str, wait: str
 ) -> None:  # fmt: skip
-    """Move a reservation to another time, or a job that waits to another site.
+    """Move a reservation to another time, or a job to another site.
 
-    Keeps the old time, or place, until every site has agreed to the new one.
+    Keeps the old time, or place, until every site has agreed to the new one. A job that runs is ended then,
+    and starts anew at the other site once it has.
     """
     if bool(to) == elsewhere:
         raise click.UsageError("Give one of --to and --elsewhere.")

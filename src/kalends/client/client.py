@@ -194,10 +194,12 @@ class Client(RequestCalls, JobCalls):
     async def place_elsewhere(
         self, id: str, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
-        """Find another site for the job of request `id`, which is to start at most once, and has not started.
+        """Find another site for the job of request `id`.
 
-        It keeps its place until it has another, and where there is none. Raises `Conflict` where it has
-        started, or may have.
+        It starts at most once, and has not started, or it may run again (`rerun`). It keeps its place until
+        it has another, and where there is none. One that runs goes only where it starts within minutes; it
+        is ended then, and starts anew once it has. Raises `Conflict` where it has ended, or has started and
+        must not start again, and what stood in the way elsewhere.
         """
         body = calls.PlaceElsewhere(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s))
         return settled(await self._caller.call(body, "job_place_elsewhere", calls.RequestView))

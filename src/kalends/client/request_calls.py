@@ -166,15 +166,18 @@ class RequestCalls(AgentCalls):
 
         With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
         else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites
-        (at one, where nobody else bids), and starts once, at the first that comes up. Bids are compared by
-        how long your last jobs have run; with `by_limits` as if this one ran to its limit. `key` makes it
-        safe to repeat (default: a new one).
+        (at one, where nobody else bids), and starts once, at the first that comes up. A job with `rerun` may
+        start again elsewhere, when it is moved (`place_elsewhere`), its site is drained, or that is lost;
+        never twice at a time, but where its site is lost, and not even there with `at_most_once`. Bids are
+        compared by how long your last jobs have run; with `by_limits` as if this one ran to its limit. `key`
+        makes it safe to repeat (default: a new one).
 
         `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
         way, `NotFound` where no machine could ever run it; then it is nowhere.
         """
-        job = replace(job, at_most_once=job.at_most_once or at_most_once or redundant)
+        once = job.at_most_once or at_most_once or (redundant and not job.rerun)
+        job = replace(job, at_most_once=once)
         job.check()
         job.check_offered()
         body = calls.PlaceJob(

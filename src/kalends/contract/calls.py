@@ -378,8 +378,9 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     for the one of them that would end first there: its program, nodes and limit are in the place of those of
     `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
     bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
-    so it starts at most once, whether `job` says that or not. `by_limits`: bids are compared as if it ran to
-    its limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in `Book`.
+    so it starts at most once, whether `job` says that or not, unless it may run again. `by_limits`: bids are
+    compared as if it ran to its limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in
+    `Book`.
     """
 
     key: Key
@@ -403,10 +404,11 @@ class PlaceJob(Body, frozen=True, kw_only=True):
 
 
 class PlaceElsewhere(Body, frozen=True, kw_only=True):
-    """Find another site for a job that was left to a broker, and has not started.
+    """Find another site for a job that was left to a broker.
 
-    It keeps its place until it has another. For jobs that start at most once. `key` and `wait_ms` are as in
-    `Book`.
+    It keeps its place until it has another. For jobs that start at most once, and have not started, and for
+    those that may run again: one that runs goes only where it starts within minutes, and is ended then.
+    `key` and `wait_ms` are as in `Book`.
     """
 
     id: RequestId

@@ -81,9 +81,10 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     With `reservation` (the id of one of the user's own, that has nodes of the machine) it runs on its nodes
     and in its time, and `limit_s` may be 0: until that ends. With `at` it starts then: its nodes are booked.
 
-    `rerun` says that starting it twice does no harm: after a failed node it is queued again. With
-    `at_most_once` its broker writes down where it starts before it does. `key` makes the submission
-    repeatable: it is the caller's (see the call).
+    `rerun` says that starting it twice does no harm: after a failed node it is queued again, and its broker
+    may have it start again at another site. With `at_most_once` its broker writes down where it starts before
+    it does. With both it may start again, but only once its start before is known to have ended. `key` makes
+    the submission repeatable: it is the caller's (see the call).
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
@@ -179,12 +180,6 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
                 "a fixed start, and something else that says when or how often it starts",
                 where="at",
                 remedy="leave out reservation, not_before, after, held and indices",
-            )
-        if self.rerun and self.at_most_once:
-            raise InvalidInput(
-                "to start again after a failed node, and at most once",
-                where="at_most_once",
-                remedy="leave out either",
             )
         for where, text in _texts(self):
             if "\0" in text:

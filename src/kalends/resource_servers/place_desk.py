@@ -42,6 +42,7 @@ from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.places import locked_places
 from kalends.resource_servers.place_keys import (
+    GONE,
     Place,
     claim_of_job,
     key_of_place,
@@ -57,7 +58,6 @@ PLACES_MAX: Final = 2 * JOBS_MAX
 """Places that are remembered, before it is looked which of their jobs are over."""
 
 NOT_TAKEN: Final = "the place was not taken"
-CANCELLED: Final = "its reservation was cancelled"
 
 ClaimOf = Literal["none", "held", "locked", "cancelled"]
 
@@ -244,7 +244,7 @@ class PlaceDesk:
                 place.machine, lambda queue, now: PlaceOffers(queue).take(place.number, now)
             )
         elif claim == "cancelled" or (claim == "none" and job.offered):
-            why = NOT_TAKEN if job.offered else CANCELLED
+            why = NOT_TAKEN if job.offered else GONE
             self._service.step(
                 place.machine, lambda queue, now: queue.cancel(place.number, why, now)
             )

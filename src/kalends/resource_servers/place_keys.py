@@ -6,6 +6,9 @@ from typing import Final, NamedTuple
 
 from kalends.batch.queue.job import BatchJob
 
+GONE: Final = "its request was cancelled, or has another place"
+"""Why a job is ended that a broker has placed here."""
+
 _KEY: Final = "place"
 """With the hold id and the request's id, the key of an offered job: it has spaces, as no user's key has."""
 

@@ -1,5 +1,7 @@
 """The gate before the runners of a site: a job that starts at most once waits here for its broker's word.
 
+One that may start again elsewhere does, too, each time.
+
 Its queue has given it nodes, and has asked for its start: until the word comes, nothing of it runs. If it is
 to end before that, its attempt never was. After a restart of the site the queue asks anew.
 """
@@ -17,13 +19,13 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import NotFound, Unavailable
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.resource_servers.place_keys import place_of_job
+from kalends.resource_servers.place_keys import GONE, place_of_job
 from kalends.resource_servers.service import SiteEngine
 
 LATE_S: Final = 30
 """A word that comes later lets a job start at its next turn only."""
 
-WAITS: Final = "its broker is asked whether it has started elsewhere"
+WAITS: Final = "its broker is asked whether it has started elsewhere, or still runs there"
 
 Step = Callable[[BatchQueue, int], None]
 
@@ -127,4 +129,4 @@ def _why(word: StartWord) -> str:
         return f"it has started at {word.at}" if word.at else "it has started elsewhere"
     if word.says == "unknown":
         return "its broker was restored from a copy, and it may have started elsewhere"
-    return "its reservation was cancelled"
+    return GONE

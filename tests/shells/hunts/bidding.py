@@ -14,6 +14,7 @@ from tests.shells.hunts.machine_rooms import power_went
 from tests.shells.hunts.storms import weather
 from tests.shells.job_host import host_called
 from tests.shells.judging import calm
+from tests.shells.judging_restarts import Absence
 from tests.shells.placing import PlaceCustomers, judge_places, until_all_is_over
 from tests.shells.scenarios import scenario
 
@@ -69,34 +70,30 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     for site in facility.sites:
         host_called(world, site)
     customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
-    for _ in range(ABSENCES):
-        site, away_s = chance.choice(facility.sites), chance.uniform(LOST_S, ABSENT_S_MAX)
-        kind = chance.choice(("cut", "frozen", "dead", "drained"))
-        if kind == "frozen":
-            world.pause(site)
-        elif kind == "dead":
-            world.kill(site, dark=chance.random() < 0.5)
-        elif kind == "drained":
-            await _drained(facility, site, on=True)
-        else:
-            for replica in facility.replicas:
-                world.network.cut(site, replica, both=True)
-        await asyncio.sleep(away_s)
-        world.network.heal()
-        if kind == "frozen":
-            world.resume(site)
-        elif kind == "dead":
-            facility.start(site)
-        elif kind == "drained":
-            await _drained(facility, site, on=False)
-        if chance.random() < STRUCK:
-            facility.restart(chance.choice(facility.replicas))
-        await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
+    await _sites_go_and_come_back(facility, chance)
     facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
     await calm(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False)
+
+
+@scenario(
+    Plan(sites=4, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+)
+async def starting_again(facility: Facility, chance: random.Random) -> None:
+    """Jobs run for long that may start again: they are moved, drained away, and left by their sites."""
+    await facility.up()
+    for site in facility.sites:
+        host_called(facility.world, site)
+    customers = PlaceCustomers(
+        facility, chance, count=3, jobs=8, pause_s=30.0, once=0.2, again=0.8, moves=0.5
+    )
+    absences = await _sites_go_and_come_back(facility, chance)
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False, absences=absences, lost_s=LOST_S)
 
 
 @scenario(
@@ -125,6 +122,37 @@ async def virtual_sites(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False)
+
+
+async def _sites_go_and_come_back(facility: Facility, chance: random.Random) -> list[Absence]:
+    """Have one site after the other cut off, frozen, dead or drained; return when each was away."""
+    world, absences = facility.world, []
+    for _ in range(ABSENCES):
+        site, away_s = chance.choice(facility.sites), chance.uniform(LOST_S, ABSENT_S_MAX)
+        kind = chance.choice(("cut", "frozen", "dead", "drained"))
+        if kind == "frozen":
+            world.pause(site)
+        elif kind == "dead":
+            world.kill(site, dark=chance.random() < 0.5)
+        elif kind == "drained":
+            await _drained(facility, site, on=True)
+        else:
+            for replica in facility.replicas:
+                world.network.cut(site, replica, both=True)
+        since_s = world.loop.now_s
+        await asyncio.sleep(away_s)
+        absences.append(Absence(site, since_s, world.loop.now_s))
+        world.network.heal()
+        if kind == "frozen":
+            world.resume(site)
+        elif kind == "dead":
+            facility.start(site)
+        elif kind == "drained":
+            await _drained(facility, site, on=False)
+        if chance.random() < STRUCK:
+            facility.restart(chance.choice(facility.replicas))
+        await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
+    return absences
 
 
 async def _referrals(facility: Facility) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.contract import messages as m
 from kalends.core.durations import format_duration
@@ -17,19 +17,29 @@ TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""
 
 
+class Within(NamedTuple):
+    """By when a job has to start, and to end (seconds UTC); 0: whenever."""
+
+    end_by: int = 0
+    start_by: int = 0
+
+
+WHENEVER: Final = Within()
+
+
 def ranked_places(
     rid: str,
     bids: Mapping[str, m.Bid],
-    end_by: int,
+    within: Within = WHENEVER,
     worth_s: Callable[[str], float] = lambda _: 0.0,
     share_of: Callable[[str], float] = lambda _: 1.0,
 ) -> list[OfferedPlace]:
-    """Return all places that are offered and surely end by `end_by` (0: whenever), the best first.
+    """Return all places that are offered and are surely in time, the best first.
 
     `worth_s` tells how many seconds of waiting a machine is worth to the user, `share_of` what share of its
     limit the job is expected to run there.
     """
-    in_time = (each for each in _offered(bids) if not end_by or _last_end(each) <= end_by)
+    in_time = (each for each in _offered(bids) if not _why_late(each, within))
     compared = (
         each._replace(
             preference_s=worth_s(each.resource), runs_s=share_of(each.resource) * each.limit_s
@@ -39,17 +49,23 @@ def ranked_places(
     return best_first(compared, rid)
 
 
-def too_late(bids: Mapping[str, m.Bid], end_by: int) -> list[Refusal]:
-    """Return a refusal for each place where the job would end after `end_by` (0: none is too late)."""
+def too_late(bids: Mapping[str, m.Bid], within: Within) -> list[Refusal]:
+    """Return a refusal for each place that is not in time."""
     return [
-        Refusal(
-            where=each.resource,
-            code=RefusalCode.TOO_LATE,
-            detail=f"it would end by {format_time(int(_last_end(each)), 'UTC')}",
-        )
+        Refusal(where=each.resource, code=RefusalCode.TOO_LATE, detail=why)
         for each in _offered(bids)
-        if end_by and _last_end(each) > end_by
+        if (why := _why_late(each, within))
     ]
+
+
+def _why_late(place: OfferedPlace, within: Within) -> str:
+    """Return why a place is not in time; "" if it is."""
+    if within.end_by and _last_end(place) > within.end_by:
+        return f"it would end by {format_time(int(_last_end(place)), 'UTC')}"
+    if within.start_by and place.counted_start > within.start_by:
+        start = format_time(int(place.counted_start), "UTC")
+        return f"it runs where it is, and would start by {start} only"
+    return ""
 
 
 def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:

@@ -13,7 +13,7 @@ Transaction Commit; for the session see Ramamoorthi et al. 1997, section 4.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from kalends.broker.coordination import decision_record as r
@@ -61,7 +61,7 @@ class Coordinator:
 
     `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
     whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
-    what the register has no decision of was never decided.
+    what the register has no decision of was never decided; `lost` gives the sites that are away for long.
     """
 
     table_type = TransactionTable
@@ -91,6 +91,7 @@ class Coordinator:
         owner_alive: Callable[[str], bool] = lambda owner: False,
         scripts: Callable[[str], str] = lambda script: "",
         certain: Callable[[], bool] = lambda: True,
+        lost: Callable[[Moment], Collection[str]] = lambda now: (),
     ) -> None:
         self.identity = identity
         self.directory = directory
@@ -150,7 +151,7 @@ class Coordinator:
             owner, table, outbox, credentials,
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
-        self.starts = StartAnswers(outbox, credentials, certain)
+        self.starts = StartAnswers(outbox, credentials, certain, lost)
         self.ends = JobEnds(outbox, hearing, credentials, bids.candidates.learned, bids.tally)
         self.steps = Steps(
             owner, outbox, credentials,
@@ -278,6 +279,7 @@ class Coordinator:
                 self.starts.decided(op, result.won, result.record)
             case r.NoteEnd():
                 self.ends.noted(op, result.record, now)
+                self.starts.over(result.record, now)
             case r.Assemble():
                 self.steps.assembled(op, result)
             case r.Recover():

@@ -13,7 +13,9 @@ Raise     open at this attempt                     attempt + 1, owned by the rai
 Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
           that it replaces is a finished commit
           and with `elsewhere`: is a commit of a   the same, and its sites are told by the
-          job that has started nowhere             committer until they are done
+          job that has started nowhere; or with    committer until they are done
+          `running` of one that has, and has not
+          ended
 Close     open at this attempt                     closed: the outcome is abort
 Cancel    commit                                   cancelled, owned by the canceller, who tells the
                                                    sites until they are done
@@ -25,11 +27,13 @@ Examine   always; won: no change of it is open     what is told to its end is ow
 Ask       always; no row, and the asker is proved  -: absence must not be read as abort twice
           to be a site: a closed one is written
 Permit    a commit with the site among those that  the site is where it starts, for ever
-          were chosen, and it has started nowhere
-          else
+          were chosen, it has started nowhere
+          else, and where it has started before it
+          has ended, or may be taken as lost
 NoteEnd   a commit, or cancelled, of a job at the    its end is written down, once for ever, as far
-          site, which has not to start elsewhere,    as it can be true
-          and did not end before it was asked for
+          site, which has not to start elsewhere,    as it can be true; of one that was to start
+          and did not end before it was asked for;   elsewhere then, and has ended by itself, as
+          or replaced after it had started there     the end of that, too
 Assemble  a commit whose parts in step have all     where each of them runs, for ever
           come, for the first time
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
@@ -89,6 +93,10 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """What runs in step in the slots."""
     elsewhere: tuple[str, ...] = ()
     """Sites where it is not wanted: it has its place there until it has another."""
+    running: Literal["no", "there", "lost"] = "no"
+    """Whether it has started at one of these; and whether that one is lost."""
+    restarts: int = 0
+    """At how many places it has started before."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
@@ -155,7 +163,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     machines: tuple[str, ...] = ()
     """Where the parts of a job in step run, in their order."""
     started: str | None = None
-    """Of a job that starts at most once: the site where it starts, "" if none has asked; a column.
+    """Of a job that asks before it starts: the site where it starts, "" if none has asked; a column.
 
     Of a job in step: its parts, once all have come (`encode_parts`).
     """
@@ -163,18 +171,32 @@ class Record(msgspec.Struct, omit_defaults=True):
     """Of a job: how it has ended, as its site has said; a column."""
 
     @property
-    def at_most_once(self) -> bool:
+    def asks_first(self) -> bool:
         """Whether it is a job that asks the register before it starts."""
-        return self.spec.job is not None and self.spec.job.at_most_once
+        job = self.spec.job
+        return job is not None and (job.at_most_once or job.rerun)
+
+    @property
+    def may_start_twice(self) -> bool:
+        """Whether it is a job of which another may run, somewhere, at the same time."""
+        job = self.spec.job
+        return job is not None and job.rerun and not job.at_most_once
 
     @property
     def may_start(self) -> bool:
-        """Whether it is a job that starts at most once, and has asked for it nowhere yet."""
+        """Whether it is a job that asks before it starts, and has asked nowhere yet."""
         return self.state == "commit" and self.started == ""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is a job that has another place, and has not ended where it has started before."""
+        return self.state == "replaced" and bool(self.started) and self.ended is None
 
     def may_end_at(self, att: int, site: str) -> bool:
         """Whether it is a job that was placed at `site` by attempt `att`, and starts nowhere else."""
-        if self.placed is None or self.state not in ("commit", "cancelled") or self.may_start:
+        if self.placed is None or self.state not in COMMITTED or self.may_start:
+            return False
+        if self.state == "replaced" and not self.started:
             return False
         return self.att == att and site in self.chosen and self.started in (None, site, FORGOTTEN)
 
@@ -233,7 +255,8 @@ class Raise(OfCase, frozen=True):
 class Commit(OfCase, frozen=True):
     """With `places`, the job asks before it starts at any of these sites.
 
-    `elsewhere`: what it replaces is the place of a job, which must not have started.
+    `elsewhere`: what it replaces is the place of a job, which must not have started; or, if it is `running`,
+    has not ended. `again`: it is looked after as long as it runs, for its site may be lost.
     """
 
     rid: str
@@ -242,6 +265,8 @@ class Commit(OfCase, frozen=True):
     body: bytes
     places: tuple[str, ...] = ()
     elsewhere: bool = False
+    running: bool = False
+    again: bool = False
 
 
 class Close(OfCase, frozen=True):
@@ -318,6 +343,7 @@ class Permit(msgspec.Struct, frozen=True):
     """The job of attempt `att` may start at `site`, which has asked from `reply_to`, and nowhere else.
 
     `proved`: the asker is that site, and the register has forgotten nothing; else nothing is written.
+    Where it has started before at one of the sites `lost`, it need not have ended, if it may start twice.
     """
 
     rid: str
@@ -325,6 +351,7 @@ class Permit(msgspec.Struct, frozen=True):
     site: str
     reply_to: str
     proved: bool
+    lost: tuple[str, ...] = ()
 
 
 class NoteEnd(msgspec.Struct, frozen=True):

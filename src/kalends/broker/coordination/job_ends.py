@@ -92,7 +92,7 @@ class JobEnds:
 def run_of(row: Record) -> JobRun | None:
     """Return what the end of a job shows; None where it shows nothing: it never ran."""
     end, placed = row.ended, row.placed
-    if end is None or placed is None or end.end in ("withdrawn", "not-started"):
+    if end is None or placed is None or row.may_start or end.end in ("withdrawn", "not-started"):
         return None
     places = (placed, *placed.also)
     at = next((each for each in places if split_resource(each.machine)[0] == row.started), placed)

@@ -23,7 +23,7 @@ from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.places_elsewhere import (
     NO_TICKET,
     Submit,
-    check_unstarted,
+    check_may_leave,
     submit_elsewhere,
 )
 from kalends.broker.coordination.query_plan import batched
@@ -188,7 +188,7 @@ class OwnerReclaims:
         """A job that may go elsewhere does, if there is a place; its site asks again where there is none."""
         self._end_recovery(recovery)
         with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
-            check_unstarted(record)
+            check_may_leave(record)
             rid = submit_elsewhere(self.submit, record, now.wall_ms, now)
             why = "; ".join(f"{site}: {each.reason}" for site, each in recovery.reclaims.items())
             self.log.add(self.table.cases[rid], "reclaimed", why, now)

@@ -1,7 +1,9 @@
-"""Other places for jobs that have not started: asked for by users, or because their site is lost.
+"""Other places for jobs: asked for by users, by sites that are drained, or because their site is lost.
 
 The job keeps its place until it has another, and changes over by the one row that commits the new place, on
-condition that it has started nowhere. Its old site is told as of a cancel, or learns it when it asks.
+condition that it has started nowhere; or that it may start again, and has not ended. Its old site is told as
+of a cancel, or learns it when it asks. Before it starts again it has ended where it had started, by the word
+of that site; or that site is lost, and the job may start twice.
 """
 
 from __future__ import annotations
@@ -13,15 +15,44 @@ from msgspec import structs
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.limits import JOB_ENVIRONMENT_MAX
 from kalends.core.principals import Principal
 
 NO_TICKET: Final = 0
 """The ticket of a call that nobody waits for."""
 
+SOON_S: Final = 300
+"""A job that runs goes only to a place where it starts within this time."""
 
-def elsewhere(record: Record) -> Spec:
-    """Return what is asked for in place of `record`: the same at other sites."""
-    return structs.replace(record.spec, elsewhere=tuple(sorted(record.chosen)))
+RESTARTS: Final = "KALENDS_RESTARTS"
+"""In its environment a job that may start again finds at how many places it has started before."""
+
+
+def elsewhere(record: Record, *, lost: bool = False) -> Spec:
+    """Return what is asked for in place of `record`: the same at other sites. `lost`: its sites are."""
+    spec, started = record.spec, bool(record.started)
+    return structs.replace(
+        spec,
+        elsewhere=tuple(sorted(record.chosen)),
+        running="no" if not started else "lost" if lost else "there",
+        restarts=spec.restarts + started,
+    )
+
+
+def latest_start(spec: Spec, now: Moment) -> int:
+    """Return by when a place has to be had (seconds UTC); 0: whenever."""
+    return now.wall_s + SOON_S if spec.running == "there" else 0
+
+
+def job_there(spec: Spec, job: JobRequest) -> JobRequest:
+    """Return `job` as a site gets it: one that may start again asks before it does, and counts its starts."""
+    if not job.rerun:
+        return job
+    environment = {**job.environment, RESTARTS: str(spec.restarts)}
+    if len(environment) > JOB_ENVIRONMENT_MAX:
+        environment = job.environment
+    return structs.replace(job, at_most_once=True, environment=environment)
 
 
 class Submit(Protocol):
@@ -33,7 +64,9 @@ class Submit(Protocol):
     ) -> str: ...  # fmt: skip
 
 
-def submit_elsewhere(submit: Submit, record: Record, mark: int, now: Moment) -> str:
+def submit_elsewhere(
+    submit: Submit, record: Record, mark: int, now: Moment, *, lost: bool = False
+) -> str:
     """Ask for another place in the name of the job's user, and by its old stamp; return the request's id.
 
     The key has spaces, as no user's key has; of replicas that ask with one `mark`, one gets it. Raises what
@@ -41,26 +74,33 @@ def submit_elsewhere(submit: Submit, record: Record, mark: int, now: Moment) -> 
     """
     key = f"elsewhere {record.rid} {mark}"
     return submit(
-        record.principal, key, "elsewhere", elsewhere(record), NO_TICKET, now, replaces=record,
-        stamp=record.stamp,
+        record.principal, key, "elsewhere", elsewhere(record, lost=lost), NO_TICKET, now,
+        replaces=record, stamp=record.stamp,
     )  # fmt: skip
 
 
-def check_unstarted(record: Record) -> None:
-    """Raise `Conflict` for what is no job, is not placed, or may have started."""
+def check_may_leave(record: Record) -> None:
+    """Raise `Conflict` for what is no job, has no place or has ended, or must not start again."""
     id = record.reservation
     if record.spec.job is None:
         raise Conflict("it is no job", remedy="kalends move ID --to TIME moves it", request_id=id)
     if record.state != "commit":
         raise Conflict(f"it is {record.public_state}: it has no place", request_id=id)
     if record.started is None or record.started == FORGOTTEN:
-        why = "it was not submitted to start at most once"
-        if record.at_most_once:
-            why = "the broker was restored from a copy, and has forgotten whether it has"
+        why = "it was submitted neither to start at most once nor to run again"
+        if record.asks_first:
+            why = (
+                "the broker does not know any more whether it has, for it was restored from a copy"
+            )
         raise Conflict(
             f"it may have started where it is: {why}",
-            remedy="cancel it, and submit it again with --at-most-once",
+            remedy="cancel it, and submit it again with --at-most-once or --rerun",
             request_id=id,
         )
-    if record.started:
-        raise Conflict(f"it has started at {record.started}", request_id=id)
+    if record.started and not record.spec.job.rerun:
+        raise Conflict(
+            f"it has started at {record.started}, and was not submitted with --rerun",
+            request_id=id,
+        )
+    if record.ended is not None:
+        raise Conflict("it has ended", request_id=id)

@@ -178,10 +178,11 @@ class PreparePhase:
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
-        places = tuple(case.parts) if record.at_most_once else ()
+        places = tuple(case.parts) if record.asks_first else ()
         op = r.Commit(
             case.rid, record.att, record.replaces, r.encode_record(record), places,
-            elsewhere=bool(record.spec.elsewhere),
+            elsewhere=bool(record.spec.elsewhere), running=record.spec.running != "no",
+            again=record.may_start_twice,
         )  # fmt: skip
         self.table.write(case, op)
 

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.agents.runs import RunOutcome
-from kalends.broker.coordination.bid_order import ranked_places, told, too_late
+from kalends.broker.coordination.bid_order import Within, ranked_places, told, too_late
 from kalends.broker.coordination.candidates import Candidates
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
@@ -27,6 +27,7 @@ from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_a
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.places_elsewhere import job_there, latest_start
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
@@ -183,10 +184,10 @@ class Solicitation:
             att=record.att,
             stamp=record.stamp,
             principal=record.principal,
-            job=job,
+            job=job_there(record.spec, job),
             machines=case.bidding.machines[site],
             jobs={
-                each: case.bidding.jobs[each]
+                each: job_there(record.spec, case.bidding.jobs[each])
                 for each in case.bidding.machines[site]
                 if case.bidding.jobs[each] != job
             },
@@ -249,6 +250,8 @@ class Solicitation:
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
         asked, bids = list(case.parts), case.bidding.bids
+        spec = case.record.spec
+        within = Within(spec.request.not_after, latest_start(spec, now))
         silent = [site for site in asked if site not in bids]
         if (
             case.bidding.pick is None
@@ -262,10 +265,10 @@ class Solicitation:
             *(() if asked else self.candidates.lacks(case)),
             *(site_down(site, "the site did not bid in time") for site in silent),
             *(each for bid in bids.values() for each in bid.refusals),
-            *too_late(bids, case.record.spec.request.not_after),
+            *too_late(bids, within),
         )
         ranked = ranked_places(
-            case.rid, bids, case.record.spec.request.not_after,
+            case.rid, bids, within,
             partial(self.candidates.preference_s, case),
             lambda machine: self._learned(case, machine).share,
         )  # fmt: skip

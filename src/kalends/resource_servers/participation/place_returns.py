@@ -1,8 +1,8 @@
-"""Places of jobs that wait at a site that is drained: their brokers are asked to find others.
+"""Places of jobs that wait or run at a site that is drained: their brokers are asked to find others.
 
 The jobs keep their places until they have another, and run here where there is none. Their brokers know which
-of them may go elsewhere: those that start at most once, and have not started. They are asked again and again,
-for the queues of others move.
+of them may go elsewhere: those that start at most once, and have not started, and those that may start again.
+They are asked again and again, for the queues of others move.
 """
 
 from __future__ import annotations

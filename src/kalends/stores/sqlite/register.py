@@ -47,6 +47,7 @@ from kalends.contract.calls import PlacedEnd
 from kalends.contract.messages import Mark
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
+from kalends.core.identifiers import minted_ms
 from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.maintenance import RECOVERING
 
@@ -88,23 +89,32 @@ create index start_open on start (rid) where site = '';
 """
 """Of jobs that start at most once: where, "" if they may still start at any of the sites `places`."""
 
+AGAIN: Final = """
+alter table start add column again integer not null default 0;
+create index start_again on start (rid) where again = 1;
+"""
+"""Whether it may run at its site, and starts again elsewhere if that is lost."""
+
 ENDINGS: Final = """
 create table ending (rid text primary key, at integer not null, body blob not null) without rowid;
 create index ending_at on ending (at);
 """
 """Of jobs that were placed: when and how they ended."""
 
-SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS + ENDINGS
+SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS + ENDINGS + AGAIN
 
 BEATS: Final = """
 drop table replica;
 create table replica (owner text primary key, beats integer not null) without rowid;
 """
 
-UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS, 4: ENDINGS}
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS, 4: ENDINGS, 5: AGAIN}
 """To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
 count beats in the place of leases by the wall clock; it remembers how far each site was. To version 4: it
-says where jobs may start. To version 5: and how they ended."""
+says where jobs may start. To version 5: and how they ended. To version 6: and which may start again."""
+
+BY_ITSELF: Final = ("exit", "limit")
+"""Ends of jobs that nobody has ended, and nothing: they are done."""
 
 Row = Record | Unreadable
 
@@ -182,8 +192,10 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
         (op.body, op.rid, op.att),
     )
     if decided.won and op.places:
-        values = (op.rid, ",".join(op.places))
-        connection.execute("insert into start values (?, '', ?) on conflict do nothing", values)
+        connection.execute(
+            "insert into start values (?, '', ?, ?) on conflict do nothing",
+            (op.rid, ",".join(op.places), op.again),
+        )
     return decided
 
 
@@ -198,9 +210,16 @@ def _leave_slots(connection: sqlite3.Connection, op: Commit) -> bool:
 
 
 def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
-    """Replace the commit of a job that has started nowhere; who commits tells its sites."""
+    """Replace the commit of a job that may leave its site; who commits tells its sites.
+
+    Where it has started stays written down: it must have ended there before it starts again.
+    """
     old, new = row(connection, op.replaces), row(connection, op.rid)
-    if not isinstance(old, Record) or old.state != "commit" or old.started != "":
+    if not isinstance(old, Record) or old.state != "commit" or old.ended is not None:
+        return False
+    if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
+        return False
+    if op.running and not (old.spec.job is not None and old.spec.job.rerun):
         return False
     if not isinstance(new, Record) or (new.state, new.att) != ("open", op.att):
         return False
@@ -209,8 +228,14 @@ def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
         "update request set state = 'replaced', done = 0, owner = ?, body = ? where rid = ?",
         (new.owner, encode_record(old), op.replaces),
     )
-    connection.execute("delete from start where rid = ?", (op.replaces,))
+    _start_no_more(connection, op.replaces)
     return True
+
+
+def _start_no_more(connection: sqlite3.Connection, rid: str) -> None:
+    """The job of a request is not to start, and not to start again; where it has, is still known."""
+    connection.execute("delete from start where rid = ? and site = ''", (rid,))
+    connection.execute("update start set again = 0 where rid = ?", (rid,))
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
@@ -232,7 +257,7 @@ def _cancel(connection: sqlite3.Connection, op: Cancel) -> Registered:
         (op.owner, op.body, op.rid),
     )
     if cancelled.won:
-        connection.execute("delete from start where rid = ? and site = ''", (op.rid,))
+        _start_no_more(connection, op.rid)
     return cancelled
 
 
@@ -282,7 +307,7 @@ def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
 
 
 def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
-    """First come, first served; again for whoever was first.
+    """First come, first served; again for whoever was first. And not before the last start has ended.
 
     Of several places a register that has forgotten the commit may have forgotten the start as well.
     """
@@ -293,9 +318,13 @@ def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
         return _registered(op, False, found)
     if op.site not in found.chosen:
         return Registered(op, False, found)
-    sure = len(found.chosen) == 1 or found.started is not None
+    if not found.started and (found.ended is not None or _waits_for_an_end(connection, found, op)):
+        return Registered(op, False, found)
+    sure = found.started is not None or (
+        len(found.chosen) == 1 and _past_is_known(connection, found)
+    )
     connection.execute(
-        "insert into start values (?, ?, ?) on conflict (rid) do update"
+        "insert into start (rid, site, places) values (?, ?, ?) on conflict (rid) do update"
         " set site = excluded.site where site = ''",
         (op.rid, op.site if sure else FORGOTTEN, ",".join(found.chosen)),
     )
@@ -304,19 +333,50 @@ def _permit(connection: sqlite3.Connection, op: Permit) -> Registered:
     return Registered(op, found.started == op.site, found)
 
 
+def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit) -> bool:
+    """Whether the job has started at another place, and may still run there."""
+    if not record.replaces:
+        return False
+    lost = op.lost if record.may_start_twice else ()
+    return any(
+        isinstance(each, Unreadable) or (each.awaited and each.started not in lost)
+        for each in history(connection, record.reservation)
+        if each.rid != record.rid
+    )
+
+
+def _past_is_known(connection: sqlite3.Connection, record: Record) -> bool:
+    """Whether it is known what the job was before; what was recovered from sites has forgotten it."""
+    before = row(connection, record.replaces) if record.replaces else record
+    return isinstance(before, Record) and (before is record or before.spec.job is not None)
+
+
 def _note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
     """What was said first stands."""
     found = row(connection, op.rid)
     if not isinstance(found, Record) or not found.may_end_at(op.att, op.site):
         return _registered(op, False, found)
     end = believed_end(found, op.site, op.end)
+    if end is None and found.state == "replaced":
+        # Whatever its clock says, it is over: its next start need not wait any more.
+        end = structs.replace(op.end, at=minted_ms(op.rid) // 1_000, ran_s=0)
     if end is None:
         return _registered(op, False, found)
+    noted = _ends(connection, op.rid, end)
+    if noted and found.state == "replaced" and end.end in BY_ITSELF:
+        for each in history(connection, found.reservation):
+            if isinstance(each, Record) and each.may_start:
+                _ends(connection, each.rid, end)
+    return _registered(op, noted, row(connection, op.rid))
+
+
+def _ends(connection: sqlite3.Connection, rid: str, end: PlacedEnd) -> bool:
+    connection.execute("update start set again = 0 where rid = ?", (rid,))
     noted = connection.execute(
         "insert into ending values (?, ?, ?) on conflict do nothing",
-        (op.rid, end.at, msgspec.msgpack.encode(end)),
+        (rid, end.at, msgspec.msgpack.encode(end)),
     )
-    return _registered(op, bool(noted.rowcount), row(connection, op.rid))
+    return bool(noted.rowcount)
 
 
 def _assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
@@ -329,7 +389,9 @@ def _assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
     come = {part.machine: part for part in op.parts}
     if not found.started and found.machines and come.keys() >= set(found.machines):
         parts = encode_parts([come[machine] for machine in found.machines])
-        connection.execute("insert into start values (?, ?, '')", (op.rid, parts))
+        connection.execute(
+            "insert into start (rid, site, places) values (?, ?, '')", (op.rid, parts)
+        )
         found.started = parts
     return Registered(op, bool(found.started), found)
 
@@ -372,11 +434,20 @@ def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
             (values[1], values[0], record.rid),
         )
     if found.rowcount:
-        connection.executemany(
-            "update request set state = 'replaced', done = 1 where rid = ?",
-            [(each.rid,) for each in others if _stands_before(each, record)],
-        )
+        for each in others:
+            if _stands_before(each, record):
+                _replace_forgotten(connection, each)
     return Registered(op, bool(found.rowcount))
+
+
+def _replace_forgotten(connection: sqlite3.Connection, old: Record) -> None:
+    """Replace what has been replaced before; a job that may run again may have started by then."""
+    connection.execute("update request set state = 'replaced', done = 1 where rid = ?", (old.rid,))
+    if old.started == "" and old.spec.job is not None and old.spec.job.rerun:
+        connection.execute(
+            "update start set site = iif(places like '%,%', ?, places) where rid = ?",
+            (FORGOTTEN, old.rid),
+        )
 
 
 def _decide(
@@ -523,18 +594,21 @@ def unattended(
     return [each for each in found if each is not None]
 
 
-def unstarted(
+def stranded(
     connection: sqlite3.Connection, sites: Collection[str], but: Container[str], count_max: int
 ) -> list[tuple[Record, int]]:
-    """Jobs that start at most once, and may start at none but these sites, with how often they were changed.
+    """Jobs that may start at none but these sites, or may run at one of them and start again elsewhere.
 
-    None of those in `but`, and none that is being moved.
+    With how often they were changed. None of those in `but`, and none that has ended, or is being moved.
     """
     found: list[tuple[Record, int]] = []
-    waiting = connection.execute("select rid, places from start where site = ''").fetchall()
-    for rid in [rid for rid, places in waiting if set(sites).issuperset(places.split(","))]:
+    placed = connection.execute(
+        "select rid, places from start where site = ''"
+        " union all select rid, site from start where again = 1 and site != ''"
+    ).fetchall()
+    for rid in [rid for rid, places in placed if set(sites).issuperset(places.split(","))]:
         record = row(connection, rid) if rid not in but else None
-        if not isinstance(record, Record) or record.state != "commit":
+        if not isinstance(record, Record) or record.state != "commit" or record.ended is not None:
             continue
         if not changing(connection, record.reservation):
             found.append((record, len(history(connection, record.reservation))))

@@ -20,6 +20,7 @@ from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
+from kalends.core.jobs import JobRequest
 from kalends.core.requests import Alternative, Request, Term
 from kalends.stores.sqlite import register
 
@@ -109,7 +110,7 @@ class Twin:
             won = old is not None and old.state == "commit"
             if won:
                 assert old is not None
-                won = old.started == "" if op.elsewhere else old.done
+                won = self.may_leave(old, op) if op.elsewhere else old.done
             if won:
                 assert old is not None
                 old.state = "replaced"
@@ -117,10 +118,18 @@ class Twin:
                 new = self.rows[op.rid]
                 assert old is not None
                 assert new is not None
-                old.told, old.done, old.owner, old.started = old.done, False, new.owner, None
+                old.told, old.done, old.owner = old.done, False, new.owner
+                old.started = old.started or None
         if won:
             self.body(op, state="commit", started="" if op.places else None)
         return self.answer(op, won)
+
+    def may_leave(self, old: Record, op: r.Commit) -> bool:
+        if op.running:
+            if old.spec.job is None or not old.spec.job.rerun:
+                return False
+            return old.started not in (None, "", r.FORGOTTEN) and old.ended is None
+        return old.started == "" and old.ended is None
 
     def do_close(self, op: r.Close) -> Registered:
         won = self.open_at(op)
@@ -166,33 +175,69 @@ class Twin:
         taken = row is not None and (row.state, row.att) == ("commit", op.att)
         if row is None or not taken or op.site not in row.chosen:
             return self.answer(op, False)
+        if not row.started and (row.ended is not None or self.must_wait(row, op)):
+            return self.answer(op, False)
         if row.started is None:
-            row.started = op.site if len(row.chosen) == 1 else r.FORGOTTEN
+            before = self.rows.get(row.replaces)
+            known = not row.replaces or (before is not None and before.spec.job is not None)
+            row.started = op.site if len(row.chosen) == 1 and known else r.FORGOTTEN
         row.started = row.started or op.site
         return Registered(op, row.started == op.site, copy.copy(row))
 
+    def must_wait(self, row: Record, op: r.Permit) -> bool:
+        job = row.spec.job
+        lost = op.lost if job is not None and job.rerun and not job.at_most_once else ()
+        return bool(row.replaces) and any(
+            each is not None
+            and each.reservation == row.reservation
+            and each.state == "replaced"
+            and each.started
+            and each.ended is None
+            and each.started not in lost
+            for each in self.rows.values()
+        )
+
     def do_noteend(self, op: r.NoteEnd) -> Registered:
         row = self.rows.get(op.rid)
-        if row is None or row.state not in TOLD or row.att != op.att or row.placed is None:
+        if row is None or row.state not in r.COMMITTED or row.att != op.att or row.placed is None:
             return self.answer(op, False)
         waits = row.state == "commit" and row.started == ""
+        left = row.state == "replaced"
         if op.site not in row.chosen or waits or row.started not in (None, op.site, r.FORGOTTEN):
             return self.answer(op, False)
-        since_s = op.end.at - (T0 - 60)
-        if since_s < 0:
+        if left and not row.started:
             return self.answer(op, False)
+        since_s = op.end.at - (T0 - 60)
+        if since_s < 0 and not left:
+            return self.answer(op, False)
+        end = msgspec.structs.replace(op.end, ran_s=min(op.end.ran_s, since_s))
+        if since_s < 0:
+            end = msgspec.structs.replace(op.end, at=T0, ran_s=0)
         won = row.ended is None
-        row.ended = row.ended or msgspec.structs.replace(op.end, ran_s=min(op.end.ran_s, since_s))
+        row.ended = row.ended or end
+        if won and left and end.end in ("exit", "limit"):
+            for each in self.rows.values():
+                waits = each is not None and each.state == "commit" and each.started == ""
+                if waits and each.reservation == row.reservation:
+                    each.ended = each.ended or end
         return Registered(op, won, copy.copy(row))
 
 
 attempts = st.integers(1, 3)
 sites = st.sampled_from(("east", "west"))
 places = st.sampled_from(((), ("east",), ("east", "west")))
+losses = st.sampled_from(((), ("east",), ("east", "west")))
+jobs = st.sampled_from(
+    (
+        None,
+        JobRequest(machine="", limit_s=60, command=("true",), rerun=True),
+        JobRequest(machine="", limit_s=60, command=("true",), rerun=True, at_most_once=True),
+    )
+)
 ends = st.builds(
     PlacedEnd,
     at=st.sampled_from((0, T0 - 61, T0 - 60, T0)),
-    end=st.sampled_from(("exit", "limit")),
+    end=st.sampled_from(("exit", "limit", "killed")),
     ran_s=st.sampled_from((0, 60, 61)),
 )
 rids = st.sampled_from(RIDS)
@@ -206,13 +251,16 @@ def operations(draw: st.DrawFn) -> r.Operation:
     att = draw(attempts)
     owner = draw(owners)
     key = KEYS[RIDS.index(rid) % 2] if draw(st.booleans()) else f"own-key-{rid}"
-    written = record_of(rid, key, owner)
+    reservation = rid if rid == RIDS[-1] else RIDS[0]
+    written = record_of(rid, key, owner, reservation=reservation)
+    written.spec = msgspec.structs.replace(written.spec, job=draw(jobs))
     written.problem = None
     written.stamp = draw(st.integers(1, 9))
     written.chosen = dict.fromkeys(draw(places), (1,))
     written.placed = draw(st.sampled_from((None, PlacedJob(machine="east/m", number=1))))
-    body = encode_record(written)
     replaces = draw(st.sampled_from(("", *(other for other in RIDS if other != rid))))
+    written.replaces = replaces
+    body = encode_record(written)
     state = draw(st.sampled_from(TOLD))
     return draw(
         st.sampled_from(
@@ -227,8 +275,10 @@ def operations(draw: st.DrawFn) -> r.Operation:
                     body,
                     draw(st.sampled_from(((), tuple(written.chosen)))),
                     elsewhere=draw(st.booleans()),
+                    running=draw(st.booleans()),
+                    again=draw(st.booleans()),
                 ),
-                r.Permit(rid, att, draw(sites), "site", proved=draw(st.booleans())),
+                r.Permit(rid, att, draw(sites), "site", draw(st.booleans()), draw(losses)),
                 r.NoteEnd(rid, att, draw(sites), draw(ends), "site"),
                 r.Close(rid, att, body),
                 r.Cancel(rid, owner, body),
@@ -400,5 +450,154 @@ def test_a_register_that_was_put_back_lets_no_job_start_that_may_have_started_el
     assert asked.won == (places == 1)
 
 
-def ask(site: str) -> r.Permit:
-    return r.Permit(RIDS[0], 1, site, "reply", proved=True)
+# Jobs that start again elsewhere
+
+
+def job(*, at_most_once: bool = False) -> JobRequest:
+    return JobRequest(
+        machine="", limit_s=60, command=("true",), rerun=True, at_most_once=at_most_once
+    )
+
+
+def started_in_the_east(connection: sqlite3.Connection, what: JobRequest) -> None:
+    commit(connection, 0, "east", what)
+    (begun,) = register.apply(connection, [ask("east")])
+    assert begun.won
+
+
+def commit(
+    connection: sqlite3.Connection, number: int, site: str, what: JobRequest,
+    *, running: bool = True, before: int = 0,
+) -> Registered:  # fmt: skip
+    """A place at `site`: the first one, or in that of the request number `before`, where it is `running`."""
+    record = record_of(RIDS[number], f"key-of-{number}", reservation=RIDS[0])
+    record.spec = msgspec.structs.replace(record.spec, job=what)
+    record.chosen = {site: (1,)}
+    record.placed = PlacedJob(machine=f"{site}/m", number=1)
+    record.replaces = RIDS[before] if number else ""
+    op = r.Commit(
+        record.rid, 1, record.replaces, encode_record(record), (site,), elsewhere=bool(number),
+        running=running, again=not what.at_most_once,
+    )  # fmt: skip
+    return register.apply(connection, [r.Begin(record), op])[1]
+
+
+def note(end: str, number: int = 0, site: str = "east") -> r.NoteEnd:
+    ended = PlacedEnd(at=T0, end=end)  # type: ignore[arg-type]  # an EndWord
+    return r.NoteEnd(RIDS[number], 1, site, ended, "reply")
+
+
+@pytest.mark.parametrize("at_most_once", [True, False])
+def test_a_job_that_was_moved_starts_only_once_its_end_where_it_ran_is_written_down(
+    connection: sqlite3.Connection, at_most_once: bool
+) -> None:
+    what = job(at_most_once=at_most_once)
+    started_in_the_east(connection, what)
+    assert commit(connection, 1, "west", what).won
+    too_early, end, then = register.apply(
+        connection, [ask("west", 1), note("killed"), ask("west", 1)]
+    )
+    assert (too_early.won, end.won, then.won) == (False, True, True)
+    (back,) = register.apply(connection, [ask("east")])
+    assert not back.won
+
+
+@pytest.mark.parametrize(
+    ("at_most_once", "lost", "starts"),
+    [(False, ("east",), True), (False, ("north",), False), (True, ("east",), False)],
+)
+def test_a_lost_site_is_waited_for_unless_the_job_may_run_twice(
+    connection: sqlite3.Connection, at_most_once: bool, lost: tuple[str, ...], starts: bool
+) -> None:
+    what = job(at_most_once=at_most_once)
+    started_in_the_east(connection, what)
+    commit(connection, 1, "west", what)
+    (asked,) = register.apply(connection, [ask("west", 1, lost)])
+    assert asked.won == starts
+
+
+@pytest.mark.parametrize("end", ["exit", "limit"])
+def test_a_job_that_ends_by_itself_while_it_is_moved_does_not_start_again(
+    connection: sqlite3.Connection, end: str
+) -> None:
+    started_in_the_east(connection, job())
+    commit(connection, 1, "west", job())
+    _, asked = register.apply(connection, [note(end), ask("west", 1)])
+    assert not asked.won
+    assert asked.record is not None
+    assert asked.record.ended is not None
+    assert asked.record.ended.end == end
+    assert register.stranded(connection, ["east", "west"], (), 10) == []
+
+
+def test_what_was_moved_twice_still_waits_for_the_end_where_it_ran(
+    connection: sqlite3.Connection,
+) -> None:
+    started_in_the_east(connection, job())
+    commit(connection, 1, "west", job())
+    assert not commit(connection, 2, "north", job(), before=1).won  # It has not started there.
+    assert commit(connection, 3, "north", job(), before=1, running=False).won
+    early, _, then = register.apply(connection, [ask("north", 3), note("killed"), ask("north", 3)])
+    assert (early.won, then.won) == (False, True)
+
+
+def test_a_job_that_has_ended_or_did_not_run_as_was_taken_stays_where_it_is(
+    connection: sqlite3.Connection,
+) -> None:
+    commit(connection, 0, "east", job())
+    assert not commit(connection, 1, "west", job()).won
+    register.apply(connection, [ask("east"), note("exit")])
+    assert not commit(connection, 2, "west", job()).won
+
+
+@pytest.mark.parametrize("at_most_once", [True, False])
+def test_stranded_are_jobs_that_wait_at_lost_sites_and_those_that_run_there_and_may_run_twice(
+    connection: sqlite3.Connection, at_most_once: bool
+) -> None:
+    commit(connection, 0, "east", job(at_most_once=at_most_once))
+    assert len(register.stranded(connection, ["east"], (), 10)) == 1
+    register.apply(connection, [ask("east")])
+    assert len(register.stranded(connection, ["east"], (), 10)) == (not at_most_once)
+    assert register.stranded(connection, ["west"], (), 10) == []
+    register.apply(connection, [note("killed")])
+    assert register.stranded(connection, ["east"], (), 10) == []
+
+
+def test_a_register_that_has_forgotten_a_start_and_a_move_waits_for_the_end_all_the_same(
+    connection: sqlite3.Connection,
+) -> None:
+    commit(connection, 0, "east", job())
+    register.put_back(connection)
+    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
+    moved.state, moved.replaces, moved.changes, moved.chosen = "commit", RIDS[0], 1, {"west": (1,)}
+    register.apply(connection, [r.Recover(moved)])
+    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
+    register.made_good(connection, (), lost)
+    early, _, then = register.apply(connection, [ask("west", 1), note("killed"), ask("west", 1)])
+    assert (early.won, then.won) == (False, True)
+
+
+def test_what_was_before_a_move_that_was_recovered_is_not_known_and_nothing_starts(
+    connection: sqlite3.Connection,
+) -> None:
+    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
+    moved.state, moved.replaces, moved.chosen = "commit", RIDS[0], {"west": (1,)}
+    register.apply(connection, [r.Recover(moved)])
+    (asked,) = register.apply(connection, [ask("west", 1)])
+    assert not asked.won
+    assert asked.record is not None
+    assert asked.record.started == r.FORGOTTEN
+
+
+def test_an_end_by_a_clock_that_is_behind_lets_the_next_start_come(
+    connection: sqlite3.Connection,
+) -> None:
+    started_in_the_east(connection, job())
+    commit(connection, 1, "west", job())
+    past = r.NoteEnd(RIDS[0], 1, "east", PlacedEnd(at=5, end="killed"), "reply")
+    noted, asked = register.apply(connection, [past, ask("west", 1)])
+    assert (noted.won, asked.won) == (True, True)
+
+
+def ask(site: str, number: int = 0, lost: tuple[str, ...] = ()) -> r.Permit:
+    return r.Permit(RIDS[number], 1, site, "reply", proved=True, lost=lost)

@@ -15,7 +15,12 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.places_elsewhere import check_unstarted, elsewhere
+from kalends.broker.coordination.places_elsewhere import (
+    SOON_S,
+    check_may_leave,
+    elsewhere,
+    job_there,
+)
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX
@@ -33,6 +38,7 @@ from kalends.core.implementations import Implementation
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.language import parse_alternatives
+from kalends.core.limits import JOB_ENVIRONMENT_MAX
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
@@ -66,7 +72,9 @@ class Rig:
             LogicalClock(),
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
             jitter=lambda: 0.0,
+            lost=lambda now: self.lost,
         )
+        self.lost: list[str] = []
         self.machines = machines or dict.fromkeys(self.directory.sites, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
@@ -110,7 +118,7 @@ class Rig:
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
         homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
         pick: str = "", redundant: bool = False, at_most_once: bool = False, by_limits: bool = False,
-        key: str = "the-key",
+        key: str = "the-key", rerun: bool = False,
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -120,7 +128,7 @@ class Rig:
         )  # fmt: skip
         spec = Spec(
             request=request, redundant=redundant, prefer=preferences_in(prefer), homes=homes,
-            job=structs.replace(JOB, at_most_once=redundant or at_most_once),
+            job=structs.replace(JOB, at_most_once=redundant or at_most_once, rerun=rerun),
             implementations=implementations, pick=pick, by_limits=by_limits,
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
@@ -700,10 +708,10 @@ def test_nobody_may_start_what_is_cancelled_or_not_decided_or_was_promised_elsew
     assert rig.row(rid).started is None
 
 
-def placed_at_b(*, at_most_once: bool = True) -> tuple[Rig, str]:
+def placed_at_b(*, at_most_once: bool = True, rerun: bool = False) -> tuple[Rig, str]:
     """The job has its place at `b`, and everybody knows it."""
     rig = Rig()
-    rid = rig.submit(at_most_once=at_most_once)
+    rid = rig.submit(at_most_once=at_most_once, rerun=rerun)
     for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
         rig.hear(site, bid(rid, offer(site, in_s)))
     rig.hear("b", voted(rid))
@@ -711,17 +719,17 @@ def placed_at_b(*, at_most_once: bool = True) -> tuple[Rig, str]:
     return rig, rid
 
 
-def move(rig: Rig, rid: str) -> tuple[str, str]:
+def move(rig: Rig, rid: str, in_s: int = 300, *, lost: bool = False) -> tuple[str, str]:
     """Ask for another place, and let all bid who are asked; return that request, and the winner."""
     old = rig.row(rid)
     new = rig.coordinator.calls.submit(
-        ANN, "move-key", "digest", elsewhere(old), 2, rig.now, replaces=old
+        ANN, "move-key", "digest", elsewhere(old, lost=lost), 2, rig.now, replaces=old
     )
     asked = [site for site, _ in of_kind(rig.settle(), m.Solicit)]
     assert asked
     assert "b" not in asked
     for site in asked:
-        sent = rig.hear(site, bid(new, offer(site, 400)))
+        sent = rig.hear(site, bid(new, offer(site, in_s)))
     ((winner, _),) = of_kind(sent, m.Prepare)
     return new, winner
 
@@ -764,7 +772,7 @@ def test_what_may_have_started_or_has_no_place_is_not_placed_elsewhere(what: str
     if what == "not at most once":
         record.started = None
     with pytest.raises(Conflict):
-        check_unstarted(record)
+        check_may_leave(record)
 
 
 @pytest.mark.parametrize("may_go", [True, False])
@@ -792,17 +800,17 @@ def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_hav
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
     register.made_good(copy, (), lost)
     with pytest.raises(Conflict, match="restored from a copy"):
-        check_unstarted(rig.row(rid))
-    assert register.unstarted(copy, ["b"], (), 10) == []
+        check_may_leave(rig.row(rid))
+    assert register.stranded(copy, ["b"], (), 10) == []
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
 
 
 def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others() -> None:
     rig, rid = placed_at_b()
-    ((record, number),) = register.unstarted(rig.connection, ["b"], (), 1)
+    ((record, number),) = register.stranded(rig.connection, ["b"], (), 1)
     assert (record.rid, number) == (rid, 1)
-    assert register.unstarted(rig.connection, ["b"], {rid}, 1) == []
-    assert register.unstarted(rig.connection, ["a", "c"], (), 1) == []
+    assert register.stranded(rig.connection, ["b"], {rid}, 1) == []
+    assert register.stranded(rig.connection, ["a", "c"], (), 1) == []
 
 
 @pytest.mark.parametrize("moved", [True, False])
@@ -826,6 +834,126 @@ def test_a_place_that_its_site_has_forgotten_is_given_up_without_being_locked_fi
     assert [site for site, _ in of_kind(rig.settle(), m.Cancel)] == ["b"]
     rig.hear("b", m.Done(rid=rid, att=1, of="cancel"))
     assert rig.row(rid).done
+
+
+# Jobs that may start again
+
+
+def ended(rid: str, end: str = "killed") -> m.EndOfJob:
+    return m.EndOfJob(rid=rid, att=1, end=end, at=T0)  # type: ignore[arg-type]  # an EndWord
+
+
+def running_at_b(*, at_most_once: bool = False) -> tuple[Rig, str]:
+    rig, rid = placed_at_b(at_most_once=at_most_once, rerun=True)
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
+    return rig, rid
+
+
+def moved_from_b(*, at_most_once: bool = False) -> tuple[Rig, str, str, str]:
+    """The job that runs at `b` has a place at the winner."""
+    rig, rid = running_at_b(at_most_once=at_most_once)
+    new, winner = move(rig, rid)
+    rig.hear(winner, voted(new))
+    assert (rig.row(rid).state, rig.row(new).state) == ("replaced", "commit")
+    return rig, rid, new, winner
+
+
+def test_a_job_that_may_start_again_is_one_that_asks_wherever_it_goes_and_knows_how_often_it_has() -> (
+    None
+):
+    rig = Rig()
+    rig.submit(rerun=True)
+    (first, *_) = (each.job for _, each in of_kind(rig.sent, m.Solicit))  # type: ignore[attr-defined]
+    assert (first.at_most_once, first.rerun) == (True, True)
+    assert first.environment == {"KALENDS_RESTARTS": "0"}
+    rig, rid = running_at_b()
+    old = rig.row(rid)
+    rig.coordinator.calls.submit(
+        ANN, "move-key", "digest", elsewhere(old), 2, rig.now, replaces=old
+    )
+    for _, each in of_kind(rig.settle(), m.Solicit):
+        assert each.job.environment["KALENDS_RESTARTS"] == "1"  # type: ignore[attr-defined]
+
+
+def test_a_job_that_runs_and_may_start_again_has_another_place_and_starts_there_once_it_has_ended() -> (
+    None
+):
+    rig, rid, new, winner = moved_from_b()
+    rig.coordinator.attempts.take_over(rig.row(rid), rig.now)
+    assert [site for site, _ in of_kind(rig.settle(), m.Cancel)] == ["b"]
+    assert verdicts(start_ask(rig, new, winner)) == []
+    sent = rig.hear("b", ended(rid))
+    assert of_kind(sent, m.EndNoted)
+    assert verdicts(sent) == [("asker", "start", "")]
+    assert verdicts(start_ask(rig, new, winner)) == [("asker", "start", "")]
+    assert verdicts(start_ask(rig, rid, "b")) == [("asker", "over", "")]
+
+
+def test_a_job_that_ends_by_itself_meanwhile_has_ended_and_its_other_place_is_told_so() -> None:
+    rig, rid, new, winner = moved_from_b()
+    start_ask(rig, new, winner)
+    assert verdicts(rig.hear("b", ended(rid, "exit"))) == [("asker", "over", "")]
+    end = rig.row(new).ended
+    assert end is not None
+    assert end.end == "exit"
+    assert verdicts(start_ask(rig, new, winner)) == [("asker", "over", "")]
+    assert of_kind(rig.hear(winner, ended(new, "withdrawn")), m.EndNoted)
+    with pytest.raises(Conflict, match="it has ended"):
+        check_may_leave(rig.row(new))
+
+
+@pytest.mark.parametrize("at_most_once", [True, False])
+def test_a_job_of_a_lost_site_starts_elsewhere_while_it_may_run_there_unless_it_must_not(
+    *, at_most_once: bool
+) -> None:
+    rig, _, new, winner = moved_from_b(at_most_once=at_most_once)
+    rig.lost = ["b"]
+    expected = [] if at_most_once else [("asker", "start", "")]
+    assert verdicts(start_ask(rig, new, winner)) == expected
+
+
+@pytest.mark.parametrize(("lost", "goes"), [(False, False), (True, True)])
+def test_a_job_that_runs_goes_only_where_it_starts_soon_unless_its_site_is_lost(
+    *, lost: bool, goes: bool
+) -> None:
+    rig, rid = running_at_b()
+    old = rig.row(rid)
+    new = rig.coordinator.calls.submit(
+        ANN, "move-key", "digest", elsewhere(old, lost=lost), 2, rig.now, replaces=old
+    )
+    sent = rig.settle()
+    for site, _ in of_kind(sent, m.Solicit):
+        sent = rig.hear(site, bid(new, offer(site, SOON_S + 60)))
+    assert bool(of_kind(sent, m.Prepare)) == goes
+    if not goes:
+        problem = rig.row(new).problem
+        assert problem is not None
+        assert all("runs where it is" in each.detail for each in problem.refusals)
+
+
+def test_what_runs_at_a_site_that_is_drained_gets_another_place_if_it_may_start_again() -> None:
+    rig, rid = running_at_b()
+    (want,) = rig.row(rid).wants
+    reclaim = m.Reclaim(
+        rid=rid, att=1, resources=(want.resource,), start=want.start, end=want.end, reason="drained"
+    )
+    assert {site for site, _ in of_kind(rig.hear("b", reclaim), m.Solicit)} == {"a", "c"}
+
+
+def test_what_starts_while_another_place_is_looked_for_is_looked_for_again() -> None:
+    """It was to be moved as one that waits."""
+    rig, rid = placed_at_b(at_most_once=False, rerun=True)
+    new, winner = move(rig, rid)
+    start_ask(rig, rid, "b")
+    rig.hear(winner, voted(new))
+    assert (rig.row(rid).state, rig.row(new).state) == ("commit", "closed")
+
+
+def test_an_environment_that_is_full_stays_as_it_is() -> None:
+    full = {f"V{number}": "" for number in range(JOB_ENVIRONMENT_MAX)}
+    job = structs.replace(JOB, rerun=True, environment=full)
+    rig, rid = placed_at_b(rerun=True)
+    assert job_there(rig.row(rid).spec, job).environment == full
 
 
 def test_a_request_is_changed_by_its_user_alone_whoever_else_may_see_it() -> None:
