@@ -36,7 +36,7 @@ _Question = tuple[str, int]
 """A request and its attempt."""
 
 
-class _Asked(NamedTuple):
+class _Solicited(NamedTuple):
     """When it was asked (monotonic), and for how long places are held."""
 
     at_ms: int
@@ -68,7 +68,7 @@ class SessionHeard:
     def __init__(self, overheard: Overheard, way: str) -> None:
         self._overheard = overheard
         self._way = way
-        self._asked: dict[_Question, _Asked] = {}
+        self._asked: dict[_Question, _Solicited] = {}
         """The oldest first."""
 
     def said_to(self, frame: bytes, now: Moment) -> None:
@@ -78,7 +78,7 @@ class SessionHeard:
             return
         for message in _read(frame, _TO_SITE):
             if isinstance(message, m.Solicit):
-                asked = _Asked(now.monotonic_ms, message.hold_ms)
+                asked = _Solicited(now.monotonic_ms, message.hold_ms)
                 self._asked.setdefault((message.rid, message.att), asked)
                 self._overheard.experience.asked(self._way, now)
                 self._overheard.tally.of(self._way).asked += 1
