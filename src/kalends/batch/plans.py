@@ -94,7 +94,8 @@ def _waiting(
     return ScheduledJob(
         job=job.number, user=job.principal.user, phase=job.phase,
         nodes=queue.flow.room.scheduler.cluster.width(job.entry), start=start,
-        end=start + job.entry.requested_s - job.entry.ending_s, expected=predicted.not_before(now).expected,
+        end=start + job.entry.requested_s - job.entry.ending_s,
+        expected=predicted.not_before(now).expected,
         name=job.request.name if whole else "",
     )  # fmt: skip
 

@@ -131,8 +131,8 @@ class PlaceDesk:
         given: dict[int, Place] = {}
         offers: list[m.PlaceOffer] = []
         refusals: list[Refusal] = []
-        decided_s = self._service.now_s() + ask.counted_s
         try:
+            decided_s = self._service.now_s() + ask.counted_s
             self._give_places(ask, given, refusals)
             told = await asyncio.gather(
                 *(self._offer_or_not(hold_id, each, decided_s) for hold_id, each in given.items())
