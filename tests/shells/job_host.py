@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.shells.world import World
 
 FORK_S_MAX: Final = 0.1
+STUBBORN: Final = 0.3
 LATE_S_MAX: Final = 6.0
 """A request to begin that lies about may come so late: after the attempt was given up."""
 
@@ -105,8 +106,7 @@ class JobHost:
         attempt = self.attempts[name]
         if not attempt.asked_to_end:
             attempt.asked_to_end = reason
-            stubborn = self._chance.random() < 0.3
-            self._later(grace_s if stubborn else 0.05, self._end, name, "killed", self.boots)
+            self._later(self._tidying_s(grace_s), self._end, name, "killed", self.boots)
 
     def prolong(self, name: str, limit_s: float) -> None:
         attempt = self.attempts[name]
@@ -194,7 +194,12 @@ class JobHost:
         if boot != self.boots or attempt is None or attempt.run is None:
             return
         if attempt.run.since_s + attempt.limit_s <= self._world.loop.now_s + 1e-6:
-            self._end(name, "limit", boot)
+            assert attempt.order is not None
+            self._later(self._tidying_s(attempt.order.grace_s), self._end, name, "limit", boot)
+
+    def _tidying_s(self, grace_s: float) -> float:
+        """Draw how long a program that was asked to end is still there: some have to be killed."""
+        return grace_s if self._chance.random() < STUBBORN else 0.05
 
     def _end(self, name: str, kind: str, boot: int) -> None:
         attempt = self.attempts.get(name)

@@ -256,7 +256,7 @@ async def judge_places(
         ):
             raise Broken(f"it ran on after {wish.cancelled_s:.1f}, when it was cancelled: {what}")
         if punctual and placed is not None and runs:
-            _judge_start(placed, runs[0][1], what)
+            await _judge_start(facility, wish.user, placed, runs[0], what)
         facility.counts["placed" if placed is not None else "not placed"] += 1
         facility.counts["promised"] += bool(placed is not None and placed.start_by)
 
@@ -265,10 +265,24 @@ def _machine(view: RequestView) -> str:
     return view.placed.machine if view.placed is not None else ""
 
 
-def _judge_start(placed: PlacedJob, run: Run, what: str) -> None:
-    late_s = WALL_AT_BEGIN_S + run.since_s - placed.start_by
-    if placed.start_by and late_s > LATE_S:
+async def _judge_start(
+    facility: Facility, user: str, placed: PlacedJob, ran: tuple[str, Run], what: str
+) -> None:
+    """Raise `Broken` where a place was taken later than it was promised, or its program has begun so."""
+    site, run = ran
+    own = next(each for each in (placed, *placed.also) if each.machine.startswith(f"{site}/"))
+    if not own.start_by:
+        return
+    async with facility.connect(site, user, timeout_s=10) as client:
+        view = await client.job(own.machine, own.number)
+    if view.started > own.start_by:
+        raise Broken(
+            f"it was taken {view.started - own.start_by} s later than was promised: {what}"
+        )
+    late_s = WALL_AT_BEGIN_S + run.since_s - own.start_by
+    if late_s > LATE_S:
         raise Broken(f"it has begun {late_s:.1f} s later than was promised: {what}")
+    facility.counts["punctual"] += 1
 
 
 def runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:

@@ -11,6 +11,10 @@ def test_promised_starts_are_kept_whatever_others_are_offered_meanwhile() -> Non
     check("bids", 4)
 
 
+def test_a_place_that_is_taken_later_than_was_promised_shows() -> None:
+    assert seeds_to_catch("bids", "free_nodes_are_promised_for_now", 20) is not None
+
+
 def test_a_job_that_was_left_to_a_broker_runs_once_and_where_its_user_was_told() -> None:
     check("bids_in_storms", 8)
 

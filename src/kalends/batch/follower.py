@@ -11,7 +11,7 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from kalends.core.limits import DURATION_S_MAX
 from kalends.scheduling.prediction.delays import delays
 from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.prediction.predictor import FollowingScheduler
-from kalends.scheduling.prediction.vacancies import vacancies
+from kalends.scheduling.prediction.vacancies import Vacancy, vacancies
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
 from kalends.stores.sqlite.job_journal import entries_after
@@ -84,11 +84,9 @@ class JournalFollower:
             return Foreseen(queue.number, now, starts=_starts(scheduler, now))
         terms = queue.flow.terms
         priority = terms.classes.get(terms.default_class, 0)
-        gaps = tuple(
-            NodeGap(nodes=each.nodes, until=0 if each.until_s == NEVER else each.until_s)
-            for each in vacancies(scheduler, now, DURATION_S_MAX, priority)
-        )
-        return Foreseen(queue.number, now, gaps=gaps)
+        longest_s = DURATION_S_MAX + terms.ending_s
+        found = vacancies(scheduler, now, longest_s, priority)
+        return Foreseen(queue.number, now, gaps=tuple(_gaps(found, now, terms.ending_s)))
 
     def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
         """Return by how much each of `spans`, reserved by itself, would delay the jobs that wait."""
@@ -140,6 +138,15 @@ def _follow(connection: sqlite3.Connection, queue: BatchQueue) -> bool:
     before = queue.number
     queue.follow(islice(entries_after(connection, queue.name, before), FACTS_A_STATE))
     return queue.number - before == FACTS_A_STATE
+
+
+def _gaps(found: Iterable[Vacancy], now: int, ending_s: int) -> Iterator[NodeGap]:
+    """Yield what limits would let jobs start at once: they are ended within the time that is free."""
+    for nodes, until_s in found:
+        if until_s == NEVER:
+            yield NodeGap(nodes=nodes, until=0)
+        elif until_s - ending_s > now:
+            yield NodeGap(nodes=nodes, until=until_s - ending_s)
 
 
 def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart]:

@@ -244,6 +244,7 @@ class JobOperations:
             share_by=terms.fair_share.by,
             shares=terms.fair_share.shares,
             rows=tuple(row_of(each, terms.default_class) for each in shown),
+            ending_s=terms.ending_s,
             reserved=tuple(
                 h.ReservedSpan(user=each.user, start=each.start, end=each.end, nodes=each.nodes)
                 for each in reserved

@@ -38,7 +38,8 @@ def plan_of(
     ]
     waiting.sort(key=lambda job: (job.start, job.job))
     jobs = (*running, *waiting)
-    planned = [(job.start, job.end, job.nodes) for job in waiting]
+    ending_s = queue.flow.terms.ending_s
+    planned = [(job.start, job.end + ending_s, job.nodes) for job in waiting]
     return MachinePlan(
         machine=load,
         now=now,
@@ -79,7 +80,8 @@ def _running(job: BatchJob, whole: bool) -> ScheduledJob:
     assert job.entry is not None
     return ScheduledJob(
         job=job.number, user=job.principal.user, phase=job.phase,
-        nodes=max(len(job.nodes), job.entry.granted), start=job.started_s, end=job.entry.until_s,
+        nodes=max(len(job.nodes), job.entry.granted), start=job.started_s,
+        end=job.entry.until_s - job.entry.ending_s,
         name=job.request.name if whole else "", node_numbers=job.nodes,
     )  # fmt: skip
 
@@ -92,7 +94,8 @@ def _waiting(
     return ScheduledJob(
         job=job.number, user=job.principal.user, phase=job.phase,
         nodes=queue.flow.room.scheduler.cluster.width(job.entry), start=start,
-        end=start + job.entry.requested_s, expected=predicted.not_before(now).expected,
+        end=start + job.entry.requested_s - job.entry.ending_s,
+        expected=predicted.not_before(now).expected,
         name=job.request.name if whole else "",
     )  # fmt: skip
 

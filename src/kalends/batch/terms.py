@@ -64,6 +64,7 @@ def terms_of(machine: MachineConfiguration, capacity: int, handed_to: str = "") 
         tariff=machine.tariff,
         reserved_credits=machine.reserved_credits,
         fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
+        ending_s=0 if handed_to else int(machine.grace_s + machine.clearing_s),
         change_s=int(machine.change_s_max),
         may_delay=machine.may_delay,
         no_show_s=int(machine.no_show_s),

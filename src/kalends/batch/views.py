@@ -63,7 +63,7 @@ def view_of(
         view = structs.replace(
             view, changing_to=job.entry.target, changing_since=job.entry.before.asked_s
         )
-    until_s = job.until_s if job.reservation else job.entry.until_s
+    until_s = job.until_s if job.reservation else job.entry.until_s - job.entry.ending_s
     return structs.replace(view, until=max(until_s, 0))
 
 

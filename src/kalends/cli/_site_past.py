@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from kalends.cli import _jobs, _past_jobs
 from kalends.core.errors import InvalidInput
 from kalends.simulation.site_past import background, treatment
@@ -19,6 +21,7 @@ from kalends.simulation.workloads.site_log import write_site_log
 if TYPE_CHECKING:
     from kalends.cli._settings import Settings
     from kalends.client.sync import SyncClient
+    from kalends.contract.history_calls import HistoryRow
     from kalends.scheduling.reservations import Reservation
 
 _MONTH: Final = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
@@ -66,10 +69,15 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
             f"{end} is not after {start}", where="--to", remedy="give an end after the begin"
         )
     pages = list(_past_jobs.pages(client, machine, start, end, by="submitted", everyone=True))
-    rows = [row for page in pages for row in page.rows if not row.reservation]
-    with log.open("w") as stream:
-        numbers = write_site_log(stream, pages[0], rows, began=start)
     present = pages[0]
+    rows = [
+        _as_planned(row, present.ending_s)
+        for page in pages
+        for row in page.rows
+        if not row.reservation
+    ]
+    with log.open("w") as stream:
+        numbers = write_site_log(stream, present, rows, began=start)
     counted = present.description.startswith("pool:")
     others: list[Reservation] = []
     if counted:
@@ -89,6 +97,11 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
         reservations=others,
         said=f"{machine} from {_date(start)} to {_date(end)}",
     )
+
+
+def _as_planned(row: HistoryRow, ending_s: int) -> HistoryRow:
+    """Return a job with the time for which its nodes are planned in the place of its limit."""
+    return replace(row, limit_s=row.limit_s + ending_s) if row.limit_s else row
 
 
 def _date(time_s: int) -> str:

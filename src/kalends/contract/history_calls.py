@@ -90,6 +90,8 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     shares: dict[str, int]
     """Of those that have more than one, where the machine is shared out."""
     rows: tuple[HistoryRow, ...]
+    ending_s: int = 0
+    """So much longer than its limit the nodes of each job are planned for."""
     reserved: tuple[ReservedSpan, ...] = ()
     """On the first page of what had nodes: the reservations, as many as a listing may have, by their ends."""
     more: bool = False

@@ -273,7 +273,7 @@ class ShowPlan(Body, frozen=True, kw_only=True):
 
 
 class ScheduledJob(Answer, frozen=True, kw_only=True):
-    """A job in the schedule: one that has nodes until it must end, or one that waits, at its latest start.
+    """A job in the schedule: one that has nodes until its limit, or one that waits, at its latest start.
 
     `nodes` are all that it takes: whole units of a machine that has such. `expected` is the start that is
     expected of a waiting job, 0 of others.

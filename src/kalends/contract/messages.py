@@ -407,7 +407,8 @@ class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     It is foreseen during ``[start, end)`` on `nodes` nodes. `start_by` is `start` where the queue's policy
     promises that it has nodes by then; 0: it does not, and `late_start` (the start that nine in ten such jobs
-    make) is what is known.
+    make) is what is known. Neither is earlier than the place may be taken at the latest: where its nodes are
+    free it begins at once when it is.
     """
 
     machine: ResourceName
@@ -428,6 +429,11 @@ class Bid(Message, frozen=True, kw_only=True):
     epoch: Count
     offers: Annotated[tuple[PlaceOffer, ...], Meta(max_length=limits.SOLICITED_MACHINES_MAX)] = ()
     refusals: Refusals = ()
+
+    @property
+    def first_start(self) -> int:
+        """The earliest start that it tells; there must be an offer."""
+        return min(each.start_by or each.late_start for each in self.offers)
 
 
 class Dispatch(Message, frozen=True, kw_only=True):

@@ -40,6 +40,24 @@ class OfferedPlace(NamedTuple):
         return (self.start_by if self.firm else self.p90) or inf
 
 
+def decided_within_s(hold_ms: int) -> int:
+    """Return after how many seconds at most a place that is held for `hold_ms` is taken, or is free.
+
+    Nobody is told an earlier start than that: a place is not taken before it is chosen, and what is promised
+    in the last second is taken in the next.
+    """
+    return -(-hold_ms // 1000) + 1
+
+
+def told_wait_s(told_start_s: int, hold_ms: int, now_s: int) -> int:
+    """Return how long a job would wait by a bid that tells this start.
+
+    One within the time for the decision is told of nodes that are free, too.
+    """
+    wait_s = told_start_s - now_s
+    return wait_s if wait_s > decided_within_s(hold_ms) else 0
+
+
 def best_first(
     offered: Iterable[OfferedPlace], rid: str, cost_weight_s: float = 0.0
 ) -> list[OfferedPlace]:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import starmap
 from typing import Final, Literal, Protocol
 
 from msgspec import structs
@@ -133,8 +132,11 @@ class PlaceDesk:
         offers: list[m.PlaceOffer] = []
         refusals: list[Refusal] = []
         try:
+            decided_s = self._service.now_s() + ask.counted_s
             self._give_places(ask, given, refusals)
-            told = await asyncio.gather(*starmap(self._offer_or_not, given.items()))
+            told = await asyncio.gather(
+                *(self._offer_or_not(hold_id, each, decided_s) for hold_id, each in given.items())
+            )
             offers = [each for each in told if isinstance(each, m.PlaceOffer)]
             refusals += [each for each in told if isinstance(each, Refusal)]
         except Unavailable:
@@ -175,11 +177,17 @@ class PlaceDesk:
             ),
         )
 
-    async def _offer_or_not(self, hold_id: int, place: Place) -> m.PlaceOffer | Refusal:
-        """Return an offer, or why there is none; raises `Unavailable`."""
+    async def _offer_or_not(
+        self, hold_id: int, place: Place, decided_s: int
+    ) -> m.PlaceOffer | Refusal:
+        """Return an offer of a place that may be taken at `decided_s`, or why there is none.
+
+        Raises `Unavailable`.
+        """
         system = self._service.queues[place.machine].flow.terms.handed_to
         try:
-            return await (self._offer_there if system else self._offer)(hold_id, place)
+            offer = self._offer_there if system else self._offer
+            return await offer(hold_id, place, decided_s)
         except NotFound as error:  # It has been ended meanwhile.
             return refusal_of(place.machine, error)
         except (SystemRefused, SystemSilent) as error:
@@ -191,23 +199,23 @@ class PlaceDesk:
             detail = f"{system}: {error}"[:TEXT_MAX]
             return Refusal(where=place.machine, code=RefusalCode.NO_PLACE, detail=detail)
 
-    async def _offer_there(self, hold_id: int, place: Place) -> m.PlaceOffer:
+    async def _offer_there(self, hold_id: int, place: Place, decided_s: int) -> m.PlaceOffer:
         """Return what a batch system foresees: the job goes there once its place here is taken."""
         queue = self._service.queues[place.machine]
         request = queue.job(place.number).request
         start = await self._elsewhere.start_of(queue, place.number, self._service.now_s())
         return m.PlaceOffer(
             machine=place.machine, hold_id=hold_id, job=place.number, nodes=request.nodes,
-            start=start, end=start + request.limit_s, late_start=start,
+            start=start, end=start + request.limit_s, late_start=max(start, decided_s),
         )  # fmt: skip
 
-    async def _offer(self, hold_id: int, place: Place) -> m.PlaceOffer:
+    async def _offer(self, hold_id: int, place: Place, decided_s: int) -> m.PlaceOffer:
         """Return what is known of a place: a promised start, or else what is foreseen."""
         queue = self._service.queues[place.machine]
         job, now = queue.job(place.number), self._service.now_s()
-        start_by = PlaceOffers(queue).start_by(place.number)
+        start_by = PlaceOffers(queue).start_by(place.number, decided_s)
         start = late_start = max(start_by, now)
-        if not start_by:
+        if not start_by and job.phase != "kept":
             foreseen = await self._machines.foreseen("starts", place.machine, FORESEEN_S)
             predicted = foreseen.starts.get(place.number)
             first = max(now, job.request.not_before)
@@ -217,7 +225,7 @@ class PlaceDesk:
         return m.PlaceOffer(
             machine=place.machine, hold_id=hold_id, job=place.number, nodes=nodes, start=start,
             end=start + job.request.limit_on(job.request.nodes), start_by=start_by and start,
-            late_start=late_start,
+            late_start=max(late_start, decided_s),
         )  # fmt: skip
 
     def _waits(self, place: Place) -> bool:

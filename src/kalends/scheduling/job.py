@@ -96,7 +96,7 @@ class Job(msgspec.Struct, eq=False, gc=False):
     submit_s: int
     nodes: int
     requested_s: int
-    """The user's upper bound; after a preemption, the rest of it."""
+    """The user's upper bound, and `ending_s`; after a preemption, the rest of it."""
     priority: int = 0
     """Larger is more urgent."""
     user: int = -1
@@ -135,6 +135,8 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """Whether it cannot be stopped: it is to end, or cannot."""
     request: NodeRequest | None = None
     """What its user asked for, with the last change that the user made; None in simulations."""
+    ending_s: int = 0
+    """The last part of its time, in which it is only ended: no size makes that shorter or longer."""
 
     def as_requested(self) -> NodeRequest:
         """Return what the job asks for by now, as a request."""
@@ -154,10 +156,14 @@ def until_after_change(job: Job, took_s: int, now: int) -> int:
     before, molds = job.before, job.molds
     assert before is not None
     assert molds is not None
-    new_s, old_s = molds.requested_on(job.target), molds.requested_on(before.nodes)
-    left_s = max(before.until_s + took_s - now, 0)
-    latest_s = max(before.until_s, before.asked_s + new_s) + molds.reconfiguration_s + 1
-    return min(now - -left_s * new_s // old_s, latest_s)
+    new_s, old_s = (
+        molds.requested_on(nodes) - job.ending_s for nodes in (job.target, before.nodes)
+    )
+    left_s = max(before.until_s - job.ending_s + took_s - now, 0)
+    latest_s = (
+        max(before.until_s, before.asked_s + new_s + job.ending_s) + molds.reconfiguration_s + 1
+    )
+    return min(now - -left_s * new_s // old_s + job.ending_s, latest_s)
 
 
 def stretched(length_s: int, stretch: float) -> int:

@@ -394,6 +394,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     """Credits for a node-hour that is reserved."""
     grace_s: DurationS = field(name="grace", default=DurationS(10))
     """Between asking a job to end and killing it."""
+    clearing_s: DurationS = field(name="clearing", default=DurationS(5))
+    """Within so long all of a killed job is gone, and its nodes are free: promised starts count on it."""
     attach_s: DurationS = field(name="attach", default=DurationS(600))
     """An interactive job to whose keys nobody has come this long after its start ends."""
     change_s_max: DurationS = field(name="change_max", default=DurationS(60))

@@ -132,6 +132,7 @@ cores_each = 4            # cores of this host in each node; 0: a mere slot
 directory = "box.jobs"    # records and output of jobs
 users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
 grace = "10s"             # between asking a job to end and killing it
+clearing = "5s"           # until all of it is gone then; starts are promised for limits, grace and this
 attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
 change_max = "1m"         # within this, a program must begin to change its size as it was asked
 may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"

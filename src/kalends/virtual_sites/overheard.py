@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from kalends.core.errors import InvalidInput, RefusalCode, TooLarge
 from kalends.core.intervals import Moment
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
+from kalends.federation.offered_places import told_wait_s
 
 SILENT_MS: Final = 10_000
 """Who has not bid by then did not hear the question: brokers wait for a second or so."""
@@ -33,6 +34,13 @@ Frame = TypeVar("Frame", m.FrameToSite, m.FrameToBroker)
 
 _Question = tuple[str, int]
 """A request and its attempt."""
+
+
+class _Solicited(NamedTuple):
+    """When it was asked (monotonic), and for how long places are held."""
+
+    at_ms: int
+    hold_ms: int
 
 
 class Overheard:
@@ -60,8 +68,8 @@ class SessionHeard:
     def __init__(self, overheard: Overheard, way: str) -> None:
         self._overheard = overheard
         self._way = way
-        self._asked_ms: dict[_Question, int] = {}
-        """When each was asked (monotonic), the oldest first."""
+        self._asked: dict[_Question, _Solicited] = {}
+        """The oldest first."""
 
     def said_to(self, frame: bytes, now: Moment) -> None:
         """The broker has said something to the member."""
@@ -70,12 +78,13 @@ class SessionHeard:
             return
         for message in _read(frame, _TO_SITE):
             if isinstance(message, m.Solicit):
-                self._asked_ms.setdefault((message.rid, message.att), now.monotonic_ms)
+                asked = _Solicited(now.monotonic_ms, message.hold_ms)
+                self._asked.setdefault((message.rid, message.att), asked)
                 self._overheard.experience.asked(self._way, now)
                 self._overheard.tally.of(self._way).asked += 1
             elif isinstance(message, m.Release):
                 # The broker waits for it no longer: it is not to blame for saying nothing now.
-                self._asked_ms.pop((message.rid, message.att), None)
+                self._asked.pop((message.rid, message.att), None)
 
     def said_by(self, frame: bytes, now: Moment) -> None:
         """The member has said something to the broker."""
@@ -86,15 +95,15 @@ class SessionHeard:
                 self._heard_bid(message, now)
 
     def _heard_bid(self, bid: m.Bid, now: Moment) -> None:
-        asked_ms = self._asked_ms.pop((bid.rid, bid.att), None)
-        if asked_ms is None:
+        asked = self._asked.pop((bid.rid, bid.att), None)
+        if asked is None:
             return
         experience, counts = self._overheard.experience, self._overheard.tally.of(self._way)
-        delay_ms = now.monotonic_ms - asked_ms
+        delay_ms = now.monotonic_ms - asked.at_ms
         if bid.offers:
             counts.bid += 1
-            first_s = min(each.start_by or each.late_start for each in bid.offers)
-            experience.bid(self._way, delay_ms, max(first_s - now.wall_s, 0), now)
+            wait_s = told_wait_s(bid.first_start, asked.hold_ms, now.wall_s)
+            experience.bid(self._way, delay_ms, wait_s, now)
             return
         reasons = {each.code for each in bid.refusals}
         counts.note_refusals(reasons)
@@ -103,12 +112,12 @@ class SessionHeard:
 
     def _forget(self, now: Moment) -> None:
         """Give up on questions that were asked long ago: the member was silent."""
-        while self._asked_ms:
-            question = next(iter(self._asked_ms))
-            late = now.monotonic_ms - self._asked_ms[question] >= SILENT_MS
-            if not late and len(self._asked_ms) < ASKED_MAX:
+        while self._asked:
+            question, asked = next(iter(self._asked.items()))
+            late = now.monotonic_ms - asked.at_ms >= SILENT_MS
+            if not late and len(self._asked) < ASKED_MAX:
                 return
-            del self._asked_ms[question]
+            del self._asked[question]
             if late:
                 self._overheard.experience.silent(self._way, 0.0, now)
                 self._overheard.tally.of(self._way).silent += 1

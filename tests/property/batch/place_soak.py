@@ -1,12 +1,12 @@
 """Places that are given, taken and withdrawn in bursts, until so many promised ones have begun.
 
 ``python -m tests.property.batch.place_soak --places 1000000 --seed 1`` prints its figures as JSON, names each
-place that has begun later than was promised, and ends with 1 if there was any.
+place that has begun, or was taken, later than was promised, and ends with 1 if there was any. With ``--over``
+programs may be there for so many seconds longer than ending them is planned to take.
 
 A run is the queue of one site under conservative backfilling, as shipped, in virtual time: bursts of bids
 that brokers decide within the time that is counted for them, jobs of the site's own users, programs that end
-early, or at their limits, or are killed, and a restart from the journal. A start is late that is after the
-promised one, and after the second in which the place was taken: a place that was free at once begins then.
+early, or run to their limits and have to be killed, and a restart from the journal.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ DECIDED_S_MAX: Final = 10
 """Brokers decide within this time, which sites count."""
 NAME: Final = "lab/box"
 SOMEBODY: Final = Principal("somebody")
+ENDING_S: Final = 15
+"""So long it may take to end a program at its limit, and to clear what is left of it; as shipped."""
 AT_LIMIT: Final = 0.2
 KILLED: Final = 0.03
 
@@ -54,13 +56,14 @@ class PlaceRun:
         late: list[str],
         counted_s: int = DECIDED_S_MAX,
         over_s: int = 0,
+        ending_s: int = ENDING_S,
     ) -> None:
         self.seed = seed
         self._counted_s, self._over_s = counted_s, over_s
         self._draw = Random(seed)
         self._tally, self._late = tally, late
         machine = self._draw.choice(("pool:8", "pool:16", "pool:64", "mesh2d:4x4"))
-        self.terms = Terms(machine=machine, policy="conservative")
+        self.terms = Terms(machine=machine, policy="conservative", ending_s=ending_s)
         self.queue = BatchQueue(NAME, self.terms, T0_S)
         self.nodes = self.queue.flow.room.nodes
         self._taken = self._draw.uniform(0.1, 0.7)
@@ -114,7 +117,7 @@ class PlaceRun:
         """Bid with a place; return whether that wins."""
         offers = PlaceOffers(self.queue)
         number = offers.offer(SOMEBODY, request, key, self._counted_s, now)
-        self._undecided[number] = max(offers.start_by(number), now)
+        self._undecided[number] = offers.start_by(number, now + self._counted_s)
         self._tally["offered"] += 1
         wins = self._draw.random() < self._taken
         decided_s = now + self._draw.randint(0, DECIDED_S_MAX)
@@ -126,8 +129,9 @@ class PlaceRun:
         if start_by is None:
             return  # The site has started again meanwhile.
         self._tally["taken"] += 1
-        self._tally["taken after their promised start"] += now > start_by
-        self._promised[number] = max(start_by, now)
+        if now > start_by:
+            self._late.append(f"{self.seed}: job {number} taken {now - start_by} s late")
+        self._promised[number] = start_by
         PlaceOffers(self.queue).take(number, now)
         if self._draw.random() < KILLED:
             self._at(now + self._draw.randrange(600), partial(self._kill, number))
@@ -174,9 +178,9 @@ class PlaceRun:
             if now > promised_s:
                 self._late.append(f"{self.seed}: job {number} {now - promised_s} s late")
                 self._tally["latest_s"] = max(self._tally["latest_s"], now - promised_s)
-        longest_s = max(limit_s - 1 + self._over_s, 1)
-        at_limit = self._draw.random() < AT_LIMIT
-        runs_s = longest_s if at_limit else self._draw.randint(1, longest_s)
+        runs_s = self._draw.randint(1, limit_s)
+        if self._draw.random() < AT_LIMIT:
+            runs_s = limit_s + self._draw.randrange(ENDING_S + self._over_s)
         self._at(now + runs_s, partial(self._end, number, start.attempt, "exit"), rank=0)
 
     def _end(self, number: int, attempt: int, kind: str, now: int) -> None:
@@ -184,13 +188,18 @@ class PlaceRun:
 
 
 def soak(
-    places: int, seed: int, counted_s: int = DECIDED_S_MAX, over_s: int = 0, first: int = 0
+    places: int,
+    seed: int,
+    counted_s: int = DECIDED_S_MAX,
+    over_s: int = 0,
+    first: int = 0,
+    ending_s: int = ENDING_S,
 ) -> tuple[Counter[str], list[str]]:
     """Run one site after the other, from number `first` on, until so many promised places have begun."""
     tally: Counter[str] = Counter()
     late: list[str] = []
     while tally["begun"] < places:
-        PlaceRun(f"{seed} {first + tally['sites']}", tally, late, counted_s, over_s).run()
+        PlaceRun(f"{seed} {first + tally['sites']}", tally, late, counted_s, over_s, ending_s).run()
         tally["sites"] += 1
     return tally, late
 
@@ -199,11 +208,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--places", type=int, default=1_000_000, help="that are to begin")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--over", type=int, default=0, help="seconds, in a fifth of the programs")
     options = parser.parse_args()
     tally: Counter[str] = Counter(late=0)
     while tally["begun"] < options.places:
-        more, late = soak(TOLD_EVERY, options.seed, first=tally["sites"])
+        more, late = soak(TOLD_EVERY, options.seed, over_s=options.over, first=tally["sites"])
+        latest_s = max(tally["latest_s"], more.pop("latest_s", 0))
         tally.update(more, late=len(late))
+        tally["latest_s"] = latest_s
         print(*late, json.dumps(tally), sep="\n", flush=True)
     return 1 if tally["late"] else 0
 

@@ -12,7 +12,7 @@ from tests import effort
 from tests.malleable_twin import Twin, TwinJob, walk
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import HeldSize, Job, Moldability, until_after_change
 from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
 from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
 from kalends.scheduling.reservations import Reservation
@@ -22,6 +22,22 @@ from kalends.simulation.malleable import Course, MalleableJob
 
 NODES = 8
 POLICIES = {"lazy": Lazy, "adaptive": Adaptive, "reconfigurable": Reconfigurable}
+
+
+@given(
+    st.lists(st.integers(1, 100), min_size=2, max_size=2), st.integers(0, 20),
+    st.integers(0, 100), st.integers(0, 9), st.integers(1, 30),
+)  # fmt: skip
+def test_a_change_of_size_leaves_as_much_time_as_before_for_the_end(
+    times_s: list[int], waited_s: int, left_s: int, took_s: int, ending_s: int
+) -> None:
+    def until_s(ending_s: int) -> int:
+        job = Job(1, 0, 1, times_s[0] + ending_s, ending_s=ending_s, target=2)
+        job.molds = Moldability((1, 2), tuple(each + ending_s for each in times_s), True, 9)
+        job.before = HeldSize(1, None, waited_s + min(left_s, times_s[0]) + ending_s, waited_s)
+        return until_after_change(job, took_s, waited_s + took_s)
+
+    assert until_s(ending_s) == until_s(0) + ending_s
 
 
 @st.composite

@@ -38,6 +38,12 @@ def test_tariff_and_shares_are_the_owners() -> None:
     assert terms.fair_share == FairShares(by="project", shares={"dna": 3})
 
 
+def test_nodes_are_planned_for_the_time_that_ending_a_job_takes() -> None:
+    assert terms_of_all(configured(SITE))["lab/box"].ending_s == 15
+    slow = SITE.replace("policy", 'grace = "1m"\nclearing = "20s"\npolicy')
+    assert terms_of_all(configured(slow))["lab/box"].ending_s == 80
+
+
 @pytest.mark.parametrize(
     ("good", "bad", "where"),
     [

@@ -123,3 +123,5 @@ def test_the_table_says_which_time_of_which_machine_it_is(simulate: Run) -> None
     )
     assert (was.split()[0], easy.split()[0]) == ("as", "easy")
     assert "1 job dropped" in done.stderr
+    # Policies there plan nodes for limits, and for the 15 s that ending a job may take.
+    assert "job 5 ran 100 s of 75 s" in done.stderr

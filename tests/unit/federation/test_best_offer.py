@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kalends.federation.offered_places import OfferedPlace, best_first
+from kalends.federation.offered_places import (
+    OfferedPlace,
+    best_first,
+    decided_within_s,
+    told_wait_s,
+)
 
 T0 = 1_800_000_000
 
@@ -54,3 +59,8 @@ def test_equal_sites_win_about_as_often() -> None:
     places = [place(site) for site in ("a", "b", "c", "d")]
     won = Counter(best_first(places, f"request {n}")[0].site for n in range(4_000))
     assert all(900 < won[site] < 1_100 for site in "abcd")
+
+
+def test_a_start_within_the_time_for_the_decision_tells_of_no_wait() -> None:
+    assert [decided_within_s(hold_ms) for hold_ms in (1_000, 9_001, 10_000)] == [2, 11, 11]
+    assert [told_wait_s(T0 + s, 10_000, T0) for s in (-3, 0, 11, 12, 600)] == [0, 0, 0, 12, 600]

@@ -85,6 +85,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Credits for a node-hour by priority class, in force when a job is over; none for those not named."""
     reserved_credits: int = 0
     """Credits for a node-hour that is reserved, used or not."""
+    ending_s: int = 0
+    """The nodes of a job are planned for so much longer than its limit: until it has been ended, and all of
+    it is gone."""
     change_s: int = 60
     """So long a program has to answer when it is asked to change its size; then that is taken back."""
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"

@@ -250,7 +250,7 @@ class JobFlow:
         else:
             until_s, given = self.room.kept(job.entry, now)
         job.take_nodes(self.room.nodes_of(job.entry), now)
-        limit_s = until_s - job.started_s - job.stood_s
+        limit_s = until_s - job.entry.ending_s - job.started_s - job.stood_s
         if job.limit_s != limit_s:
             job.limit_s = limit_s
             self.effects.actions.append(Relimit(job, job.attempt, job.limit_s))
@@ -450,7 +450,8 @@ class JobFlow:
         assert job.entry is not None
         job.node_seconds = job.held_s = job.change = job.stops = job.stood_s = 0
         job.withdrawn, job.refused = False, ""
-        job.started_s, job.limit_s = now, job.entry.until_s - now - job.offered_s
+        job.started_s = now
+        job.limit_s = job.entry.until_s - now - job.offered_s - job.entry.ending_s
         job.take_nodes(nodes, now)
         if job.offered:
             job.enter("keep")

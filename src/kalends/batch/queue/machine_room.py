@@ -106,10 +106,13 @@ class MachineRoom:
                 priority=ABOVE_ALL, user=user, interactive=request.terminal, shape=request.shape,
             )  # fmt: skip
         limit_s = STAY_S if self._terms.handed_to else request.limit_on(request.nodes)
+        # A slot ends when it ends, also one of its own.
+        ending_s = 0 if request.at else self._terms.ending_s
+        longer_s = job.offered_s + ending_s
         return Job(
-            job.number, now, request.nodes, limit_s + job.offered_s,
+            job.number, now, request.nodes, limit_s + longer_s,
             priority=priority, user=user, interactive=request.terminal, shape=request.shape,
-            molds=_molds_of(request, job.offered_s),
+            molds=_molds_of(request, longer_s), ending_s=ending_s,
         )  # fmt: skip
 
     def width(self, request: JobRequest) -> int:

@@ -70,14 +70,19 @@ class PlaceOffers:
         if self.queue.job(number).offered:
             self.queue.record(f.OfferTaken(number), now)
 
-    def start_by(self, number: int) -> int:
-        """Return when a job has nodes at the latest, if the policy promises that; else 0.
+    def start_by(self, number: int, decided_s: int = 0) -> int:
+        """Return when a job has nodes, and may begin, at the latest, if that is promised; else 0.
 
-        It holds as long as jobs end within their limits and offers are decided in the time that is counted
-        for them; nodes that fail and reservations that the owner gives precedence end it. Raises `NotFound`.
+        An offer does not begin before it is taken, and that may be at `decided_s`; 0: it is taken at once. It
+        holds as long as jobs end within their limits and `Terms.ending_s`, and offers are decided in the time
+        that is counted for them; nodes that fail and reservations that the owner gives precedence end it.
+        Raises `NotFound`.
         """
         job = self.queue.job(number)
+        if job.phase == "kept" and decided_s > job.since_s + job.offered_s:
+            return 0  # By then its nodes may be somebody's.
         if job.on_nodes:
-            return job.since_s
+            return max(job.since_s, decided_s)
         policy = self.queue.flow.room.scheduler.policy
-        return promised_start(policy, job.entry) if job.entry is not None else 0
+        start_s = promised_start(policy, job.entry) if job.entry is not None else 0
+        return max(start_s, decided_s) if start_s else 0

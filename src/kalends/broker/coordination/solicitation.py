@@ -53,7 +53,7 @@ from kalends.core.refusals import error_of
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import LearnedShare
-from kalends.federation.offered_places import OfferedPlace
+from kalends.federation.offered_places import OfferedPlace, told_wait_s
 from kalends.federation.patience import enough_at_ms
 
 BID_MS_MAX: Final = 1_000
@@ -193,9 +193,13 @@ class Solicitation:
             },
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
-            hold_ms=DECISION_MS + self.bid_ms_max,
+            hold_ms=self._hold_ms,
         )
         self.outbox.send(site, solicit)
+
+    @property
+    def _hold_ms(self) -> int:
+        return DECISION_MS + self.bid_ms_max
 
     # Bids
 
@@ -241,8 +245,8 @@ class Solicitation:
         """Note how soon the site has answered, and how long a job would wait there."""
         delay_ms = now.monotonic_ms - case.bidding.asked_at_ms[site]
         if bid.offers:
-            first_s = min(each.start_by or each.late_start for each in bid.offers)
-            self.experience.bid(site, delay_ms, max(first_s - now.wall_s, 0), now)
+            wait_s = told_wait_s(bid.first_start, self._hold_ms, now.wall_s)
+            self.experience.bid(site, delay_ms, wait_s, now)
         elif any(each.code == RefusalCode.DRAINED for each in bid.refusals):
             # Of the whole site: what is said of one job, or one user, says nothing of the next.
             self.experience.refused(site, delay_ms, None, self.jitter(), now)

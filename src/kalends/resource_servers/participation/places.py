@@ -20,6 +20,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.intervals import Moment
 from kalends.core.limits import LISTING_MAX, PLACE_HOLD_MS_MAX, TIME_S_MAX
+from kalends.federation.offered_places import decided_within_s
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
@@ -141,7 +142,7 @@ class Places:
                 solicit.job,
                 solicit.jobs,
                 places,
-                -(-solicit.hold_ms // 1000),
+                decided_within_s(solicit.hold_ms),
             )
         )
 

@@ -259,8 +259,10 @@ def test_a_policy_that_changes_no_sizes_denies_every_wish() -> None:
         room.queue.wanted(number, 1, room.now)
 
 
-def test_the_limit_follows_the_size_where_a_job_has_one_for_each() -> None:
-    room = SizeRoom()
+@pytest.mark.parametrize("ending_s", [0, 15])
+def test_the_limit_follows_the_size_where_a_job_has_one_for_each(ending_s: int) -> None:
+    """What ending it takes is the same on every size."""
+    room = SizeRoom(ending_s=ending_s)
     limits = {"sizes": (1, 2, 4), "limits_s": (400, 220, 120), "limit_s": 400}
     blocker = room.submit(nodes=3, limit_s=1_000)
     number = room.run(**limits)
@@ -276,7 +278,7 @@ def test_the_limit_follows_the_size_where_a_job_has_one_for_each() -> None:
     (limit,) = (each for each in room.settle() if isinstance(each, Relimit))
     assert limit.limit_s == job.limit_s == 102 + 90
     assert job.entry is not None
-    assert job.entry.until_s == job.started_s + 192
+    assert job.entry.until_s == job.started_s + 192 + ending_s
 
 
 def test_what_a_change_has_taken_is_what_the_next_one_is_expected_to_take() -> None:

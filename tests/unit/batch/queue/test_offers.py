@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.unit.batch.queue.test_batch_queue import ANN, Room
 
 from kalends.batch.queue.effects import Start
@@ -17,8 +18,8 @@ from kalends.core.jobs import JobRequest, Notify
 
 
 class OfferRoom(Room):
-    def __init__(self, policy: str = "conservative") -> None:
-        super().__init__(policy=policy)
+    def __init__(self, policy: str = "conservative", **terms: Any) -> None:
+        super().__init__(policy=policy, **terms)
         self.offers = PlaceOffers(self.queue)
 
     def offer(self, counted_s: int = 10, **fields: Any) -> int:
@@ -40,6 +41,52 @@ def test_an_offered_job_keeps_its_nodes_idle_and_begins_once_it_is_taken() -> No
     job = room.queue.job(number)
     assert (job.phase, job.limit_s, job.started_s) == ("starting", 60, room.now)
     assert room.phase(another) == "queued"
+
+
+def test_what_is_promised_of_an_offer_is_kept_if_it_is_taken_at_the_last_moment() -> None:
+    room = OfferRoom()
+    kept = room.offer(counted_s=10, nodes=4, limit_s=60)
+    soon, later = room.offer(nodes=4, limit_s=60), room.offer(nodes=4, limit_s=60)
+    start_by = room.offers.start_by
+    assert start_by(kept) == room.now, "where it is taken at once"
+    assert start_by(kept, room.now + 10) == room.now + 10
+    assert [start_by(each, room.now + 100) for each in (soon, later)] == [1_100, 1_140]
+    assert start_by(kept, room.now + 11) == 0, "its nodes may be somebody's by then"
+
+
+def test_the_nodes_of_a_job_are_planned_until_it_has_been_ended() -> None:
+    room = OfferRoom(ending_s=15)
+    first = room.submit(nodes=4, limit_s=60)
+    behind = room.offer(nodes=4, limit_s=60)
+    assert room.offers.start_by(behind) == room.now + 75
+    room.settle()
+    assert room.queue.job(first).limit_s == 60
+    room.now += 74
+    room.queue.advance(room.now)
+    assert room.offers.start_by(behind) == room.now + 1
+    room.offers.take(behind, room.now)
+    room.end(first)
+    assert room.starts() == [behind]
+    assert room.queue.job(behind).limit_s == 60
+
+
+def test_a_job_that_is_still_there_beyond_the_time_for_its_end_is_late() -> None:
+    room = OfferRoom(ending_s=15)
+    room.submit(nodes=4, limit_s=60)
+    behind = room.submit(nodes=4, limit_s=60)
+    room.settle()
+    room.now += 75
+    room.queue.advance(room.now)
+    assert room.offers.start_by(behind) == room.now + 1
+
+
+def test_jobs_that_were_submitted_before_the_owner_changed_that_time_keep_theirs() -> None:
+    room = OfferRoom()
+    before = room.submit(nodes=4, limit_s=60)
+    room.queue.set_terms(structs.replace(room.terms, ending_s=15), room.now)
+    after = room.submit(nodes=4, limit_s=60)
+    last = room.submit(nodes=4, limit_s=60)
+    assert [room.offers.start_by(each) - room.now for each in (before, after, last)] == [0, 60, 135]
 
 
 def test_who_stands_behind_an_offer_moves_up_when_it_ends() -> None:
@@ -145,35 +192,53 @@ def test_only_places_that_nobody_has_taken_may_be_forgotten_by_a_store() -> None
             st.integers(1, 4), st.integers(2, 50), st.sampled_from(["job", "offer", "go", "no"])
         ),
         max_size=14,
-    )
+    ),
+    st.integers(1, 15),
 )
-def test_no_job_starts_later_than_was_promised_when_offers_are_decided_in_time(
-    arrivals: list[tuple[int, int, str]],
+def test_no_job_starts_later_than_was_promised_though_programs_have_to_be_killed(
+    arrivals: list[tuple[int, int, str]], ending_s: int
 ) -> None:
-    room = OfferRoom()
+    """Offers are decided in time."""
+    _play(OfferRoom(ending_s=ending_s), arrivals, ending_s)
+
+
+def test_promises_fail_where_the_time_to_kill_programs_is_not_planned() -> None:
+    behind = [(2, 30, "job"), (2, 5, "job"), (4, 5, "job"), (2, 20, "job")]
+    _play(OfferRoom(ending_s=15), behind, 15)
+    with pytest.raises(AssertionError, match="begins"):
+        _play(OfferRoom(ending_s=0), behind, 15)
+
+
+def _play(room: OfferRoom, arrivals: list[tuple[int, int, str]], over_s: int) -> None:
+    """Programs are there until the last second of `over_s` beyond their limits."""
     promised: dict[int, int] = {}
     undecided: dict[int, tuple[int, bool]] = {}
     for nodes, limit_s, kind in arrivals:
+        decided_s = 0
         if kind == "job":
             number = room.submit(nodes=nodes, limit_s=limit_s)
         else:
+            decided_s = room.now + 10
             number = room.offer(10, nodes=nodes, limit_s=limit_s)
-            undecided[number] = room.now + nodes, kind != "no"
-        promised[number] = room.offers.start_by(number)
+            undecided[number] = room.now + 2 * nodes + 2, kind != "no"
+        promised[number] = room.offers.start_by(number, decided_s)
         for _ in range(limit_s % 3):
-            _let_happen(room, undecided, promised)
+            _let_happen(room, undecided, promised, over_s)
             room.now += 1
-        _let_happen(room, undecided, promised)
-    for _ in range(800):
+        _let_happen(room, undecided, promised, over_s)
+    for _ in range(1_000):
         room.now += 1
-        _let_happen(room, undecided, promised)
+        _let_happen(room, undecided, promised, over_s)
     assert not room.queue.flow.table.jobs
 
 
 def _let_happen(
-    room: OfferRoom, undecided: dict[int, tuple[int, bool]], promised: dict[int, int]
+    room: OfferRoom,
+    undecided: dict[int, tuple[int, bool]],
+    promised: dict[int, int],
+    over_s: int,
 ) -> None:
-    """Decide what is due, and let programs end a second before their limits."""
+    """Decide what is due; what is over its limit ends."""
     for number, (at_s, taken) in list(undecided.items()):
         if at_s <= room.now:
             del undecided[number]
@@ -182,13 +247,13 @@ def _let_happen(
             else:
                 room.queue.cancel(number, "another was taken", room.now)
     for job in list(room.queue.flow.table):
-        if job.phase == "running" and job.started_s + job.limit_s - 1 <= room.now:
+        if job.phase == "running" and job.started_s + job.limit_s + over_s - 1 <= room.now:
             room.end(job.number)
     room.queue.advance(room.now)
     for each in room.settle():
         assert isinstance(each, Start)
-        number = each.job.number
-        assert each.job.since_s <= promised[number] + 10, (number, each.job.since_s)
+        number, at_s = each.job.number, each.job.started_s
+        assert at_s <= promised[number], f"{number} begins at {at_s}, and not by {promised[number]}"
         room.queue.begun(number, each.attempt, room.now)
 
 

@@ -23,7 +23,7 @@ from kalends.broker.coordination.places_elsewhere import (
 )
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.referrals import Referral
-from kalends.broker.coordination.solicitation import BID_MS_MAX
+from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.directory import Directory
@@ -42,6 +42,7 @@ from kalends.core.limits import JOB_ENVIRONMENT_MAX
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
+from kalends.federation.offered_places import decided_within_s
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite import register
 
@@ -273,6 +274,17 @@ def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen() 
     rig.hear("b", voted(rid))
     assert rig.answers[1].placed is not None
     assert rig.answers[1].placed.start_by == 0
+
+
+def test_free_nodes_are_learned_of_though_they_are_promised_for_when_all_is_decided() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    decided_s = decided_within_s(DECISION_MS + BID_MS_MAX)
+    decided_in_s = rig.now.wall_s - T0 + decided_s
+    rig.hear("a", bid(rid, offer("a", decided_in_s)))
+    rig.hear("b", bid(rid, offer("b", decided_in_s + 1)))
+    waits = [rig.coordinator.bids.experience.expected_wait_s(site, rig.now) for site in ("a", "b")]
+    assert waits == [0, decided_s + 1]
 
 
 @pytest.mark.parametrize(
