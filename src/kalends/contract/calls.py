@@ -230,6 +230,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """Of a job that was left to the broker, where it is."""
     parts: tuple[StepPart, ...] = ()
     """Of a job in step, which job each part is, in their order; their hosts are known once all have nodes."""
+    parts_ended_at: int = 0
+    """When the last of them ended (seconds UTC), where the slots were given back since (``cancelled``)."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     problem: Problem | None = None

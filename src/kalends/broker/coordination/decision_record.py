@@ -159,6 +159,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     """
     ended: PlacedEnd | None = None
     """Of a job: how it has ended, as its site has said; a column."""
+    parts_ended_at: int = 0
+    """Cancelled since all parts of its job in step had ended, the last of them then (seconds UTC)."""
 
     @property
     def at_most_once(self) -> bool:

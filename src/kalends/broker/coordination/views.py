@@ -54,6 +54,7 @@ def view_of(
         waiting=record.waiting if record.state == "open" else None,
         placed=_placed(record) if reserved else None,
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
+        parts_ended_at=record.parts_ended_at,
         problem=record.problem,
     )
 
