@@ -127,7 +127,8 @@ _WISHES = (
     click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
                  help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
     click.option("--home", multiple=True, metavar="SITE",
-                 help="Without a machine: site that is always asked; may be repeated."),
+                 help="Without a machine: site that is always asked, or virtual site of which one is; may be "
+                      "repeated."),
     click.option("--at-most-once", is_flag=True,
                  help="Without a machine: note at the broker where it starts, before it does."),
     click.option("--by-limits", is_flag=True,

@@ -368,14 +368,15 @@ class Finish(Body, frozen=True, kw_only=True):
 class PlaceJob(Body, frozen=True, kw_only=True):
     """Let sites bid for `job`, which names no machine, and submit it where it ends first.
 
-    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
-    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
-    later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
-    for the one of them that would end first there: its program, nodes and limit are in the place of those of
+    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name,
+    ``through`` the virtual sites that it is reached by); a site that cannot end it by `end_by` (seconds UTC;
+    0: whenever) does not count. With `prefer` it may end so much later on some machines; the sites `homes`
+    are always asked, and of a virtual site one of its sites. With `implementations` each machine is asked for
+    the one of them that would end first there: its program, nodes and limit are in the place of those of
     `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
-    bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
-    so it starts at most once, whether `job` says that or not. `by_limits`: bids are compared as if it ran to
-    its limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in `Book`.
+    bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up; so
+    it starts at most once, whether `job` says that or not. `by_limits`: bids are compared as if it ran to its
+    limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
