@@ -707,8 +707,8 @@ class PartNews(Message, frozen=True, kw_only=True):
 
     `failed`: it has not ended well, or cannot start, as `detail` says. This is repeated until the site is
     told that the reservation is cancelled; so the other parts are ended, too. `ended_at`: it has ended well
-    then (seconds UTC; 0: it has not), and its user has no other job in its slot. This is repeated likewise:
-    once all parts have ended, what is left of the slots is given back.
+    then (seconds UTC; 0: it has not), and its user has no other job in its slot. This is repeated likewise,
+    and 0 takes it back: once all parts have ended, what is left of the slots is given back.
     """
 
     rid: RequestId

@@ -135,6 +135,19 @@ class StepDesk:
                 why = ending.detail or f"{ending.kind} {ending.status}".strip()
             self._loop.call_soon(self._fail, rid, machine, job.number, why or LOST)
 
+    def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
+        """Take back that the slot of a part is of no more use where its user has another job in it."""
+        queue = self._service.queues[machine]
+        for number in numbers:
+            job = queue.flow.table.jobs.get(number)
+            if job is None or not job.request.reservation or is_key_of_part(job.key):
+                continue
+            if rid := request_of(queue, job):
+                self._loop.call_soon(self._used_again, rid, machine)
+
+    def _used_again(self, rid: str, machine: str) -> None:
+        self._tell(lambda site, now: site.part_reports.used_again(rid, machine))
+
     def _other_over(self, machine: str, rid: str, job: JobOver) -> None:
         """Another job in the slot of a part is over, which may have ended before."""
         table = self._service.queues[machine].flow.table

@@ -104,7 +104,7 @@ def test_nothing_starts_before_all_have_asked_and_all_are_told_the_same_for_ever
 
 ENDINGS = st.lists(
     st.tuples(
-        st.sampled_from(["ends", "ends", "ends", "the broker dies", "is moved"]),
+        st.sampled_from(["ends", "ends", "ends", "is used again", "the broker dies", "is moved"]),
         st.integers(0, 3),
         st.integers(-50, 50),
     ),
@@ -132,13 +132,13 @@ def test_the_slots_of_all_are_given_back_by_the_word_of_the_last_part_and_by_no_
             rid, ended = moved(broker, rid, number), {}
         elif which < len(machines):
             machine = machines[which]
-            ended[machine] = min(broker.now.wall_s + at, broker.now.wall_s)
-            broker.receive(
-                machine.partition("/")[0],
-                m.PartNews(
-                    rid=rid, att=1, machine=machine, job=which + 1, ended_at=broker.now.wall_s + at
-                ),
-            )
+            news = m.PartNews(rid=rid, att=1, machine=machine, job=which + 1)
+            if what == "ends":
+                ended[machine] = min(broker.now.wall_s + at, broker.now.wall_s)
+                news = replace(news, ended_at=broker.now.wall_s + at)
+            else:
+                ended.pop(machine, None)
+            broker.receive(machine.partition("/")[0], news)
         broker.sent()
         row = broker.row(rid)
         all_have = ended.keys() == set(machines)

@@ -47,7 +47,10 @@ class Desk(Room):
             book=SimpleNamespace(stakes=SimpleNamespace(peek={RESERVED: self.stake}.get)),
             admission=self.admission,
             part_reports=SimpleNamespace(
-                submitted=self._submitted, failed=self._failed, ended=self._ended
+                submitted=self._submitted,
+                failed=self._failed,
+                ended=self._ended,
+                used_again=lambda *slot: self.told.append(slot),
             ),
         )
         connection = sqlite3.connect(":memory:")
@@ -197,6 +200,20 @@ async def test_a_slot_in_which_its_user_has_another_job_is_needed_until_that_is_
     desk.end(other.number)
     await desk.over(other)
     assert desk.told == [(RESERVED, BOX, 1, 2_100)]
+
+
+async def test_a_job_that_comes_into_the_slot_later_has_it_needed_again(desk: Desk) -> None:
+    other = desk.queue.job(desk.submit(nodes=1))
+    await desk.ends(DONE)
+    desk.at(2_100)
+    desk.end(other.number)
+    desk.told.clear()
+    desk.desk.moved_jobs(BOX, [1, 99, desk.submit(reservation="", nodes=1)])
+    await asyncio.sleep(0)
+    assert desk.told == []
+    desk.desk.moved_jobs(BOX, [desk.submit(nodes=1)])
+    await asyncio.sleep(0)
+    assert desk.told == [(RESERVED, BOX)]
 
 
 async def test_other_jobs_in_plain_reservations_and_beside_a_part_that_runs_say_nothing() -> None:

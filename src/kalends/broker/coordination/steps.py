@@ -109,6 +109,8 @@ class Steps:
                 self._failed.popitem(last=False)
         elif news.ended_at:
             _of(self._ended, news.rid)[news.machine] = min(news.ended_at, now.wall_s)
+        else:
+            self._ended.get(news.rid, {}).pop(news.machine, None)
         if news.failed or news.ended_at:
             self.outbox.write(r.Examine(news.rid))
 

@@ -79,6 +79,13 @@ class PartReports:
         self._parts[rid, machine] = _PartState(job, ended_at=at)
         self._remind(rid, machine, now)
 
+    def used_again(self, rid: str, machine: str) -> None:
+        """Its user has another job in the slot of a part that had ended: it is not to be given back."""
+        known = self._parts.get((rid, machine))
+        if known is not None and known.ended_at:
+            self._parts[rid, machine] = _PartState(known.job)
+            self._tell(rid, machine)
+
     def tell_all(self) -> None:
         """Say everything again: a broker has come that may not know it."""
         for rid, machine in list(self._parts):

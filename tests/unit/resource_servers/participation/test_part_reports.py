@@ -129,6 +129,18 @@ def test_that_a_part_has_ended_is_told_again_and_again_until_its_slot_is_given_b
     assert site.advance(100 * REMIND_AFTER_MS).sends == []
 
 
+def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended() -> None:
+    site = locked()
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    assert told(site) == [news()], "it has not ended"
+    site.call(lambda participant, now: participant.part_reports.ended(rid(1), POOL, 7, T0, now))
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    assert told(site) == [structs.replace(news(), ended_at=T0), news()]
+    assert site.advance(100 * REMIND_AFTER_MS).sends == []
+
+
 def test_the_broker_is_asked_anew_when_another_part_here_has_its_nodes() -> None:
     site = locked()
     one, two = StepPart(POOL, 7, ("here.example",)), StepPart(f"{HERE}/one", 8, ("here.example",))
