@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -11,7 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from kalends.cli import _in_step
-from kalends.cli._run_in_step import _followed, first_failed
+from kalends.cli._run_in_step import _followed, _left, first_failed
+from kalends.cli._settings import Settings
+from kalends.cli._told import Told
 from kalends.cli._words import claim_lines, listing, request_lines
 from kalends.cli.run import command as run
 from kalends.cli.submit import command as submit
@@ -22,6 +26,8 @@ from kalends.core.errors import InvalidInput, Unavailable
 from kalends.core.steps import StepPart
 
 BOTH = "ctc/sp2:8 + sdsc/onyx:4"
+ENDED = RequestView(id="019aa0f1-0d4c-7c31-a1d3-2f5d9e4c7712", state="cancelled", user="ann", text=BOTH,
+                    created_at=0, parts_ended_at=1_800_000_600)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -134,13 +140,36 @@ def test_lines_of_parts_have_their_machine_in_front_also_when_they_come_in_piece
     )
 
 
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_who_interrupts_ends_all_parts_and_who_leaves_none(
+    interrupted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broker:
+        """A broker, and the settings that lead to it."""
+
+        def __init__(self) -> None:
+            self.cancelled: list[str] = []
+
+        @asynccontextmanager
+        async def connect_async(self) -> AsyncIterator[Broker]:
+            yield self
+
+        async def cancel(self, id: str) -> None:
+            self.cancelled.append(id)
+
+    broker = Broker()
+    told = Told(interrupted=interrupted)
+    code = asyncio.run(_left(cast(Settings, broker), ENDED, told))
+    said = capsys.readouterr().err
+    assert (code, broker.cancelled) == ((130, [ENDED.id]) if interrupted else (0, []))
+    assert ("all its parts are ended" if interrupted else "kalends cancel 9e4c7712") in said
+
+
 def test_a_job_in_step_whose_parts_have_ended_is_said_to_have_ended_and_when() -> None:
-    view = RequestView(id="019aa0f1-0d4c-7c31-a1d3-2f5d9e4c7712", state="cancelled", user="ann", text=BOTH,
-                       created_at=0, parts_ended_at=1_800_000_600)  # fmt: skip
-    lines = request_lines(view, ZoneInfo("UTC"))
+    lines = request_lines(ENDED, ZoneInfo("UTC"))
     assert lines[0] == "ended 9e4c7712"
     assert "  ended    Fri 2027-01-15 08:10:00 UTC (UTC+00:00)" in lines
-    assert "ended" in listing([view], ZoneInfo("UTC"))[1]
+    assert "ended" in listing([ENDED], ZoneInfo("UTC"))[1]
 
 
 def test_each_claim_is_shown_with_the_job_that_runs_there() -> None:
