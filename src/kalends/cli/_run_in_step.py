@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -42,13 +43,13 @@ def run(settings: Settings, request: str, step: Step, booking: BookOptions) -> i
             while view.state == "reserved" and len(view.parts) < _parts_in(view, step):
                 time.sleep(LOOK_EVERY_S)
                 view = client.show(view.id)
+            sites = [_jobs.settings_at(settings, part.machine) for part in view.parts]
         except KeyboardInterrupt:
             with suppress(KalendsError):
                 client.cancel(client.resolve(key).id)
             raise
     names = " + ".join(f"{part.machine}/{part.job}" for part in view.parts)
     _output.say(f"kalends: {short_id(view.id)} is {names}", error=True)
-    sites = [_jobs.settings_at(settings, part.machine) for part in view.parts]
     return asyncio.run(_run(settings, view, sites))
 
 
@@ -85,12 +86,11 @@ async def _followed_all(
     waiting = await clients[0].job(parts[0].machine, parts[0].job)
     await _job_start.started(clients[0], settings, waiting)
     width = max(len(part.machine) for part in parts)
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_followed(client, part, f"{part.machine:{width}} | ".encode()))
-            for client, part in zip(clients, parts, strict=True)
-        ]
-    return [task.result() for task in tasks]
+    followed = (
+        _followed(client, part, f"{part.machine:{width}} | ".encode())
+        for client, part in zip(clients, parts, strict=True)
+    )
+    return await asyncio.gather(*followed)
 
 
 async def _followed(client: Client, part: StepPart, prefix: bytes) -> JobView:
@@ -98,9 +98,9 @@ async def _followed(client: Client, part: StepPart, prefix: bytes) -> JobView:
     rest = b""
     async for piece in _pieces(client, part):
         *lines, rest = (rest + piece).split(b"\n")
-        _show(prefix, lines)
+        await asyncio.to_thread(_show, prefix, lines)
     if rest:
-        _show(prefix, [rest])
+        await asyncio.to_thread(_show, prefix, [rest])
     return await _jobs.ended(client, part.machine, part.job)
 
 
@@ -126,8 +126,14 @@ async def _pieces(client: Client, part: StepPart) -> AsyncIterator[bytes]:
 
 
 def _show(prefix: bytes, lines: Iterable[bytes]) -> None:
-    sys.stdout.buffer.writelines(prefix + line + b"\n" for line in lines)
-    sys.stdout.buffer.flush()
+    """Print whole lines at once: those of other parts come between, and not into them."""
+    try:
+        sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Nobody reads what the parts write: they end as a part of any other pipe would.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Told(interrupted=True) from None
 
 
 async def _left(settings: Settings, view: RequestView, told: Told) -> int:
