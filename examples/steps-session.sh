@@ -28,9 +28,15 @@ for part in small/box/4 large/box/2; do until kalends job $part | grep -q 'over'
 kalends log small/box/4
 kalends log large/box/2
 
-# Each part can have a command of its own. One that does not end well has the others ended.
-kalends submit 'small/box + large/box' $IN --for 5m --part 'small/box=sh -c "exit 3"' --part 'large/box=sleep 600' > step
-until kalends job large/box/3 | grep -q 'over'; do sleep 0.1; done
+# When all parts have ended, what is left of their slots is free for others, on all machines.
+step=$(head -1 step | cut -d ' ' -f 2)
+until kalends show $step | grep -q '^ended'; do sleep 0.1; done
+kalends why $step | grep -o 'all its parts .*'
+
+# kalends run shows what all parts write, and ends as the part that fails: that has the others ended. Each
+# part can have a command of its own.
+kalends run 'small/box + large/box' $IN --for 5m --part 'small/box=sh -c "echo I fail; exit 3"' --part 'large/box=sleep 600' 2> said
+grep -o 'small/box/5: .*' said
 kalends job large/box/3 | grep -o 'killed.*'
 
 # What cannot run everywhere runs nowhere.

@@ -20,6 +20,13 @@ def main() -> None:
     ):
         for site in ann.resources().sites:
             print(f"{site.site}: {site.state}{site.through and f', through {site.through}'}")
+        behind = ann.find("{through=campus}:8", duration="1h").candidates[0].claims
+        print(f"eight units behind the door: {behind[0].resource}")
+        with servers.sync_client("ann", at="campus") as door:
+            try:
+                door.resources()
+            except kalends.KalendsError as error:
+                print(f"the door itself has nothing: {error.detail}")
         booked = ann.book(ALL, duration="2h", window=("2027-03-01 12:00", "2027-03-01 18:00"))
         print(f"all three, at one time or not at all: {booked.state}")
         servers.stop("campus")

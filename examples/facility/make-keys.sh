@@ -19,4 +19,4 @@ token() { # token USER GROUP OPTIONS...: good for a working day
 
 token ada crystallography --audience npaci --audience sdsc
 token operator operators --scope use --scope audit --scope admin \
-    --audience npaci --audience sdsc --audience caltech --audience ncsa
+    --audience npaci --audience sdsc --audience caltech --audience ncsa --audience west

@@ -12,7 +12,7 @@ from transcripts import environment
 
 from kalends.demo.clusters import loopback_slurm
 
-SERVERS = ["ctc", "ncsa", "npaci", "sdsc", "uva"]
+SERVERS = ["ctc", "ncsa", "northeast", "npaci", "sdsc", "uva"]
 
 
 def demo(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -37,6 +37,7 @@ def test_jobs_go_where_they_end_first_start_once_and_leave_a_site_that_is_lost(
     assert report["slurm"] == (not loopback_slurm.why_not())
     assert site_of(report["first"]) == "ctc", "the only one with free nodes"
     assert "4 of 4 sites have bid" in json.dumps(report["bids"])
+    assert "ctc/cluster through northeast" in json.dumps(report["bids"])
     (also,) = report["redundant"]["placed"]["also"]
     assert site_of(report["started"]) == also["machine"].partition("/")[0]
     assert report["left"]["machine"] == report["redundant"]["placed"]["machine"]

@@ -107,6 +107,7 @@ def test_both_machines_run_one_program_whose_ranks_begin_in_the_same_second(
     assert f"the whole rod is {rod.alone(4)}" in lines
     reserved = report["reservation"]
     assert len({(each["start"], each["end"]) for each in reserved["claims"]}) == 1
+    assert reserved["start"] < report["ended"]["parts_ended_at"] < reserved["end"]
     assert all("ReservationName=kal." in said for said in report["reservations_of_slurm"].values())
 
 

@@ -84,7 +84,16 @@ async def test_all_parts_start_at_once_and_each_knows_the_addresses_of_all(
         assert [job.end for job in jobs] == ["exit", "exit"]
         assert [job.reservation for job in jobs] == [view.id, view.id]
         assert {job.started for job in jobs} == {view.start}
-        shown = await client.show(view.id)
+
+        async def given_back() -> RequestView | None:
+            shown = await client.show(view.id)
+            return shown if shown.parts_ended_at else None
+
+        shown = await until(given_back, "the slots are given back", explain=federation.logs)
+        assert view.start <= shown.parts_ended_at < view.end
+        for part in view.parts:
+            calendar = await client.calendar(part.machine, start=view.start, end=view.end)
+            assert calendar.slots == ()
     (host,) = shown.parts[0].hosts
     addresses = f"east/box={host} west/box={host}"
     assert federation.marks() == {f"0 of {addresses} on 2": 1, f"1 of {addresses} on 3": 1}

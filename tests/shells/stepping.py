@@ -124,6 +124,8 @@ async def judge_steps(facility: Facility, customers: StepCustomers, *, punctual:
         if punctual and wish.view is not None:
             if wish.view.state == "reserved" and len(runs) != len(wish.sites):
                 raise Broken(f"it never ran: {what}")
+            if len(runs) == len(wish.sites) and not wish.view.parts_ended_at:
+                raise Broken(f"its slots were not given back when all parts had ended: {what}")
             if begun_s and max(begun_s) - min(begun_s) > APART_S_MAX:
                 raise Broken(f"its parts did not begin together: {what}")
         facility.counts["in step" if len(runs) == len(wish.sites) else "not run"] += 1

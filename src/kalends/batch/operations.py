@@ -73,6 +73,7 @@ class JobOperations:
     async def submit(self, caller: Caller, body: c.SubmitJob) -> c.Submitted:
         """Answers once the job is durable."""
         machine, job = body.job.machine, body.job
+        job.check_alone()
         queue = self._queue(caller, machine)
         self._machines.may_submit(caller, machine, max(job.nodes, *job.sizes, 1))
 

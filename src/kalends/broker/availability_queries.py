@@ -113,7 +113,7 @@ class AvailabilityQueries:
             answer_ms=seen.answer_ms,
             wait_s=seen.wait_s,
             rests_s=seen.rests_s,
-            through="/".join(filter(None, (entry.virtual, *entry.way.split("/")[:-1]))),
+            through="/".join(entry.through),
             learned_share=learned.share,
             learned_jobs=learned.jobs,
         )

@@ -186,8 +186,10 @@ class RequestCommands:
         return view
 
     def _check_homes(self, homes: Sequence[str]) -> None:
+        sites = self._service.directory.sites
+        known = {*sites, *(virtual for each in sites.values() for virtual in each.through)}
         for home in homes:
-            if home not in self._service.directory.sites:
+            if home not in known:
                 raise NotFound(
                     f"this broker knows no site {home!r}",
                     where="homes",

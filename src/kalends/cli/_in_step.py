@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -12,6 +12,10 @@ from kalends.cli._settings import Settings
 from kalends.client.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.steps import Step
+
+if TYPE_CHECKING:
+    from kalends.client.request_calls import BookOptions
 
 OTHER_WORDS: Final = {
     "nodes": "--nodes", "sizes": "--sizes", "shape": "--shape", "malleable": "--malleable",
@@ -22,45 +26,61 @@ OTHER_WORDS: Final = {
 }  # fmt: skip
 """Options of a job that has one machine, or is left to a broker."""
 
+STEP_WORDS: Final = {
+    "parts": "--part", "wait_for_parts": "--wait-for-parts", "keep_slots": "--keep-slots",
+}  # fmt: skip
+"""Options of a job that has several."""
+
 
 def is_request(machine: str) -> bool:
     """Return whether several machines are named, or how many nodes of one: as in requests."""
     return any(sign in machine for sign in "+|:{ ")
 
 
-def submit(
-    settings: Settings, request: str, program: Sequence[str], parts: Sequence[str], *,
-    script: str, limit: str | None, begin: str, at: str, key: str, options: dict[str, Any],
-) -> None:  # fmt: skip
+def submit(settings: Settings, request: str, step: Step, booking: BookOptions) -> None:
     """Have a job start on all machines of `request` together, and tell which jobs its parts are."""
-    refuse(request, options, OTHER_WORDS)
-    commands = dict(_command(each) for each in parts)
-    first = program or next(iter(commands.values()), ())
-    options = {**options, "nodes": 1}
-    common = job_from("", first, not_before=0, script=script, limit=limit, options=options)
-    job = common if program or script else None
-    jobs = {
-        machine: structs.replace(common, command=command, script="")
-        for machine, command in commands.items()
-    }
     with settings.connect() as client:
-        view = client.submit_in_step(
-            request, job, jobs, duration=common.limit_s, at=at or None,
-            window=(begin or None, options["end_by"] or None), key=key,
-        )  # fmt: skip
+        view = client.submit_in_step(request, step.job, step.jobs, **booking)
     from kalends.cli import _request_options  # It reads requests, and other commands start without.
 
     _request_options.answer(settings, view)
 
 
-def refuse(request: str, options: Mapping[str, Any], words: Mapping[str, str]) -> None:
-    """Raise `InvalidInput` for an option that says nothing of parts on several machines."""
-    for name, option in words.items():
+def booking(begin: str, at: str, end_by: str, key: str = "") -> BookOptions:
+    """Return when a job in step may run, as `Client.submit_in_step` takes it."""
+    return {"at": at or None, "window": (begin or None, end_by or None), "key": key}
+
+
+def step_from(
+    request: str, program: Sequence[str], *, script: str, limit: str | None, options: dict[str, Any]
+) -> Step:
+    """Return what the options have run on the machines of `request`; raises `InvalidInput`."""
+    for name, option in OTHER_WORDS.items():
         if options.get(name):
             raise InvalidInput(
                 f"it is for jobs of one machine, and {request} asks for parts that start together",
                 where=option,
                 remedy="leave out either",
+            )
+    commands = dict(_command(each) for each in options["parts"])
+    first = program or next(iter(commands.values()), ())
+    options = {**options, "nodes": 1}
+    common = job_from("", first, not_before=0, script=script, limit=limit, options=options)
+    jobs = {
+        machine: structs.replace(common, command=command, script="")
+        for machine, command in commands.items()
+    }
+    return Step(job=common if program or script else None, jobs=jobs)
+
+
+def refuse_alone(command: str, options: dict[str, Any]) -> None:
+    """Take out what is said of parts; raises `InvalidInput` where it is said of a job on one machine."""
+    for name, option in STEP_WORDS.items():
+        if options.pop(name):
+            raise InvalidInput(
+                "it is for parts on several machines, and one is named, or none",
+                where=option,
+                remedy=f"name their machines: kalends {command} 'sdsc/sp2:8 + ctc/onyx:4' ...",
             )
 
 

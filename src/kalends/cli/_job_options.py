@@ -40,6 +40,13 @@ def machine_or_wish(function: F) -> F:
     )(function)
 
 
+def step_options(function: F) -> F:
+    """Add what is said of the parts of a job on several machines."""
+    for option in reversed(_STEPS):
+        function = option(function)
+    return function
+
+
 class Wish(NamedTuple):
     """What is wished of a machine where none is named: arguments of `Client.place_job`."""
 
@@ -84,7 +91,7 @@ def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: s
     by_habit = ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT
     if by_habit and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
-    if ctx.info_name == "submit" and is_request(machine):
+    if is_request(machine):
         return machine
     return _checked(ctx, parameter, machine) if machine else ""
 
@@ -120,11 +127,21 @@ _WISHES = (
     click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
                  help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
     click.option("--home", multiple=True, metavar="SITE",
-                 help="Without a machine: site that is always asked; may be repeated."),
+                 help="Without a machine: site that is always asked, or virtual site of which one is; may be "
+                      "repeated."),
     click.option("--at-most-once", is_flag=True,
                  help="Without a machine: note at the broker where it starts, before it does."),
     click.option("--by-limits", is_flag=True,
                  help="Without a machine: compare bids as if it ran to its limit, unlike earlier jobs."),
+)  # fmt: skip
+
+_STEPS = (
+    click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
+                 help="With several machines: what runs on one of them; may be repeated."),
+    click.option("--wait-for-parts", default="", callback=_not_empty, metavar="DURATION",
+                 help="With several machines: longest wait for the nodes of all, e.g. 5m.  [default: 2m]"),
+    click.option("--keep-slots", is_flag=True,
+                 help="With several machines: keep their slots when all parts have ended."),
 )  # fmt: skip
 
 _OPTIONS = (

@@ -44,6 +44,8 @@ def words(view: JobView, settings: Settings) -> str:
     if view.predicted is None:
         return said
     zone = settings.time_zone()
+    if view.reservation:
+        return f"{said}: starts {short_time(view.predicted.latest, zone)} at the latest"
     expected = short_time(view.predicted.expected, zone)
     nine_of_ten = short_time(view.predicted.p90, zone)
     return f"{said}: starts ~{expected}, by {nine_of_ten} nine times of ten"

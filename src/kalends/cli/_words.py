@@ -120,6 +120,8 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         length = format_duration(view.end - view.start)
         facts.append(("start", format_time(view.start, zone)))
         facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
+    if view.parts_ended_at:
+        facts.append(("ended", format_time(view.parts_ended_at, zone)))
     if view.expires_at:
         facts.append(("expires", format_time(view.expires_at, zone)))
     if view.state == "open" and view.waiting is not None:
@@ -137,7 +139,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
     return [
-        f"{view.state} {short_id(view.id)}",
+        f"{'ended' if view.parts_ended_at else view.state} {short_id(view.id)}",
         *(f"  {name:8} {text}" for name, text in facts if text),
         *(
             f"  {line}"
@@ -235,7 +237,9 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 
 
 def _state_words(view: RequestView) -> str:
-    """Return the state, and of a job that was left to a broker that it has ended, and how."""
+    """Return the state; of a job that was left to a broker, or is in step, that it has ended, and how."""
+    if view.parts_ended_at:
+        return "ended"
     ended = view.placed.ended if view.placed is not None else None
     if ended is None or view.state != "reserved":
         return view.state

@@ -11,6 +11,7 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import CalendarView, Resources
 from kalends.core.durations import format_duration
+from kalends.core.resources import ResourceInfo
 
 
 @click.command(
@@ -63,13 +64,18 @@ def _lines(answer: Resources) -> Iterable[str]:
                 resource.capacity,
                 format_duration(resource.grain_s),
                 "advisory" if resource.advisory else resource.hours or "always",
-                " ".join(f"{name}={value}" for name, value in sorted(resource.attributes.items())),
+                _attributes(resource),
                 resource.description,
             )
             for resource in answer.resources
         ],
         right=("UNITS", "GRAIN"),
     )
+
+
+def _attributes(resource: ResourceInfo) -> str:
+    listed = [f"{name}={value}" for name, value in sorted(resource.attributes.items())]
+    return " ".join([*listed, *(f"through={virtual}" for virtual in resource.through)])
 
 
 def _rules(answer: Resources) -> Iterator[str]:

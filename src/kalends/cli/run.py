@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kalends.cli import _job_options, _job_script, _job_start, _job_terminal, _jobs, _output
+from kalends.cli import (
+    _in_step,
+    _job_options,
+    _job_script,
+    _job_start,
+    _job_terminal,
+    _jobs,
+    _output,
+)
 from kalends.cli._groups import EXIT_INTERRUPTED
 from kalends.cli._placed import check_broker, place_to_follow, placed_words
 from kalends.cli._settings import Settings, pass_settings
@@ -31,7 +39,7 @@ LOOK_EVERY_S: Final = 0.1
     cls=_job_script.JobCommand,
     examples=(
         "kalends run sdsc/sp2 -n 8 --for 1h -- bash",
-        "kalends run --on 'memory>=64' --for 5m -- sort < names > sorted",
+        "kalends run 'sdsc/sp2:8 + ctc/onyx:4' --for 10m -- ./solve",
     ),
 )
 @_job_options.machine_or_wish
@@ -39,6 +47,7 @@ LOOK_EVERY_S: Final = 0.1
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
 )
+@_job_options.step_options
 @_job_options.job_options
 @pass_settings
 def command(
@@ -58,11 +67,22 @@ def command(
     and its expected start is counted down. Then it has this terminal; without one, in a pipe, it has the
     pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line is joined again. While it waits,
     Ctrl-C withdraws it. The exit code is the program's.
+
+    Where a request stands in the place of MACHINE, the program runs on all its machines in step. Each line
+    of output begins with the machine that wrote it. There is no terminal and no input. Ctrl-C ends all parts;
+    the exit code is that of the part that has failed, or 0.
     """
+    text = _job_script.read_script(script) if script else ""
+    if _in_step.is_request(machine):
+        from kalends.cli import _run_in_step  # The usual run starts without.
+
+        step = _in_step.step_from(machine, program, script=text, limit=limit, options=options)
+        booking = _in_step.booking(begin, at, options["end_by"])
+        return _run_in_step.run(settings, machine, step, booking)
+    _in_step.refuse_alone("run", options)
     wish = _job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
-    text = _job_script.read_script(script) if script else ""
     piped = not _job_terminal.has_terminal()
     if not piped and "TERM" in os.environ:
         options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
 )
-@click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
-              help="With several machines: what runs on one of them; may be repeated.")  # fmt: skip
+@_job_options.step_options
 @click.option("--pick", default="", metavar="FILE",
               help="Without a machine: script whose pick(bids) orders the bids, e.g. pick.py.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
@@ -70,7 +69,6 @@ def command(
     at: str,
     implementations: str,
     pick: str,
-    parts: tuple[str, ...],
     key: str,
     **options: Any,
 ) -> None:
@@ -85,17 +83,11 @@ def command(
     said = _Said(machine, program, text, limit, begin, at, key, implementations, order, options)
     if _in_step.is_request(machine):
         options |= {"implementations": implementations, "pick": pick}
-        _in_step.submit(
-            settings, machine, program, parts, script=text, limit=limit, begin=begin, at=at, key=key,
-            options=options,
-        )  # fmt: skip
-    elif parts:
-        raise InvalidInput(
-            "parts, and one machine or none",
-            where="--part",
-            remedy="name their machines: kalends submit 'sdsc/sp2:8 + ctc/onyx:4' ...",
-        )
+        step = _in_step.step_from(machine, program, script=text, limit=limit, options=options)
+        booking = _in_step.booking(begin, at, options["end_by"], key)
+        _in_step.submit(settings, machine, step, booking)
     else:
+        _in_step.refuse_alone("submit", options)
         _submit_one(settings, said)
 
 

@@ -62,7 +62,7 @@ def job_from(
         sizes=sizes,
         limits_s=limits_s if len(limits_s) > 1 else (),
         malleable=options["malleable"],
-        change_s=parse_duration(options["change"], where="--change") if options["change"] else 0,
+        change_s=_seconds(options["change"], "--change"),
         shape=_numbers(options["shape"], "x", "--shape"),
         command=tuple(command),
         script=script,
@@ -85,6 +85,8 @@ def job_from(
         rerun=options["rerun"],
         warning=_warning(options["warn"]),
         notify=_notify(options["notify"], options["notify_to"]),
+        parts_wait_s=_seconds(options.get("wait_for_parts", ""), "--wait-for-parts"),
+        keep_slot=options.get("keep_slots", False),
     )
     job.check()
     return job
@@ -125,6 +127,10 @@ def indices_in(text: str) -> tuple[int, ...]:
             )
         found += range(int(first), int(last) + 1)
     return tuple(found)
+
+
+def _seconds(text: str, where: str) -> int:
+    return parse_duration(text, where=where) if text else 0
 
 
 def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:

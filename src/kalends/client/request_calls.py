@@ -135,7 +135,9 @@ class RequestCalls(AgentCalls):
         `jobs` names other jobs for some of the machines; without `job` nothing runs on the rest, which are
         only booked. A job has the nodes and the time of its slot, whatever it says of them. All parts start
         in one moment, once all have their nodes, or none does; if one does not end with exit status 0, is
-        killed, or cannot start, the others are ended, and the reservation is cancelled.
+        killed, or cannot start, the others are ended, and the reservation is cancelled. When all have ended
+        well, what is left of all slots is given back, unless one of the jobs has `keep_slot`; then
+        `parts_ended_at` tells when.
 
         Other arguments as for `book`, of which `duration` is left out where it is that of `job`. `parts` of
         the answer say which job each part is: ask the site of its machine about it.

@@ -234,6 +234,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """Of a job that was left to the broker, where it is."""
     parts: tuple[StepPart, ...] = ()
     """Of a job in step, which job each part is, in their order; their hosts are known once all have nodes."""
+    parts_ended_at: int = 0
+    """When the last of them ended (seconds UTC), where the slots were given back since (``cancelled``)."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     priority: int | None = None
@@ -372,10 +374,11 @@ class Finish(Body, frozen=True, kw_only=True):
 class PlaceJob(Body, frozen=True, kw_only=True):
     """Let sites bid for `job`, which names no machine, and submit it where it ends first.
 
-    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name); a site
-    that cannot end it by `end_by` (seconds UTC; 0: whenever) does not count. With `prefer` it may end so much
-    later on some machines; the sites `homes` are always asked. With `implementations` each machine is asked
-    for the one of them that would end first there: its program, nodes and limit are in the place of those of
+    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name,
+    ``through`` the virtual sites that it is reached by); a site that cannot end it by `end_by` (seconds UTC;
+    0: whenever) does not count. With `prefer` it may end so much later on some machines; the sites `homes`
+    are always asked, and of a virtual site one of its sites. With `implementations` each machine is asked for
+    the one of them that would end first there: its program, nodes and limit are in the place of those of
     `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
     bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
     so it starts at most once, whether `job` says that or not, unless it may run again. `by_limits`: bids are

@@ -49,7 +49,7 @@ Refer    to manager    which members of a virtual site are best asked for a plac
 Referred from manager  these: an opinion
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
 EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
-PartNews site->broker  a part of a job in step is a job here; or it has failed, and the others are to end
+PartNews site->broker  which job a part of one in step is here; that it has failed, or ended
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -737,7 +737,9 @@ class PartNews(Message, frozen=True, kw_only=True):
     """A part of the job in step `rid` is the job `job` of `machine`; 0: it could not be submitted there.
 
     `failed`: it has not ended well, or cannot start, as `detail` says. This is repeated until the site is
-    told that the reservation is cancelled; so the other parts are ended, too.
+    told that the reservation is cancelled; so the other parts are ended, too. `ended_at`: it has ended well
+    then (seconds UTC; 0: it has not), and its user has no other job in its slot. This is repeated likewise,
+    and 0 takes it back: once all parts have ended, what is left of the slots is given back.
     """
 
     rid: RequestId
@@ -746,6 +748,7 @@ class PartNews(Message, frozen=True, kw_only=True):
     job: Annotated[int, Meta(ge=0, le=1 << 53)]
     failed: bool = False
     detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
+    ended_at: TimeS = 0
 
 
 class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -6,6 +6,8 @@
   holds, every other operator does not.
 - ``in`` holds when ``=`` holds for one of the listed values.
 - ``site`` and ``name`` are the two halves of a resource's name, whatever its owner listed.
+- ``through`` are the virtual sites by which a broker reaches it: ``=`` and ``in`` hold if one of them does,
+  ``!=`` if it is reached without that one.
 """
 
 from __future__ import annotations
@@ -26,13 +28,17 @@ _ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def described(info: ResourceInfo) -> dict[str, AttributeValue]:
-    """Return the attributes that comparisons may name: the owner's, ``site`` and ``name``."""
+Described = Mapping[str, AttributeValue | tuple[str, ...]]
+"""What is known of a resource: one value each, or several of which any may be meant."""
+
+
+def described(info: ResourceInfo) -> Described:
+    """Return the attributes that comparisons may name: the owner's, ``site``, ``name`` and ``through``."""
     site, name = split_resource(info.name)
-    return {**info.attributes, "site": site, "name": name}
+    return {**info.attributes, "site": site, "name": name, "through": info.through}
 
 
-def matches(attributes: Mapping[str, AttributeValue], comparisons: Iterable[Attribute]) -> bool:
+def matches(attributes: Described, comparisons: Iterable[Attribute]) -> bool:
     """Return whether `attributes` meet every one of `comparisons` (the module says how); true for none."""
     return all(
         comparison.name in attributes and _holds(attributes[comparison.name], comparison)
@@ -40,7 +46,10 @@ def matches(attributes: Mapping[str, AttributeValue], comparisons: Iterable[Attr
     )
 
 
-def _holds(value: AttributeValue, comparison: Attribute) -> bool:
+def _holds(value: AttributeValue | tuple[str, ...], comparison: Attribute) -> bool:
+    if isinstance(value, tuple):
+        every = all if comparison.operator == "!=" else any
+        return every(_holds(one, comparison) for one in value)
     wanted = comparison.value
     if isinstance(wanted, tuple):
         return comparison.operator == "in" and any(_equal(value, one) for one in wanted)

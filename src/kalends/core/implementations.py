@@ -9,7 +9,7 @@ place for the one that would end first there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -17,11 +17,10 @@ from msgspec import Meta, structs
 
 from kalends.core import identifiers as ids
 from kalends.core import limits
-from kalends.core.attributes import matches
+from kalends.core.attributes import Described, matches
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest, JobText
 from kalends.core.requests import Attribute
-from kalends.core.resources import AttributeValue
 
 Nodes = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 LimitS = Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
@@ -49,10 +48,10 @@ class Implementation(
         """Return the limit on each number of nodes, where `speed` is 1."""
         return dict(zip(self.sizes, self.limits_s, strict=False))
 
-    def limits_on(self, attributes: Mapping[str, AttributeValue], capacity: int) -> dict[int, int]:
+    def limits_on(self, attributes: Described, capacity: int) -> dict[int, int]:
         """Return the limit on each number of nodes that such a machine has; none where it does not fit."""
-        speed: AttributeValue = attributes.get(self.speed, 0) if self.speed else 1
-        if isinstance(speed, str | bool) or not 0 < speed < math.inf:
+        speed = attributes.get(self.speed, 0) if self.speed else 1
+        if isinstance(speed, str | bool | tuple) or not 0 < speed < math.inf:
             return {}
         if not matches(attributes, self.needs):
             return {}
@@ -74,7 +73,7 @@ class Implementation(
 def first_to_end(
     job: JobRequest,
     implementations: Sequence[Implementation],
-    attributes: Mapping[str, AttributeValue],
+    attributes: Described,
     capacity: int,
     share_of: Callable[[str], float] = lambda name: 1.0,
 ) -> JobRequest | None:

@@ -85,6 +85,9 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     may have it start again at another site. With `at_most_once` its broker writes down where it starts before
     it does. With both it may start again, but only once its start before is known to have ended. `key` makes
     the submission repeatable: it is the caller's (see the call).
+
+    A part of a job in step waits on its nodes for the others for `parts_wait_s` (0: two minutes); with
+    `keep_slot` the slots of all stay reserved to their ends when all parts have ended.
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
@@ -136,6 +139,8 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     """It is submitted held, and waits until its user releases it."""
     rerun: bool = False
     at_most_once: bool = False
+    parts_wait_s: Annotated[int, Meta(ge=0, le=limits.PARTS_WAIT_S_MAX)] = 0
+    keep_slot: bool = False
     warning: LimitWarning | None = None
     notify: Notify | None = None
 
@@ -151,6 +156,17 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
                 where="job",
                 remedy="leave out arrays, dependencies, holds, reservations and fixed starts",
             )
+        self.check_alone()
+
+    def check_alone(self) -> None:
+        """Raise `InvalidInput` for what only parts of a job in step can have."""
+        for name in ("parts_wait_s", "keep_slot"):
+            if getattr(self, name):
+                raise InvalidInput(
+                    "it is for the parts of a job on several machines, and this one is on one",
+                    where=f"job.{name}",
+                    remedy="leave it out; or ask a broker for several machines: submit_in_step",
+                )
 
     def check(self, *, from_wire: bool = False) -> None:
         """Raise `InvalidInput` for a job that can never be right; `where` is the field."""

@@ -172,6 +172,9 @@ STEP_ADDRESSES_MAX: Final = 100_000
 STEP_PARTS_MAX: Final = 64
 """Parts of one job in step."""
 
+PARTS_WAIT_S_MAX: Final = 3_600
+"""So long a part may wait for the others on its nodes, which nobody uses meanwhile."""
+
 MACHINE_NAME_MAX: Final = 57
 """The name of its queue is longer, and still a name."""
 

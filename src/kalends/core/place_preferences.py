@@ -7,16 +7,15 @@ in the one unit that can be compared with what sites offer: seconds of waiting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from kalends.core import limits
-from kalends.core.attributes import matches
+from kalends.core.attributes import Described, matches
 from kalends.core.requests import Attribute
-from kalends.core.resources import AttributeValue
 
 
 class PlacePreference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,8 +27,6 @@ class PlacePreference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     worth_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
 
 
-def worth_s(
-    preferences: Iterable[PlacePreference], attributes: Mapping[str, AttributeValue]
-) -> int:
+def worth_s(preferences: Iterable[PlacePreference], attributes: Described) -> int:
     """Return how many seconds of waiting a machine with `attributes` is worth: all that it meets."""
     return sum(each.worth_s for each in preferences if matches(attributes, each.attributes))

@@ -47,6 +47,11 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The batch system that alone decides here: jobs are handed over to it, and no slot is promised."""
     queue: bool = False
     """Programs run here: jobs wait in its queue, and a broker may ask for places in it."""
+    through: Annotated[
+        tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
+        Meta(max_length=limits.NESTED_MAX),
+    ] = ()
+    """The virtual sites by which the broker that tells of it reaches its site, the nearest first."""
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -44,6 +44,8 @@ class FacilityPlan:
     broker: str
     jobs_at: tuple[str, ...]
     """Where the user submits jobs."""
+    virtual: Mapping[str, str] = field(default_factory=dict)
+    """The configurations of virtual sites, by their names."""
 
 
 def packaged(*path: str) -> str:
@@ -145,6 +147,8 @@ def write_configurations(directory: Path, plan: FacilityPlan = THREE_SITES) -> N
     """Write the configurations of `plan`, unchanged."""
     for site, text in plan.sites.items():
         _write(directory / f"site-{site}.toml", text)
+    for name, text in plan.virtual.items():
+        _write(directory / f"virtual-{name}.toml", text)
     _write(directory / "broker.toml", plan.broker)
 
 
@@ -161,7 +165,7 @@ def make_keys(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> 
     people = load_private_key(keys / "people")
     for user, group, audience, scopes in (
         (USER, "crystallography", [BROKER, *plan.jobs_at], ["use"]),
-        (OPERATOR, "operators", [BROKER, *plan.sites], ["use", "audit", "admin"]),
+        (OPERATOR, "operators", [BROKER, *plan.sites, *plan.virtual], ["use", "audit", "admin"]),
     ):
         token = mint(
             people, user=user, groups=[group], audience=audience, scopes=scopes,
@@ -192,8 +196,10 @@ async def servers(
         try:
             said(f"starting the sites {', '.join(plan.sites)}")
             await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in plan.sites)
+            for name in plan.virtual:
+                await begin(name, _with_peers(directory, f"virtual-{name}", running))
             said(f"starting the broker {BROKER}")
-            await begin(BROKER, _with_sites(directory, running))
+            await begin(BROKER, _with_peers(directory, "broker", running))
             yield running
         finally:
             await processes.stop(running.values())
@@ -210,11 +216,11 @@ def _on_free_port(directory: Path, site: str, jobs: str) -> Path:
     return _write(directory / f"running-{site}.toml", text)
 
 
-def _with_sites(directory: Path, sites: Mapping[str, Server]) -> Path:
-    text = (directory / "broker.toml").read_text("utf-8")
+def _with_peers(directory: Path, name: str, running: Mapping[str, Server]) -> Path:
+    text = (directory / f"{name}.toml").read_text("utf-8")
     text = _LISTEN.sub('listen = "127.0.0.1:0"', text)
-    text = _PEER.sub(lambda peer: f'name = "{peer[1]}"\nurl = "{sites[peer[1]].url}"', text)
-    return _write(directory / "running-broker.toml", text)
+    text = _PEER.sub(lambda peer: f'name = "{peer[1]}"\nurl = "{running[peer[1]].url}"', text)
+    return _write(directory / f"running-{name}.toml", text)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -64,6 +64,14 @@ def whom_to_ask(
     return [*chosen, by_chance]
 
 
+def best_known(
+    bidders: Sequence[Bidder], experience: Experience, draw: Draw, now: Moment
+) -> Bidder | None:
+    """Return the best of a sample of those that do not rest; None where all do."""
+    sample = islice(_active(bidders, set(), experience, draw, now), SAMPLED_PER_ASKED)
+    return min(sample, key=partial(_expected_s, experience, now), default=None)
+
+
 def _expected_s(experience: Experience, now: Moment, bidder: Bidder) -> float:
     """Return in how many seconds the job would have ended there, less what the site is preferred.
 

@@ -164,16 +164,15 @@ class SiteMachines:
         self._begun = False
         self.watch.begin()
         ends = PlacedEnds(engine)
-        runners = self._runners
         gates = self._gates = StartGates(
-            engine, queues, runners.carry_out, runners.hosts, self._heard
+            engine, queues, self._runners.carry_out, self._runners.hosts, self._heard
         )
         self._service = QueueService(
             queues,
             ledger,
             moment=self._moment,
             carry_out=gates.carry_out,
-            moved=self.watch.moved,
+            moved=self._jobs_moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
             reported=self._reported,
@@ -242,6 +241,11 @@ class SiteMachines:
                 self._steps.moved(of_machines)
                 self._desk.moved(of_queues)
 
+    def _jobs_moved(self, machine: str, users: Mapping[int, str]) -> None:
+        self.watch.moved(machine, users)
+        if self._steps is not None:
+            self._steps.moved_jobs(machine, users)
+
     def _step_over(self, machine: str, job: BatchJob) -> None:
         if self._steps is not None:
             self._steps.over(machine, job)
@@ -276,13 +280,12 @@ class SiteMachines:
 
     def _check_access(self, principal: Principal, machine: str) -> None:
         access = self._engine().participant.book.calendars[machine].access
-        if access.may_ever(principal, "lock"):
-            return
-        raise NotAllowed(
-            f"no rule of the owner lets you run jobs on {machine}",
-            where="machine",
-            remedy="ask its owner for access",
-        )
+        if not access.may_ever(principal, "lock"):
+            raise NotAllowed(
+                f"no rule of the owner lets you run jobs on {machine}",
+                where="machine",
+                remedy="ask its owner for access",
+            )
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         self.check_part(caller.principal, job)
@@ -356,9 +359,8 @@ class SiteMachines:
                 foreseen = await self.foreseen("starts", machine, FORESEE_S_MAX)
                 if foreseen.known != known:
                     known = foreseen.known
-                    service.foreseen(
-                        machine, {job: each.latest for job, each in foreseen.starts.items()}
-                    )
+                    latest = {job: each.latest for job, each in foreseen.starts.items()}
+                    service.foreseen(machine, latest)
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

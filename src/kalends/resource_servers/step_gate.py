@@ -18,16 +18,17 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, LookUp, Relimit, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
+from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, NotFound, Unavailable
 from kalends.core.steps import StepPart, is_key_of_part, variables_of_part
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.service import SiteEngine
 
 WAIT_S: Final = 120
-"""So long a part waits for the others on its nodes: clocks differ, and sites and brokers start again."""
+"""So long a part that says nothing waits for the others: clocks differ, and servers start again."""
 
 WAITS: Final = "its other parts do not have their nodes yet"
-MISSED: Final = f"its other parts did not have their nodes within {WAIT_S} s"
+MISSED: Final = "its other parts did not have their nodes within {}"
 MOVED: Final = "its other parts were told of other nodes, for it has been started again since"
 
 Step = Callable[[BatchQueue, int], None]
@@ -82,7 +83,9 @@ class StepGate:
             return True
         seat = (machine, action.job.number)
         if isinstance(action, Start):
-            late = self._loop.call_later(WAIT_S, self._end, seat, MISSED)
+            wait_s = action.job.request.parts_wait_s or WAIT_S
+            missed = MISSED.format(format_duration(wait_s))
+            late = self._loop.call_later(wait_s, self._end, seat, missed)
             self._waiting[seat] = _Waiting(action, late)
             self._loop.call_soon(self._come, seat)
             return False

@@ -56,6 +56,31 @@ def test_values_of_different_kinds_are_never_equal_and_never_ordered(text: str) 
     assert not holds(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("through=midwest", ["nested", "below"]), ("through=campus", ["nested"]),
+        ("through in (campus, other)", ["nested"]), ("through!=campus", ["straight", "below"]),
+        ("through!=midwest", ["straight"]), ("through>=midwest", ["nested", "below"]), ("through=1", []),
+        ('through=""', []),
+    ],
+)  # fmt: skip
+def test_a_resource_is_reached_through_each_of_several_virtual_sites_or_through_none(
+    text: str, reached: list[str]
+) -> None:
+    ways = {"straight": (), "below": ("midwest",), "nested": ("midwest", "campus")}
+    (alternative,) = parse_alternatives(f"{{{text}}}")
+    wanted = alternative.terms[0].attributes
+    infos = {way: ResourceInfo(name="ctc/sp2", through=names) for way, names in ways.items()}
+    found = [way for way, info in infos.items() if matches(described(info), wanted)]
+    assert sorted(found) == sorted(reached)
+
+
+def test_no_owner_says_how_a_resource_is_reached() -> None:
+    info = ResourceInfo(name="ctc/sp2", attributes={"through": "midwest"})
+    assert described(info)["through"] == ()
+
+
 @pytest.mark.parametrize("text", ["gpu=a100", "gpu!=a100", "gpu in (a100)", "gpu<1", "gpu=false"])
 def test_a_resource_without_the_attribute_never_matches(text: str) -> None:
     assert not holds(text)
@@ -67,7 +92,7 @@ def test_without_comparisons_everything_matches() -> None:
 
 def test_site_and_name_are_the_halves_of_the_name_whatever_the_owner_listed() -> None:
     info = ResourceInfo(name="sdsc/sp2", attributes={"kind": "mpp", "site": "nasa", "name": "x"})
-    assert described(info) == {"kind": "mpp", "site": "sdsc", "name": "sp2"}
+    assert described(info) == {"kind": "mpp", "site": "sdsc", "name": "sp2", "through": ()}
 
 
 def test_a_tuple_without_in_and_in_without_a_tuple_hold_for_nothing() -> None:

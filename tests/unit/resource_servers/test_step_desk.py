@@ -1,8 +1,9 @@
-"""Parts of jobs in step at a site's queue: taken when their slots are locked, and reported when they fail."""
+"""Parts of jobs in step at a site's queue: taken with their slots, and reported when they fail or end."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -15,13 +16,15 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
+from kalends.batch.views import over_of
 from kalends.core.errors import NotAllowed, Refusal, RefusalCode
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
-from kalends.core.steps import key_of_part, part_in
+from kalends.core.steps import is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.step_desk import StepDesk
+from kalends.stores.sqlite import job_journal
 
 BOX: Final = "lab/box"
 JOB: Final = JobRequest(machine="", limit_s=60, command=("true",))
@@ -43,8 +46,16 @@ class Desk(Room):
         self.participant = SimpleNamespace(
             book=SimpleNamespace(stakes=SimpleNamespace(peek={RESERVED: self.stake}.get)),
             admission=self.admission,
-            part_reports=SimpleNamespace(submitted=self._submitted, failed=self._failed),
+            part_reports=SimpleNamespace(
+                submitted=self._submitted,
+                failed=self._failed,
+                ended=self._ended,
+                used_again=lambda *slot: self.told.append(slot),
+            ),
         )
+        connection = sqlite3.connect(":memory:")
+        connection.executescript(job_journal.SCHEMA + job_journal.CHARGES)
+        self.store = SimpleNamespace(file=SimpleNamespace(connection=connection))
         self.desk = self.reopened()
 
     def reopened(self) -> StepDesk:
@@ -59,6 +70,9 @@ class Desk(Room):
 
     def _failed(self, rid: str, machine: str, job: int, why: str, now: Any) -> None:
         self.told.append((rid, machine, job, why))
+
+    def _ended(self, rid: str, machine: str, job: int, at: int, now: Any) -> None:
+        self.told.append((rid, machine, job, at))
 
     # The engine, the service of the queues and the machines, as far as a desk sees them
 
@@ -81,7 +95,7 @@ class Desk(Room):
 
     @property
     def part(self) -> BatchJob:
-        (job,) = self.queue.flow.table
+        (job,) = (each for each in self.queue.flow.table if is_key_of_part(each.key))
         return job
 
     async def ends(self, ending: f.JobEnding) -> None:
@@ -89,7 +103,12 @@ class Desk(Room):
         job = self.part
         self.at(2_000)
         self.end(job.number, ending)
+        await self.over(job)
+
+    async def over(self, job: BatchJob) -> None:
+        """The desk hears that a job is over, which is stored then."""
         self.desk.over(BOX, job)
+        job_journal.store_over(self.store.file.connection, over_of(BOX, job))
         await asyncio.sleep(0)
 
 
@@ -150,12 +169,61 @@ async def test_a_part_that_does_not_end_well_is_reported_in_this_life_and_the_ne
 
 
 @pytest.mark.parametrize("ending", [DONE, f.JobEnding(kind="limit", status=-15)])
-async def test_a_part_that_ends_well_or_has_had_its_time_ends_nobody(
+async def test_a_part_that_ends_well_or_has_had_its_time_ends_nobody_and_needs_its_slot_no_more(
     desk: Desk, ending: f.JobEnding
 ) -> None:
     desk.told.clear()
     await desk.ends(ending)
+    ended = (RESERVED, BOX, 1, 2_000)
+    assert desk.told == [ended]
+    desk.reopened()
+    assert desk.told[1:] == [(RESERVED, BOX, 1), ended]
+
+
+async def test_who_keeps_the_slot_has_it_when_the_part_has_ended() -> None:
+    desk = Desk(job=replace(JOB, keep_slot=True))
+    desk.told.clear()
+    await desk.ends(DONE)
     assert desk.told == []
+    desk.reopened()
+    assert desk.told == [(RESERVED, BOX, 1)]
+
+
+async def test_a_slot_in_which_its_user_has_another_job_is_needed_until_that_is_over(
+    desk: Desk,
+) -> None:
+    other = desk.queue.job(desk.submit(nodes=1))
+    desk.told.clear()
+    await desk.ends(DONE)
+    assert desk.told == []
+    desk.at(2_100)
+    desk.end(other.number)
+    await desk.over(other)
+    assert desk.told == [(RESERVED, BOX, 1, 2_100)]
+
+
+async def test_a_job_that_comes_into_the_slot_later_has_it_needed_again(desk: Desk) -> None:
+    other = desk.queue.job(desk.submit(nodes=1))
+    await desk.ends(DONE)
+    desk.at(2_100)
+    desk.end(other.number)
+    desk.told.clear()
+    desk.desk.moved_jobs(BOX, [1, 99, desk.submit(reservation="", nodes=1)])
+    await asyncio.sleep(0)
+    assert desk.told == []
+    desk.desk.moved_jobs(BOX, [desk.submit(nodes=1)])
+    await asyncio.sleep(0)
+    assert desk.told == [(RESERVED, BOX)]
+
+
+async def test_other_jobs_in_plain_reservations_and_beside_a_part_that_runs_say_nothing() -> None:
+    plain, beside = Desk(job=None), Desk()
+    for desk in (plain, beside):
+        desk.told.clear()
+        other = desk.queue.job(desk.submit(nodes=1, limit_s=60))
+        desk.queue.cancel(other.number, "", desk.now)
+        await desk.over(other)
+        assert desk.told == []
 
 
 async def test_a_part_whose_reservation_is_cancelled_is_no_failure(desk: Desk) -> None:

@@ -26,7 +26,7 @@ OTHER: Final = StepPart("ctc/sp2", 3, ("sp2.ctc.edu",))
 class Bench(Room):
     """A reserved part that has its nodes, and the gate behind its queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, **fields: Any) -> None:
         super().__init__()
         self.passed: list[Action] = []
         self.asked: list[Any] = []
@@ -39,7 +39,7 @@ class Bench(Room):
             self._hosts,
             self._report,
         )
-        self.part = self.submit(key=key_of_part(RESERVED), nodes=3, limit_s=0)
+        self.part = self.submit(key=key_of_part(RESERVED), nodes=3, limit_s=0, **fields)
         self.queue.advance(2_000)
         self.now = 2_000
 
@@ -99,9 +99,11 @@ async def test_other_jobs_of_the_reservation_do_not_wait(bench: Bench) -> None:
     assert len(bench.started) == 1
 
 
+@pytest.mark.parametrize(("said_s", "told"), [(0, "2m"), (300, "5m")])
 async def test_a_part_for_which_the_others_do_not_come_is_ended_and_never_was(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    said_s: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bench = Bench(parts_wait_s=said_s)
     timers: dict[float, Callable[[], None]] = {}
 
     def later(delay_s: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
@@ -111,9 +113,10 @@ async def test_a_part_for_which_the_others_do_not_come_is_ended_and_never_was(
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", later)
     here = await bench.come()
     job = bench.queue.job(bench.part)
-    timers[WAIT_S]()
+    timers[said_s or WAIT_S]()
     await asyncio.sleep(0)
-    assert (job.phase, job.kill_detail, bench.passed) == ("withdrawn", MISSED, [])
+    why = MISSED.format(told)
+    assert (job.phase, job.kill_detail, bench.passed) == ("withdrawn", why, [])
     await bench.hear(here, OTHER)
     assert bench.passed == []
 

@@ -115,6 +115,24 @@ async def test_refusals_of_a_member_come_back_as_it_has_said_them(tmp_path: Path
             await client.calendar("ctc/nothing", end="now+1h")
 
 
+async def test_who_asks_a_virtual_site_itself_is_told_what_it_is_and_whom_to_ask(
+    tmp_path: Path,
+) -> None:
+    async with nested(tmp_path) as (midwest, _), kalends.connect(midwest, user="ann") as client:
+        asked = [
+            client.resources(),
+            client.calendar("ctc/sp2", end="now+1h"),
+            client.find("ctc/sp2", duration="1h"),
+            client.book("ctc/sp2", duration="1h"),
+            client.jobs("ctc/sp2"),
+            client.list(),
+        ]
+        for call in asked:
+            with pytest.raises(NotFound, match="midwest is a virtual site") as told:
+                await call
+            assert "ask a broker" in told.value.remedy
+
+
 async def test_a_broker_books_at_a_member_and_everybody_sees_the_way(tmp_path: Path) -> None:
     async with (
         nested(tmp_path) as (midwest, _),

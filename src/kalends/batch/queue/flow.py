@@ -518,6 +518,8 @@ class JobFlow:
 
     def _part_over(self, job: BatchJob, now: int) -> None:
         """The slot of a part is for it alone: its nodes are everybody's again, unless others run there."""
+        if job.request.keep_slot:
+            return
         reserved = Reserved(job.reservation, job.principal.user)
         slots = () if self.reserved.has_jobs(reserved) else self.reserved.slots_of(reserved)
         if slots:

@@ -2,7 +2,8 @@
 
 A slot is used as soon as a job has had nodes of it, and stays so whatever its reservation is changed to. As
 long as a job waits for a reservation, somebody has come. A slot that went back stays so when its reservation
-is changed, unless that begins later. The slot of a part of a job in step goes back when that is over.
+is changed, unless that begins later. The slot of a part of a job in step goes back when that is over, unless
+it keeps it.
 """
 
 from __future__ import annotations

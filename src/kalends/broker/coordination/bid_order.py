@@ -91,10 +91,12 @@ def _last_end(place: OfferedPlace) -> float:
 def told(
     ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest],
     learned: Callable[[str], LearnedShare] = lambda _: UNKNOWN,
+    through: Callable[[str], str] = lambda _: "",
 ) -> str:  # fmt: skip
     """Return all offers in words, for the story of the request.
 
-    `jobs` says what each machine would run, `learned` what its expected run time there rests on.
+    `jobs` says what each machine would run, `learned` what its expected run time there rests on, `through` by
+    which virtual sites its site is reached.
     """
     best = ranked[0]
     start = format_time(int(best.counted_start), "UTC")
@@ -102,7 +104,8 @@ def told(
     worth = f", and is preferred by {_duration(best.preference_s)}" if best.preference_s else ""
     sites = len({each.site for each in ranked})
     named = {
-        each.resource: f"{each.resource}{_in_words(each, jobs)}{_run_time(each, learned)}"
+        each.resource: f"{each.resource}{_reached(through(each.site))}{_in_words(each, jobs)}"
+        f"{_run_time(each, learned)}"
         for each in ranked[:TOLD_MAX]
     }
     told = f"{named[best.resource]} {firm} {start}{worth}; {sites} of {asked} sites have bid"
@@ -124,6 +127,10 @@ def _compared(best: OfferedPlace, other: OfferedPlace, named: Mapping[str, str])
         f"{_duration(abs(lost_s))} {'behind' if lost_s > 0 else 'ahead'}" if lost_s else "as good"
     )
     return f"{ends}, and with what you prefer is {counted}"
+
+
+def _reached(through: str) -> str:
+    return f" through {through}" if through else ""
 
 
 def _in_words(place: OfferedPlace, jobs: Mapping[str, JobRequest]) -> str:

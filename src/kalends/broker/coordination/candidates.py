@@ -23,7 +23,7 @@ from kalends.federation.breadth import sites_to_ask
 from kalends.federation.draws import draw_of
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import UNKNOWN, LearnedRuns, LearnedShare
-from kalends.federation.site_choice import Bidder, whom_to_ask
+from kalends.federation.site_choice import Bidder, best_known, whom_to_ask
 
 
 @dataclass(eq=False)
@@ -64,15 +64,29 @@ class Candidates:
 
     def to_ask(self, case: Transaction, bidders: Mapping[str, Bidder], now: Moment) -> list[str]:
         """Return the sites to ask of those that fit: homes, the best known, one by chance; at least one."""
-        homes = [bidders[site] for site in case.record.spec.homes if site in bidders]
+        homes = [bidders[site] for site in self.homes(case, bidders, now)]
+        draw = draw_of(case.rid, case.record.att)
         duration_s = case.record.spec.request.duration_s
         count = sites_to_ask(term_of(case).units, duration_s, len(bidders))
-        draw = draw_of(case.rid, case.record.att)
         everybody = list(bidders.values())
         chosen = whom_to_ask(everybody, count, self.experience, draw, now, homes)
         asked = [each.site for each in chosen]
         # Where all rest after failures, a user is not told so without a try.
         return asked or sorted(bidders, key=self.experience.active_at_ms)[:1]
+
+    def homes(self, case: Transaction, bidders: Mapping[str, Bidder], now: Moment) -> list[str]:
+        """Return the sites that are asked in any case: of a virtual site one that is reached by it."""
+        homes = [site for site in case.record.spec.homes if site in bidders]
+        draw = draw_of(case.rid, case.record.att)
+        for virtual in case.record.spec.homes:
+            reached = [
+                each
+                for site, each in bidders.items()
+                if virtual in self.directory.sites[site].through
+            ]
+            best = best_known(reached, self.experience, draw, now)
+            homes += [best.site] if best is not None else []
+        return homes
 
     def job_on(self, case: Transaction, info: ResourceInfo) -> JobRequest | None:
         """Return the job as it would run on a machine; None where no implementation of it fits."""

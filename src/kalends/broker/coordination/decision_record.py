@@ -169,6 +169,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     """
     ended: PlacedEnd | None = None
     """Of a job: how it has ended, as its site has said; a column."""
+    parts_ended_at: int = 0
+    """Cancelled since all parts of its job in step had ended, the last of them then (seconds UTC)."""
 
     @property
     def asks_first(self) -> bool:

@@ -8,7 +8,7 @@ choice, it asks those that it would have chosen itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
@@ -32,14 +32,18 @@ class SiteManagers:
     jitter: Callable[[], float]
 
     def refer(
-        self, case: Transaction, asked: Sequence[str], bidders: Mapping[str, Bidder], now: Moment
+        self,
+        case: Transaction,
+        asked: Sequence[str],
+        homes: Collection[str],
+        bidders: Mapping[str, Bidder],
+        now: Moment,
     ) -> list[str]:
         """Leave it to managers which of their members are asked instead of those that are to be `asked`.
 
         Return whom of `asked` the broker asks at once: homes, sites that are no members, and members of
         managers who would have no choice, or rest.
         """
-        homes = case.record.spec.homes
         virtual_of = {site: self.directory.sites[site].virtual for site in bidders}
         left = list(asked)
         for virtual in dict.fromkeys(virtual_of[site] for site in asked):

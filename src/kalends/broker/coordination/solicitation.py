@@ -118,7 +118,8 @@ class Solicitation:
         case.enter("solicit")
         case.parts = {}
         if reserve not in fitting:
-            asked = self.managers.refer(case, asked, bidders, now)
+            homes = self.candidates.homes(case, bidders, now)
+            asked = self.managers.refer(case, asked, homes, bidders, now)
         self._ask(case, job, asked, now)
         self._set_deadline(case, self.bid_ms_max)
 
@@ -284,7 +285,12 @@ class Solicitation:
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
         learned = partial(self._learned, case)
-        story = f"{said}{told(ranked, len(asked), case.bidding.jobs, learned)}"
+        sites = self.candidates.directory.sites
+        words = told(
+            ranked, len(asked), case.bidding.jobs, learned,
+            lambda site: "/".join(sites[site].through),
+        )  # fmt: skip
+        story = f"{said}{words}"
         self.log.add(case, "bids", story, now, refusals)
         self.prepare.prepare(case, now)
 

@@ -1,5 +1,8 @@
 """Jobs in step: their parts start when all have their nodes, and end when one of them fails.
 
+When all have ended, what is left of their slots is given back, on every site or on none: the reservation is
+cancelled, by one word in the register.
+
 Each site says which job its part is, and asks when that has its nodes. Once all have asked, the register
 writes down where each part runs, and all are told at once: so nothing of a job in step begins anywhere before
 every part can, each part knows the addresses of all, and whoever asks again is told the same.
@@ -11,7 +14,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
@@ -24,6 +27,8 @@ from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.core.steps import StepPart
 
+T = TypeVar("T")
+
 HEARD_MAX: Final = 10_000
 """Requests of whose parts something was heard: sites say it again when they come back."""
 
@@ -31,7 +36,9 @@ HEARD_MAX: Final = 10_000
 class CancelReserved(Protocol):
     """See `kalends.broker.coordination.user_calls.UserCalls.cancel`."""
 
-    def __call__(self, record: Record, ticket: int, now: Moment, why: str = "") -> None: ...
+    def __call__(
+        self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0
+    ) -> None: ...
 
 
 @dataclass(eq=False)
@@ -54,6 +61,8 @@ class Steps:
     """The parts that have their nodes, likewise."""
     _failed: OrderedDict[str, m.PartNews] = field(init=False, default_factory=OrderedDict)
     """By request, until it is known what stands of it."""
+    _ended: OrderedDict[str, dict[str, int]] = field(init=False, default_factory=OrderedDict)
+    """When parts have ended (seconds UTC), by request and machine."""
 
     # Together
 
@@ -91,27 +100,48 @@ class Steps:
     # All, or none
 
     def told(self, site: str, news: m.PartNews, now: Moment) -> None:
-        """Note which job a part is; of one that has failed, look first what stands of its request."""
+        """Note which job a part is; look first what stands of its request once one has failed, or ended."""
         if news.job:
             _of(self._heard, news.rid)[news.machine] = StepPart(news.machine, news.job)
         if news.failed:
             self._failed[news.rid] = news
             if len(self._failed) > HEARD_MAX:
                 self._failed.popitem(last=False)
+        elif news.ended_at:
+            _of(self._ended, news.rid)[news.machine] = min(news.ended_at, now.wall_s)
+        else:
+            self._ended.get(news.rid, {}).pop(news.machine, None)
+        if news.failed or news.ended_at:
             self.outbox.write(r.Examine(news.rid))
 
     def examined(self, rid: str, result: Registered, now: Moment) -> None:
-        """Cancel what has a part that failed: the sites end the others. What cannot be now is said again."""
+        """Cancel what has a part that failed: the sites end the others; and what has only parts that ended.
+
+        What cannot be now is said again.
+        """
         news, record = self._failed.pop(rid, None), result.record
-        if news is None or record is None or record.state != "commit" or record.att != news.att:
-            return
-        if news.machine not in record.machines:
+        if record is None or record.state != "commit":
+            self._ended.pop(rid, None)
             return
         if record.owner != self.owner and self.owner_alive(record.owner):
             return
-        name = f"{news.machine}/{news.job}" if news.job else news.machine
-        with contextlib.suppress(KalendsError):
-            self.cancel(record, NO_TICKET, now, f"{name} {news.detail or 'has failed'}")
+        if news is not None and record.att == news.att and news.machine in record.machines:
+            name = f"{news.machine}/{news.job}" if news.job else news.machine
+            with contextlib.suppress(KalendsError):
+                self.cancel(record, NO_TICKET, now, f"{name} {news.detail or 'has failed'}")
+        elif result.won and (at := self._all_ended_at(record, now)):
+            with contextlib.suppress(KalendsError):
+                self.cancel(record, NO_TICKET, now, "all its parts have ended", at)
+
+    def _all_ended_at(self, record: Record, now: Moment) -> int:
+        """Return when the last part ended (seconds UTC); 0 unless all have, and some of the slots is left."""
+        ended = self._ended.get(record.rid, {})
+        over = {want.resource for want in record.wants if want.end <= now.wall_s} | ended.keys()
+        if not over.issuperset(record.machines):
+            return 0
+        if all(want.end <= now.wall_s for want in record.wants):
+            return 0
+        return max((ended[each] for each in record.machines if each in ended), default=0)
 
     # For those who look
 
@@ -128,7 +158,7 @@ class Steps:
         return record.state != "commit" or (record.done and known)
 
 
-def _of(known: OrderedDict[str, dict[str, StepPart]], rid: str) -> dict[str, StepPart]:
+def _of(known: OrderedDict[str, dict[str, T]], rid: str) -> dict[str, T]:
     """Return what is known of a request; that of the oldest ones is forgotten."""
     found = known.setdefault(rid, {})
     if len(known) > HEARD_MAX:

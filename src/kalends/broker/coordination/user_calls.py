@@ -135,8 +135,12 @@ class UserCalls:
         if case.phase in ("held", "looking", "touring", "bidding", "holding", "waiting"):
             self.prepare.close(case, None, "released", now)
 
-    def cancel(self, record: Record, ticket: int, now: Moment, why: str = "") -> None:
+    def cancel(
+        self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0
+    ) -> None:
         """Cancel a reservation, and say `why` in its story; answered once every site has freed its slots.
+
+        It has served its purpose where all parts of a job in step have ended, at `parts_ended_at`.
 
         Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
         register's answer about it is still on its way here.
@@ -157,7 +161,8 @@ class UserCalls:
         case.tickets.append(ticket)
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
-            self.log.add(case, "cancelled", why, now)
+            self.log.add(case, "ended" if parts_ended_at else "cancelled", why, now)
+            case.record.parts_ended_at = parts_ended_at
             case.record.owner = self.owner
             case.record.told = case.record.done
             body = r.encode_record(case.record)

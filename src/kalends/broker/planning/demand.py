@@ -16,10 +16,10 @@ from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.start_ranges import added, ranges
 from kalends.broker.planning.sweep import PickCandidate, PickRanges
 from kalends.core import limits
-from kalends.core.attributes import described, matches
+from kalends.core.attributes import Described, described, matches
 from kalends.core.progressions import Beat, joint
 from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
-from kalends.core.resources import AttributeValue, ResourceInfo
+from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
 Infos = Mapping[str, ResourceInfo]
@@ -61,7 +61,7 @@ class Catalogue:
         return sorted(name for name in names if self._infos[name].capacity >= term.units)
 
     @cached_property
-    def _described(self) -> dict[str, dict[str, AttributeValue]]:
+    def _described(self) -> dict[str, Described]:
         return {name: described(info) for name, info in self._infos.items()}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kalends.contract.messages import Hello
 from kalends.core.resources import ResourceInfo
 
@@ -29,6 +31,11 @@ class SiteEntry:
     vote_ms: int = 0
     """For how long a vote may be under way there."""
 
+    @property
+    def through(self) -> tuple[str, ...]:
+        """The virtual sites that it is reached by, the nearest first."""
+        return (self.virtual, *self.way.split("/")[:-1]) if self.virtual else ()
+
 
 class Directory:
     """Sites and resources by name; sites are configured, resources come with each Hello."""
@@ -46,7 +53,10 @@ class Directory:
         self.resources: dict[str, ResourceInfo] = {}
 
     def greet(self, hello: Hello) -> None:
-        """Record the resources of a connected site; leave out those outside its own name."""
+        """Record the resources of a connected site; leave out those outside its own name.
+
+        How it is reached is our own knowledge, whatever it says.
+        """
         entry = self.sites[hello.site]
         entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
         entry.unusable = False
@@ -55,7 +65,11 @@ class Directory:
         for name in [name for name in self.resources if name.startswith(prefix)]:
             del self.resources[name]
         self.resources.update(
-            {info.name: info for info in hello.resources if info.name.startswith(prefix)}
+            {
+                info.name: replace(info, through=entry.through)
+                for info in hello.resources
+                if info.name.startswith(prefix)
+            }
         )
 
     def lose(self, site: str, detail: str, *, unusable: bool = False) -> None:

@@ -49,13 +49,13 @@ class ClustersReport(msgspec.Struct, frozen=True, kw_only=True):
     outputs: dict[str, str]
     digest: str
     """Of the rod, if one process computes it alone: the program prints the same."""
-    cancelled: RequestView
+    ended: RequestView
 
 
 async def play(
     centres: Centres, tell: Tell, progress: Callable[[str], None], zone: ZoneInfo
 ) -> ClustersReport:
-    """Book both machines and the instrument, run one program on both, and cancel what is left.
+    """Book both machines and the instrument, and run one program on both.
 
     `progress` hears what is waited for. Raises the client's errors, and `Unavailable` when a server or a job
     does not do what it should.
@@ -83,16 +83,20 @@ async def play(
         tell("What each Slurm has reserved", ["scontrol show reservation"], _reserved(seen))
         progress("the program is submitted, and waits for its slot")
         outputs = await _outputs(centres, booked, tell)
-        cancelled = await client.cancel(booked.id)
+        ended = await until(
+            partial(client.show, booked.id),
+            lambda view: bool(view.parts_ended_at),
+            "what is left of the slots is not given back",
+        )
         await until(lambda: _left(centres), lambda left: not left, "a Slurm keeps the slot")
         tell(
-            "Cancel what is left of it",
-            [f"kalends cancel {short_id(booked.id)}"],
-            [f"{cancelled.state}; no Slurm has it any more"],
+            "Both parts have ended: what is left of the slots is free again",
+            [f"kalends list | grep {short_id(booked.id)}"],
+            [_words.listing([ended], zone)[1], "no Slurm has it any more"],
         )
     return ClustersReport(
         request=TEXT, found=found, reservation=booked, reservations_of_slurm=seen, outputs=outputs,
-        digest=rod.alone(RANKS), cancelled=cancelled,
+        digest=rod.alone(RANKS), ended=ended,
     )  # fmt: skip
 
 

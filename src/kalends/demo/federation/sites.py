@@ -1,4 +1,7 @@
-"""Four sites with a machine each, the last before a Slurm where one can be run, and a broker: all running."""
+"""Four sites with a machine each, one of them behind a virtual site, and a broker: all running.
+
+The last is before a Slurm, where one can be run.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ LAST: Final = "uva"
 LAST_NODES: Final = 4
 POLICIES: Final = {"sdsc": ("conservative", 8), "ctc": ("easy", 8), "ncsa": ("fcfs", 4)}
 """The policy of each queue of ours, and the nodes of its machine."""
+
+VIRTUAL: Final = "northeast"
+"""The virtual site through which the broker reaches `MEMBER`."""
+
+MEMBER: Final = "ctc"
 
 WITHOUT_SLURM: Final = "sjf"
 """The policy at the last site where no Slurm can be run."""
@@ -71,7 +79,12 @@ def _plan(slurm_file: str) -> FacilityPlan:
     if slurm_file:
         text = packaged("federation", "site-slurm.toml").replace("SLURM_CONF", slurm_file)
         sites[LAST] = text.replace("SITE", LAST).replace("NODES", str(LAST_NODES))
-    return FacilityPlan(sites, packaged("federation", "broker.toml"), jobs_at=tuple(sites))
+    return FacilityPlan(
+        sites,
+        packaged("federation", "broker.toml"),
+        jobs_at=tuple(sites),
+        virtual={VIRTUAL: packaged("federation", "virtual.toml")},
+    )
 
 
 def _queue(name: str, policy: str, nodes: int) -> str:

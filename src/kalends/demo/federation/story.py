@@ -22,7 +22,14 @@ from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.identifiers import short_id, split_resource
 from kalends.core.jobs import JobRequest
 from kalends.demo.facility import OPERATOR, USER, Facility
-from kalends.demo.federation.sites import LAST, LAST_NODES, POLICIES, Federation
+from kalends.demo.federation.sites import (
+    LAST,
+    LAST_NODES,
+    MEMBER,
+    POLICIES,
+    VIRTUAL,
+    Federation,
+)
 from kalends.demo.narrator import in_a_second_terminal, program
 from kalends.demo.together import until
 
@@ -99,6 +106,7 @@ async def _occupy(federation: Federation, tell: Tell) -> dict[str, int]:
             )
     said = [
         f"{site}: {POLICIES[site][1]} nodes, {POLICIES[site][0]}; {nodes} are taken for {limit_s // 60} min"
+        + (f"; reached through {VIRTUAL}" if site == MEMBER else "")
         for site, nodes, limit_s in OTHERS
     ]
     if federation.slurm is not None:
@@ -108,6 +116,7 @@ async def _occupy(federation: Federation, tell: Tell) -> dict[str, int]:
         )  # fmt: skip
     kind = "run by Slurm" if federation.slurm is not None else "shortest jobs first"
     said.append(f"{LAST}: {LAST_NODES} nodes, {kind}; all are taken for 20 min")
+    said.append(f"{VIRTUAL} is a virtual site: it owns nothing, and is the way to {MEMBER}")
     tell("Four sites, each with a policy of its own, and one broker", [], said)
     return numbers
 
@@ -215,6 +224,7 @@ def try_now(federation: Federation) -> Iterator[str]:
         f"{kalends_} sites",
         f"{kalends_} submit {job}",
         f"{kalends_} submit --redundant {job}",
+        f"{kalends_} submit --on through={VIRTUAL} {job}",
         f"{kalends_} list",
         f"{kalends_} queue sdsc/cluster --plan",
     )

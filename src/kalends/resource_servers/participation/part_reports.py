@@ -1,8 +1,9 @@
-"""What brokers are told of the parts of jobs in step: which jobs they are here, and which have failed.
+"""What brokers are told of the parts of jobs in step: which jobs they are here, which have failed or ended.
 
 A site ends nobody's reservation by itself. It tells the register of one whose part has failed, again and
-again, until that is cancelled; then the other parts are ended by their sites. Which jobs its parts are, it
-says when they are submitted, and to each broker that comes.
+again, until that is cancelled; then the other parts are ended by their sites. So it does when a part has
+ended well, and its slot is of no more use. Which jobs its parts are, it says when they are submitted, and to
+each broker that comes.
 """
 
 from __future__ import annotations
@@ -27,12 +28,20 @@ PARTS_MAX: Final = 10_000
 
 
 class _PartState(NamedTuple):
-    """The job of a part, 0 if there is none; `why` it has failed, and when that is said again (monotonic)."""
+    """The job of a part, 0 if there is none; `why` it has failed, or when it ended well (seconds UTC).
+
+    Either is said again at `due_ms` (monotonic).
+    """
 
     job: int
     why: str = ""
+    ended_at: int = 0
     due_ms: int = 0
     times: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.why or self.ended_at)
 
 
 @dataclass(eq=False)
@@ -52,7 +61,9 @@ class PartReports:
         stake = self.stakes.get(rid)
         if stake is not None and machine in stake.jobs:
             self.claims.submitted(stake, machine)
-        self._parts[rid, machine] = _PartState(job)
+        known = self._parts.get((rid, machine))
+        if known is None or known.job != job:
+            self._parts[rid, machine] = _PartState(job)
         self._tell(rid, machine)
         if len(self._parts) > self._looked_at:
             self.tell_all()
@@ -60,10 +71,20 @@ class PartReports:
 
     def failed(self, rid: str, machine: str, job: int, why: str, now: Moment) -> None:
         """The other parts are to end, as this one has; `job` is 0 if the queue has not taken it."""
-        self._parts[rid, machine] = _PartState(
-            job, why[:TEXT_MAX] or "has failed", now.monotonic_ms
-        )
+        self._parts[rid, machine] = _PartState(job, why[:TEXT_MAX] or "has failed")
         self._remind(rid, machine, now)
+
+    def ended(self, rid: str, machine: str, job: int, at: int, now: Moment) -> None:
+        """This part has ended well, `at` (seconds UTC), and what is left of its slot nobody needs."""
+        self._parts[rid, machine] = _PartState(job, ended_at=at)
+        self._remind(rid, machine, now)
+
+    def used_again(self, rid: str, machine: str) -> None:
+        """Its user has another job in the slot of a part that had ended: it is not to be given back."""
+        known = self._parts.get((rid, machine))
+        if known is not None and known.ended_at:
+            self._parts[rid, machine] = _PartState(known.job)
+            self._tell(rid, machine)
 
     def tell_all(self) -> None:
         """Say everything again: a broker has come that may not know it."""
@@ -72,13 +93,15 @@ class PartReports:
 
     def advance(self, now: Moment) -> None:
         due = [
-            key for key, each in self._parts.items() if each.why and each.due_ms <= now.monotonic_ms
+            key
+            for key, each in self._parts.items()
+            if each.is_over and each.due_ms <= now.monotonic_ms
         ]
         for rid, machine in due:
             self._remind(rid, machine, now)
 
     def next_deadline_ms(self) -> int | None:
-        return min((each.due_ms for each in self._parts.values() if each.why), default=None)
+        return min((each.due_ms for each in self._parts.values() if each.is_over), default=None)
 
     def _remind(self, rid: str, machine: str, now: Moment) -> None:
         if self._tell(rid, machine):
@@ -100,6 +123,7 @@ class PartReports:
             job=part.job,
             failed=bool(part.why),
             detail=part.why,
+            ended_at=part.ended_at,
         )
         self.outbox.send(f"{REGISTER}{stake.register}", news)
         return True

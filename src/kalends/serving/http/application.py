@@ -24,7 +24,7 @@ from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
 from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
-from kalends.serving.http.elsewhere import not_here
+from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
@@ -34,7 +34,6 @@ from kalends.serving.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from kalends.serving.metrics import NO_OPERATION, Metrics
 
 SESSIONS_PATH: Final = "/v1/calls"
-OPENAPI_PATH: Final = "/v1/openapi.json"
 METRICS_PATH: Final = "/metrics"
 
 CLOSE_S_MAX: Final = 2.0
@@ -71,7 +70,9 @@ def build_application(
     get `drain_s_max` to end, and sessions are closed as going away. `crowded` hears why connections are
     closed or refused for want of room, and "" once that is over.
     """
-    dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
+    dispatcher = Dispatcher(
+        Misdirected(role, name), handlers, limits, clock or SystemClock(), metrics, logger
+    )
     connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
     server = _Server(dispatcher, authenticator, on_stop, connections)
     application = web.Application(
@@ -269,7 +270,7 @@ def _problems(server: _Server, role: Role, name: str, version: str) -> Any:
             response = _problem(request, problem)
             response.headers["Allow"] = error.headers["Allow"]
         except web.HTTPNotFound:
-            missing = not_here(role, name, request.path, OPENAPI_PATH)
+            missing = dispatcher.misdirected.path(request.method, request.path)
             response = _problem(request, missing.to_problem())
         except Exception as error:
             # The boundary: nothing that a request leads to may escape as anything but a problem.

@@ -17,10 +17,11 @@ import msgspec
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import OPERATIONS, Operation, Role
 from kalends.core.conversion import convert
-from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
+from kalends.core.errors import OutcomeUnknown, Problem, Unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 from kalends.serving.http import bodies
+from kalends.serving.http.misdirected import Misdirected
 from kalends.serving.http.problems import problem_of
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.logs import Logger
@@ -42,13 +43,15 @@ class Dispatcher:
 
     def __init__(
         self,
-        role: Role,
+        misdirected: Misdirected,
         handlers: Mapping[str, Handler],
         limits: ServingLimits,
         clock: Clock,
         metrics: Metrics,
         logger: Logger,
     ) -> None:
+        self.misdirected = misdirected
+        role = misdirected.role
         operations = operations_of(role)
         wrong = {operation.name for operation in operations} ^ handlers.keys()
         if wrong:
@@ -84,11 +87,7 @@ class Dispatcher:
         """
         entry = self.entries.get(name)
         if entry is None:
-            raise NotFound(
-                f"there is no call {name!a} here",
-                where="name",
-                remedy=f"the calls are {', '.join(self.entries)}",
-            )
+            raise self.misdirected.call(name, self.entries)
         self.admit(caller, entry.operation)
         bodies.normalize(fields)
         return entry.handler(caller, convert(fields, entry.operation.body))

@@ -117,6 +117,19 @@ def test_when_a_part_of_a_job_in_step_is_over_its_nodes_go_to_the_queue(killed: 
     assert room.cancel() == []
 
 
+def test_the_slot_of_a_part_that_keeps_it_is_there_for_other_jobs() -> None:
+    room = Room()
+    part = room.submit(key=key_of_part(RESERVED), nodes=3, limit_s=0, keep_slot=True)
+    assert room.at(2_000) == [part]
+    job = outside(room)
+    room.end(part)
+    assert room.starts() == []
+    other = room.submit(nodes=3)
+    assert room.at(2_500) == [other]
+    room.end(other)
+    assert room.at(3_000) == [job]
+
+
 def test_nodes_of_a_part_stay_reserved_while_other_jobs_of_its_user_run_there() -> None:
     room = Room()
     part = room.submit(key=key_of_part(RESERVED), nodes=2, limit_s=0)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.broker.coordination.test_solicitation import Rig, offer
+from tests.unit.broker.coordination.test_solicitation import ANN, Rig, light_job, offer, voted
 
 from kalends.broker.coordination.referrals import OwnChoice, Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX, REFERRED_PART
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
+from kalends.core.resources import ResourceInfo
 
 STRAIGHT = ("a", "b")
 MEMBERS = tuple(f"m{number}" for number in range(10))
@@ -46,6 +47,55 @@ def test_a_manager_is_asked_how_many_of_its_members_the_broker_would_have_asked(
     assert asked(hall.sent) <= set(STRAIGHT)
     assert question.count + len(asked(hall.sent)) == 7
     assert {each.way for each in question.candidates} == {*MEMBERS, *(f"west/{n}" for n in BELOW)}
+
+
+def test_a_job_runs_where_it_is_reached_through_the_virtual_site_that_is_asked_for() -> None:
+    for on, sites in {
+        "through=hall": {*MEMBERS, *BELOW},
+        "through=west": set(BELOW),
+        "through!=west": {*STRAIGHT, *MEMBERS},
+        "through!=hall": set(STRAIGHT),
+    }.items():
+        hall = rig()
+        hall.submit(on=on)
+        referred = {
+            each.way.split("/")[-1] for one in hall.referrals for each in one.question.candidates
+        }
+        assert referred | asked(hall.sent) <= sites, on
+        assert referred or asked(hall.sent) == sites, on
+
+
+def test_how_a_site_is_reached_is_not_for_it_to_say() -> None:
+    hall = rig()
+    said = ResourceInfo(name="a/m", queue=True, through=("hall",))
+    hall.hear("a", m.Hello(site="a", epoch=1, resources=(said,)))
+    found = {name: info.through for name, info in hall.directory.resources.items()}
+    assert (found["a/m"], found["m0/m"], found["n0/m"]) == ((), ("hall",), ("hall", "west"))
+
+
+def test_of_a_home_that_is_a_virtual_site_one_of_its_sites_is_always_asked_the_best_that_is_known() -> (
+    None
+):
+    hall = rig()
+    hall.coordinator.bids.experience.bid("n1", 10, 5, hall.now)
+    for number in range(8):
+        for site in set(BELOW) - {"n1"}:
+            hall.coordinator.bids.experience.bid(site, 10, 90_000, hall.now)
+        spec = light_job(homes=("west",))
+        hall.coordinator.calls.submit(
+            ANN, f"the-key-{number}", "digest", spec, number + 2, hall.now
+        )
+        at_once = asked(hall.settle())
+        assert at_once & set(BELOW) <= {"n1"}
+        assert "n1" in at_once
+
+
+def test_the_story_tells_through_which_virtual_sites_bids_have_come() -> None:
+    hall = rig()
+    rid = hall.submit(on="site=n2")
+    hall.hear("n2", m.Bid(rid=rid, att=1, epoch=1, offers=(offer("n2", 100),)))
+    hall.hear("n2", voted(rid))
+    assert any(each.startswith("n2/m through hall/west starts by") for each in hall.told), hall.told
 
 
 def test_those_that_the_manager_names_are_asked_by_the_broker_itself_with_its_own_proofs() -> None:

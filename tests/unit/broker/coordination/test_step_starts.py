@@ -1,11 +1,12 @@
-"""Jobs in step at a broker: no part starts before all have come, and all end when one fails."""
+"""Jobs in step at a broker: no part starts before all have come; all end when one fails, or with the last."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 from tests.protocol_broker import SITES, START, WANTS, Broker
-from tests.protocol_support import secret_of
+from tests.protocol_support import DAY, T0, secret_of
 
+from kalends.broker.coordination.views import view_of
 from kalends.contract import messages as m
 from kalends.core.jobs import JobRequest
 from kalends.core.steps import Step, StepPart
@@ -161,6 +162,81 @@ def test_of_replicas_the_one_that_looks_after_it_cancels_it() -> None:
     heir = Broker(broker.register, name="c")
     heir.receive("there", news(rid, 1, failed=True))
     assert broker.row(rid).state == "cancelled"
+
+
+def ended(broker: Broker, rid: str, number: int, at: int = T0 + 1) -> None:
+    """The part of this number has ended well then, and its site says so."""
+    broker.receive(SITES[number], news(rid, number, ended_at=at))
+
+
+def test_when_all_parts_have_ended_the_slots_are_given_back_everywhere_at_once() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ended(broker, rid, 1)
+    ended(broker, rid, 1)
+    assert (broker.row(rid).state, broker.sent()) == ("commit", [])
+    ended(broker, rid, 0, at=T0 + 3)
+    assert [to for to, each in broker.sent() if isinstance(each, m.Cancel)] == ["here", "there"]
+    row = broker.row(rid)
+    assert (row.state, row.parts_ended_at) == ("cancelled", T0 + 1), "no end lies ahead"
+    assert (row.trail[-1].kind, row.trail[-1].detail) == ("ended", "all its parts have ended")
+    assert view_of(row).parts_ended_at == T0 + 1
+
+
+def test_slots_in_which_nothing_was_to_run_are_given_back_with_those_of_the_parts() -> None:
+    broker = Broker()
+    rid = reserved(broker, Step(jobs={"there/one": JOB}))
+    ended(broker, rid, 1)
+    assert [to for to, each in broker.sent() if isinstance(each, m.Cancel)] == ["here", "there"]
+
+
+def test_where_the_slots_are_over_nothing_is_given_back() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    broker.advance((DAY + 60) * 1_000)
+    for number in (0, 1):
+        ended(broker, rid, number, at=START + 60)
+    assert broker.row(rid).state == "commit"
+
+
+def test_a_part_whose_own_slot_is_over_has_ended() -> None:
+    broker = Broker()
+    short, long = WANTS[0], replace(WANTS[1], end=START + 600)
+    rid = broker.submit(wants=(short, long), step=STEP)
+    broker.visited(rid)
+    broker.done(rid)
+    broker.advance((DAY + 60) * 1_000)
+    ended(broker, rid, 1, at=START + 30)
+    assert (broker.row(rid).state, broker.row(rid).parts_ended_at) == ("cancelled", START + 30)
+
+
+def test_what_is_being_changed_is_given_back_when_the_change_is_decided() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    longer = tuple(replace(want, end=START + 120) for want in WANTS)
+    changed = broker.submit(2, key="the-other-key", wants=longer, replaces=broker.row(rid))
+    for number in (0, 1):
+        ended(broker, rid, number)
+    assert broker.row(rid).state == "commit"
+    broker.visited(changed)
+    broker.done(changed)
+    for number in (0, 1):
+        assert broker.row(changed).state == "commit"
+        ended(broker, changed, number)
+    assert broker.row(changed).state == "cancelled"
+
+
+def test_of_replicas_the_one_that_looks_after_it_gives_the_slots_back() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    idle = Broker(broker.register, name="b", alive=frozenset({broker.row(rid).owner}))
+    heir = Broker(broker.register, name="c")
+    for number in (0, 1):
+        ended(idle, rid, number)
+    assert broker.row(rid).state == "commit"
+    for number in (0, 1):
+        ended(heir, rid, number)
+    assert broker.row(rid).parts_ended_at
 
 
 def test_a_change_keeps_the_parts() -> None:

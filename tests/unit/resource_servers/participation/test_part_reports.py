@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec import structs
-from tests.protocol_support import ANN, COORDS, HERE, PARTS, Site, rid, secret_of, want
+from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of, want
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
@@ -113,6 +113,31 @@ def test_a_failure_is_told_again_and_again_until_the_reservation_is_cancelled() 
     again = [send.message for send in site.advance(REMIND_AFTER_MS * 2).sends]
     assert again == [news(why="exit 3")]
     site.receive(m.Cancel(rid=rid(1), att=1, secret=secret_of(rid(1))))
+    assert site.advance(100 * REMIND_AFTER_MS).sends == []
+
+
+def test_that_a_part_has_ended_is_told_again_and_again_until_its_slot_is_given_back() -> None:
+    site = locked()
+    ended = structs.replace(news(), ended_at=T0)
+    site.call(lambda participant, now: participant.part_reports.ended(rid(1), POOL, 7, T0, now))
+    assert told(site) == [ended]
+    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    assert told(site) == [ended], "which job it is, is no news then"
+    again = [send.message for send in site.advance(REMIND_AFTER_MS * 2).sends]
+    assert again == [ended]
+    site.receive(m.Cancel(rid=rid(1), att=1, secret=secret_of(rid(1))))
+    assert site.advance(100 * REMIND_AFTER_MS).sends == []
+
+
+def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended() -> None:
+    site = locked()
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    assert told(site) == [news()], "it has not ended"
+    site.call(lambda participant, now: participant.part_reports.ended(rid(1), POOL, 7, T0, now))
+    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    assert told(site) == [structs.replace(news(), ended_at=T0), news()]
     assert site.advance(100 * REMIND_AFTER_MS).sends == []
 
 
