@@ -16,7 +16,7 @@ from kalends.broker.manager_calls import ManagerCalls
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.priorities import PriorityGrant
+from kalends.broker.priorities import PriorityGrants
 from kalends.broker.reached_sites import reached_sites
 from kalends.broker.replica import ReplicaLock
 from kalends.broker.request_commands import RequestCommands
@@ -37,6 +37,7 @@ from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.register_file import BrokerStore
@@ -91,6 +92,8 @@ def build_broker(
     )
     service.runner.refer = managers.refer
 
+    grants = PriorityGrants(configuration.priority)
+
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
 
@@ -129,7 +132,7 @@ def build_broker(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checks),
+        handlers=_handlers(configuration, version, service, clock, checks, grants),
         authenticator=authenticator_of(configuration.name, configuration.keys),
         metrics=metrics,
         logger=logger,
@@ -140,8 +143,9 @@ def build_broker(
         clock=clock,
         routes=service.inquiries.routes(),
         on_stop=service.events.stop,
-        crowded=service.alarms.reporter("connections"),
+        report=service.alarms.report,
     )
+    application[RULES] = grants.prepared
     application.cleanup_ctx.append(running)
     return application
 
@@ -157,10 +161,10 @@ def _handlers(
     service: BrokerService,
     clock: Clock,
     checks: ScriptChecks,
+    grants: PriorityGrants,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
-    grants = tuple(PriorityGrant(each.who, each.max) for each in configuration.priority)
     commands = RequestCommands(service, records, scripts, grants)
     mailbox = AgentMailbox(service, records, scripts)
 

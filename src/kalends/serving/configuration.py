@@ -29,7 +29,12 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
-from kalends.serving.auth.callers import is_loopback, require_loopback, split_listen
+from kalends.serving.auth.callers import (
+    is_loopback,
+    require_cover,
+    require_loopback,
+    split_listen,
+)
 from kalends.serving.http.bodies import normalize
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -234,6 +239,19 @@ class LogConfiguration(_Section, frozen=True, kw_only=True):
     form: Literal["auto", "json", "human"] = "auto"
 
 
+class AuditLogConfiguration(_Section, frozen=True, kw_only=True):
+    """The file that says who asked for what and was answered what; see `kalends.serving.audit_log`.
+
+    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``. The newest `files_kept`
+    files of `size_mb` each are kept.
+    """
+
+    enabled: bool = True
+    file: Path | None = None
+    size_mb: Annotated[float, Meta(ge=0.01, le=10_000)] = 16.0
+    files_kept: Annotated[int, Meta(ge=1, le=1_000)] = 8
+
+
 class SiteLimits(_Section, frozen=True, kw_only=True):
     """Per principal: claims held and promised at once, and the longest a hold may live."""
 
@@ -277,13 +295,24 @@ class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
 
 
 class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
-    """The common part of all servers. `url` is its address for others; "" means `listen`."""
+    """The common part of all servers. `url` is its address for others; "" means `listen`.
+
+    Without `tls` only this machine may reach it, unless the owner says `plain_http`: a proxy before it has
+    the certificate, or the network between is trusted.
+    """
 
     name: SiteName
     listen: str
     url: Url = ""
     keys: tuple[KeyConfiguration, ...] = ()
     tls: TlsConfiguration | None = None
+    plain_http: bool = False
+    audit_log: AuditLogConfiguration = AuditLogConfiguration()
+
+    @property
+    def audit_file(self) -> Path | None:
+        """The audit log, or None where there is none."""
+        return self.audit_log.file if self.audit_log.enabled else None
 
     def url_at(self, listening: str) -> str:
         """Return this server's address for others: `url`, or the address at which it listens."""
@@ -294,6 +323,12 @@ class _ServerConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
     """The common part of site and broker."""
 
     store: Path
+
+    @property
+    def audit_file(self) -> Path | None:
+        if not self.audit_log.enabled:
+            return None
+        return self.audit_log.file or self.store.with_suffix(".audit")
 
 
 class NearConfiguration(_Section, frozen=True, kw_only=True):
@@ -523,7 +558,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 class VirtualConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
     """The configuration of a virtual site: the name of a group of sites, and the way to them.
 
-    `keys` are those of the brokers that may ask which members to ask. It keeps nothing.
+    `keys` are those of the brokers that may ask which members to ask. It keeps nothing, and has an audit log
+    only where one is named.
     """
 
     listen: str = "127.0.0.1:7200"
@@ -568,6 +604,12 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
             where="configuration",
             remedy="write a [site] or a [broker] section, or both; or a [virtual] one",
         )
+    check_configuration(configuration)
+    return configuration
+
+
+def check_configuration(configuration: Configuration) -> None:
+    """Raises `InvalidInput` for what each value may be, and all of them together may not."""
     if configuration.site is not None:
         _check_server(configuration.site, "site")
         _check_resources(configuration.site)
@@ -585,7 +627,6 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
         _check_not_itself(configuration.virtual)
         _check_urls(configuration.virtual.members, "virtual.members")
-    return configuration
 
 
 def _convert(raw: dict[str, Any], base: Path) -> Configuration:
@@ -663,6 +704,8 @@ def _check_server(server: _ListeningConfiguration, section: str) -> None:
         split_listen(server.listen)
         if not server.keys:
             require_loopback(server.listen)
+        if server.tls is None and not server.plain_http:
+            require_cover(server.listen)
     except InvalidInput as error:
         raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
 

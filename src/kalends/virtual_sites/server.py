@@ -69,7 +69,7 @@ def build_virtual(
             web.route("*", ROUTE, relay.respond),
         ],
         on_stop=relay.begin_stop,
-        crowded=alarms.reporter("connections"),
+        report=alarms.report,
     )
     application.on_startup.append(relay.start)
     application.on_cleanup.append(relay.stop)

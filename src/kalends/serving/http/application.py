@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -43,6 +44,9 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 """Answers belong to their caller: no cache keeps them, no browser guesses their type."""
 
 T = TypeVar("T")
+Report = Callable[[str, str], None]
+"""Takes what a problem is about, and its text; "" when it is over."""
+
 _Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -59,7 +63,7 @@ def build_application(
     clock: Clock | None = None,
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
-    crowded: Callable[[str], None] = lambda _: None,
+    report: Report = lambda about, text: None,
 ) -> web.Application:
     """Return the complete application of a server.
 
@@ -67,12 +71,14 @@ def build_application(
     are further ones, such as the protocol's session between brokers and sites: errors that they
     raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
-    get `drain_s_max` to end, and sessions are closed as going away. `crowded` hears why connections are
-    closed or refused for want of room, and "" once that is over.
+    get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
+    about something (connections, the certificate), and "" once they are over.
     """
     dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
-    connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
-    server = _Server(dispatcher, authenticator, on_stop, connections)
+    connections = Connections(
+        CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
+    )
+    server = _Server(dispatcher, authenticator, on_stop, connections, report)
     application = web.Application(
         middlewares=[_problems(server, version)],
         client_max_size=limits.body_bytes_max,
@@ -126,6 +132,24 @@ def connections_of(application: web.Application) -> Connections:
     return application[_SERVER].connections
 
 
+def report_of(application: web.Application) -> Report:
+    """Return where problems of an application are reported."""
+    return application[_SERVER].report
+
+
+def metrics_of(application: web.Application) -> Metrics:
+    return application[_SERVER].dispatcher.metrics
+
+
+def trust(application: web.Application, authenticator: Authenticator) -> None:
+    """Let `authenticator` say who callers are from now on; sessions of those whom it does not believe end."""
+    server = application[_SERVER]
+    server.authenticator = authenticator
+    for session in list(server.sessions):
+        if not authenticator.believes(session.caller):
+            server.dispatcher.start(session.disown())
+
+
 class _Server:
     """The common state of the routes of one application."""
 
@@ -135,8 +159,10 @@ class _Server:
         authenticator: Authenticator,
         on_stop: Callable[[], None] | None,
         connections: Connections,
+        report: Report,
     ) -> None:
         self.dispatcher = dispatcher
+        self.report = report
         self.connections = connections
         self.on_stop = on_stop
         self.stopped = False
