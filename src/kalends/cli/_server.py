@@ -123,19 +123,24 @@ def read_configuration(path: Path) -> Configuration:
 
 def parts_of(configuration: Configuration) -> list[ServerPart]:
     """Build the servers of `configuration`, a site first; raises `InvalidInput`."""
-    parts = []
-    if (site := configuration.site) is not None:
-        parts.append(_part("site", site, build_site(site, version=__version__)))
-    if (broker := configuration.broker) is not None:
-        # Imported here because a site does not need it.
+    roles = ("site", "broker", "virtual")
+    return [part_of(role, configuration) for role in roles if getattr(configuration, role)]
+
+
+def part_of(role: str, configuration: Configuration) -> ServerPart:
+    """Build the server of `role`, which is configured; raises `InvalidInput`."""
+    # Imported where they are needed: a site needs no broker.
+    if (site := configuration.site) is not None and role == "site":
+        return _part(role, site, build_site(site, version=__version__))
+    if (broker := configuration.broker) is not None and role == "broker":
         from kalends.broker.server import build_broker
 
-        parts.append(_part("broker", broker, build_broker(broker, version=__version__)))
-    if (virtual := configuration.virtual) is not None:
-        from kalends.virtual_sites.server import build_virtual
+        return _part(role, broker, build_broker(broker, version=__version__))
+    from kalends.virtual_sites.server import build_virtual
 
-        parts.append(_part("virtual", virtual, build_virtual(virtual, version=__version__)))
-    return parts
+    assert configuration.virtual is not None
+    virtual = configuration.virtual
+    return _part(role, virtual, build_virtual(virtual, version=__version__))
 
 
 def section_of(part: ServerPart, configuration: Configuration) -> Section:

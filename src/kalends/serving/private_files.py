@@ -21,17 +21,18 @@ def check_private(path: Path, where: str = "") -> None:
 
     It must be there, and belong to this process's user or to root.
     """
+    named = str(path) if where else "it"
     try:
         found = path.stat()
     except OSError as error:
         raise InvalidInput(
-            f"cannot read {path}: {error.strerror}",
+            f"cannot read {named}: {error.strerror}",
             where=where or str(path),
             remedy="correct the path, or let the server's user read the file",
         ) from error
     if found.st_uid not in (0, os.geteuid()):
         raise InvalidInput(
-            f"{path} belongs to another user (number {found.st_uid}), who can change it",
+            f"{named} belongs to another user (number {found.st_uid}), who can change it",
             where=where or str(path),
             remedy=f"chown it to the user that runs this, or to root: chown $USER {path}",
         )
@@ -39,7 +40,7 @@ def check_private(path: Path, where: str = "") -> None:
         whose = "every user of this machine" if found.st_mode & stat.S_IRWXO else "its group"
         can = "read" if found.st_mode & stat.S_IROTH else "change"
         raise InvalidInput(
-            f"{whose} can {can} {path}",
+            f"{whose} can {can} {named}",
             where=where or str(path),
             remedy=f"chmod 600 {path}, and make a new secret if others may have read it",
         )

@@ -307,6 +307,21 @@ def alone(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def is_open(path: Path) -> bool:
+    """Return whether a process has the store at `path` open; writes nothing."""
+    try:
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _lock(path: Path, *, shared: bool) -> int:
     """Keep others out (`shared`: those who want the store alone) until the result is closed."""
     try:
