@@ -26,8 +26,9 @@ from kalends.core.errors import (
     TooLarge,
     Unavailable,
 )
+from kalends.serving.audit_log import AuditLog
 from kalends.serving.auth.callers import Caller
-from kalends.serving.http.application import caller_of, open_socket
+from kalends.serving.http.application import audit_of, caller_of, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.sessions import close_reason
 
@@ -105,7 +106,7 @@ class TerminalSessions:
         transport = request.transport
         try:
             try:
-                code, reason = await self._serve(socket, caller)
+                code, reason = await self._serve(socket, caller, audit_of(request))
             except (InvalidInput, TooLarge) as error:
                 code, reason = WSCloseCode.INVALID_TEXT, f"{error.where}: {error.detail}"
             await socket.close(code=code, message=close_reason(reason))
@@ -123,7 +124,9 @@ class TerminalSessions:
         closing = [socket.close(code=code, message=message) for socket in list(self._open)]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _serve(self, socket: web.WebSocketResponse, caller: Caller) -> _Close:
+    async def _serve(
+        self, socket: web.WebSocketResponse, caller: Caller, audit: AuditLog
+    ) -> _Close:
         """Raises `InvalidInput` and `TooLarge` for what is no frame, `TimeoutError` when nothing is taken."""
         try:
             async with asyncio.timeout(FIRST_FRAME_S_MAX):
@@ -138,6 +141,7 @@ class TerminalSessions:
         except KalendsError as error:
             await self._say(socket, t.TerminalRefusal(problem=error.to_problem()))
             return _REFUSED
+        audit.done("attach", caller, machine=wish.machine, job=wish.job, keys=wish.keys)
         place = seat.place
         try:
             if wish.keys:

@@ -144,6 +144,7 @@ def build_broker(
         routes=service.inquiries.routes(),
         on_stop=service.events.stop,
         report=service.alarms.report,
+        audit=configuration.audit_place,
     )
     application[RULES] = grants.prepared
     application.cleanup_ctx.append(running)

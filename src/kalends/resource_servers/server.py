@@ -111,6 +111,7 @@ def build_site(
         ],
         on_stop=site.begin_stop,
         report=site.alarms.report,
+        audit=configuration.audit_place,
     )
     application[RULES] = site.prepared
     application.on_startup.append(site.start)
@@ -315,8 +316,6 @@ class SiteServer:
                 self.sessions.push_to("", self._engine.participant.hello())
 
         return apply
-
-    # Failure of the store
 
     def _failed(self, failure: StoreFailed) -> None:
         engine, self._engine = self._engine, None

@@ -242,8 +242,8 @@ class LogConfiguration(_Section, frozen=True, kw_only=True):
 class AuditLogConfiguration(_Section, frozen=True, kw_only=True):
     """The file that says who asked for what and was answered what; see `kalends.serving.audit_log`.
 
-    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``. The newest `files_kept`
-    files of `size_mb` each are kept.
+    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``, and ``npaci.1.audit`` of
+    the broker's replica 1. The newest `files_kept` files of `size_mb` each are kept.
     """
 
     enabled: bool = True
@@ -312,7 +312,17 @@ class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
     @property
     def audit_file(self) -> Path | None:
         """The audit log, or None where there is none."""
-        return self.audit_log.file if self.audit_log.enabled else None
+        return (self.audit_log.file or self._usual_audit_file) if self.audit_log.enabled else None
+
+    @property
+    def audit_place(self) -> tuple[Path | None, int, int]:
+        """Where the log is, the bytes of one file of it, and how many are kept."""
+        size_bytes = int(self.audit_log.size_mb * 1_048_576)
+        return self.audit_file, size_bytes, self.audit_log.files_kept
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return None
 
     def url_at(self, listening: str) -> str:
         """Return this server's address for others: `url`, or the address at which it listens."""
@@ -325,10 +335,8 @@ class _ServerConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
     store: Path
 
     @property
-    def audit_file(self) -> Path | None:
-        if not self.audit_log.enabled:
-            return None
-        return self.audit_log.file or self.store.with_suffix(".audit")
+    def _usual_audit_file(self) -> Path | None:
+        return self.store.with_suffix(".audit")
 
 
 class NearConfiguration(_Section, frozen=True, kw_only=True):
@@ -539,6 +547,12 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
     listen: str = "127.0.0.1:7100"
     replica: Name = "1"
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        """One for each replica, even where they share a store."""
+        return self.store.with_suffix(f".{self.replica}.audit")
+
     sites: tuple[PeerConfiguration, ...] = ()
     key: Path | None = None
     coords: tuple[Url, ...] = ()

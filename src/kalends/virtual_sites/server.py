@@ -70,6 +70,7 @@ def build_virtual(
         ],
         on_stop=relay.begin_stop,
         report=alarms.report,
+        audit=configuration.audit_place,
     )
     application.on_startup.append(relay.start)
     application.on_cleanup.append(relay.stop)

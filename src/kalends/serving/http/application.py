@@ -18,7 +18,8 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
-from kalends.core.errors import LimitExceeded, NotFound, Problem
+from kalends.core.errors import LimitExceeded, NotAuthenticated, NotFound, Problem
+from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
@@ -60,10 +61,11 @@ def build_application(
     metrics: Metrics,
     logger: Logger,
     limits: ServingLimits = ServingLimits(),  # noqa: B008  immutable
-    clock: Clock | None = None,
+    clock: Clock = SystemClock(),  # noqa: B008  immutable
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
     report: Report = lambda about, text: None,
+    audit: AuditPlace = NOWHERE,
 ) -> web.Application:
     """Return the complete application of a server.
 
@@ -72,9 +74,11 @@ def build_application(
     raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
     get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
-    about something (connections, the certificate), and "" once they are over.
+    about something (connections, the certificate), and "" once they are over. `audit` is where calls
+    are written.
     """
-    dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
+    log = AuditLog(audit, f"{role} {name}", clock, report)
+    dispatcher = Dispatcher(role, handlers, limits, clock, metrics, logger, log)
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
@@ -119,7 +123,12 @@ def caller_of(request: web.Request, scope: str) -> Caller:
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
-    return server.caller({"Authorization": f"Bearer {token}"}, scope)
+    return server.caller(request, {"Authorization": f"Bearer {token}"}, scope)
+
+
+def audit_of(request: web.Request) -> AuditLog:
+    """Return the log for what is done besides the calls."""
+    return request.app[_SERVER].dispatcher.audit
 
 
 def in_flight(request: web.Request, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -174,17 +183,25 @@ class _Server:
 
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
-        caller = self.caller(request.headers, scope)
+        caller = self.caller(request, request.headers, scope)
         if scope:
             self.connections.known(request.transport)
         return caller
 
-    def caller(self, headers: Mapping[str, str], scope: str) -> Caller:
+    def caller(self, request: web.Request, headers: Mapping[str, str], scope: str) -> Caller:
+        """Return the caller whom `headers` name; who is refused is written down."""
         if not scope:
             return ANYONE
-        now_s = self.dispatcher.clock.wall_s()
-        caller = self.authenticator.authenticate(headers, now_s)
-        caller.require(scope, now_s)
+        call, remote = (
+            request.match_info.route.name or request.path[:TEXT_MAX],
+            request.remote or "",
+        )
+        try:
+            caller = self.authenticator.authenticate(headers, self.dispatcher.clock.wall_s())
+        except NotAuthenticated as error:
+            self.dispatcher.audit.refused(call, error, ANYONE, remote)
+            raise
+        self.dispatcher.check_right(caller, scope, call, remote)
         return caller
 
 
@@ -380,3 +397,4 @@ async def drain(application: web.Application) -> None:
         server.dispatcher.drain(drain_s),
         *(session.drain(drain_s) for session in list(server.sessions)),
     )
+    server.dispatcher.audit.close()
