@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.agent_mailbox import AgentMailbox
+from kalends.broker.archive import Archive
 from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.manager_calls import ManagerCalls
 from kalends.broker.metrics import Measures
@@ -97,6 +98,11 @@ def build_broker(
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
 
+    archive = Archive(
+        configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
+        lambda: service.lives.current.store if service.lives.current else None, moment, logger,
+    )  # fmt: skip
+
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
         try:
@@ -119,6 +125,7 @@ def build_broker(
                 managers.begin(http)
                 await service.start()
                 links = [asyncio.create_task(link.run()) for link in service.links.values()]
+                links.append(asyncio.create_task(archive.run()))
                 yield
                 await service.stop(QUIET_S_MAX)
                 for link in links:

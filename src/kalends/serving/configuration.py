@@ -40,6 +40,8 @@ from kalends.serving.http.bodies import normalize
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
 
+KEEP_SETTLED_S_MIN: Final = 30 * 86_400
+
 Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
 Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
 QueueIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.QUEUE_PATTERN)))]
@@ -370,6 +372,9 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
     cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
     runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
     """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
+    runs_kept_per_user_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 2_000
+    runs_kept_mb: Annotated[float, Meta(gt=0, le=1_000_000)] = 512.0
+    """What all of them may take together."""
 
 
 class JobLimitsConfiguration(_Section, frozen=True, kw_only=True):
@@ -565,6 +570,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
     0: none is ever lost.
     """
+    keep_settled_s: DurationOrNoneS = field(name="keep_settled", default=DurationOrNoneS(0))
+    """Requests that ended so long ago go from the store to its archive; 0s: none does."""
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 
@@ -633,6 +640,12 @@ def check_configuration(configuration: Configuration) -> None:
         _check_unique([site.name for site in configuration.site.near], "site.near")
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
+        if 0 < configuration.broker.keep_settled_s < KEEP_SETTLED_S_MIN:
+            raise InvalidInput(
+                "sites restored from a backup might still ask about requests of that time",
+                where="broker.keep_settled",
+                remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
+            )
         _check_unique([site.name for site in configuration.broker.sites], "broker.sites")
         _check_members(configuration.broker)
         _check_urls(configuration.broker.sites, "broker.sites")

@@ -241,6 +241,11 @@ def side_path(path: Path) -> Path:
     return path.with_name(path.name + ".epoch")
 
 
+def runs_path(path: Path) -> Path:
+    """Where the records of runs are: beside the site's store."""
+    return path.with_name(path.name + ".runs")
+
+
 def lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
