@@ -25,7 +25,7 @@ from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.register_file import BrokerStore, Forget
+from kalends.stores.sqlite.register_file import BrokerStore, ForgetSettled
 
 LOOK_EVERY_S: Final = 3_600.0
 PAGE: Final = 200
@@ -84,7 +84,7 @@ class Archive:
             records = [each for rows in old for each in rows if isinstance(each, Record)]
             if records:
                 await asyncio.to_thread(self._append, records)
-                await store.writer.run((Forget(tuple(each.rid for each in records)),))
+                await store.writer.run((ForgetSettled(tuple(each.rid for each in records)),))
                 moved += len(records)
             await asyncio.sleep(PAUSE_S)
         return moved

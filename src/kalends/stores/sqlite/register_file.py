@@ -86,7 +86,7 @@ class MadeGood(NamedTuple):
     problem: Problem
 
 
-class Forget(NamedTuple):
+class ForgetSettled(NamedTuple):
     """As `register.forget`, which gives the result."""
 
     rids: tuple[str, ...]
@@ -103,7 +103,7 @@ Write = (
     | MadeGood
     | KeepScript
     | ForgetScript
-    | Forget
+    | ForgetSettled
 )
 Result = Registered | tuple[Named, ...] | int | None
 
@@ -132,7 +132,7 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
             results.append(None)
         elif isinstance(write, MadeGood):
             results.append(register.made_good(connection, *write))
-        elif isinstance(write, Forget):
+        elif isinstance(write, ForgetSettled):
             results.append(register.forget(connection, write.rids))
         elif isinstance(write, KeepScript):
             kept = script_table.keep(connection, *write)
