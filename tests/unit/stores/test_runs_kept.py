@@ -38,7 +38,7 @@ def made(path: Path, runs: Runs) -> sqlite3.Connection:
 
 
 def twin(runs: Runs, kept: RunsKept) -> list[int]:
-    """Newest first: a record goes when it is one too many of its user or of all, or its bytes are too many."""
+    """Newest first: a record goes when it is too many of its user or of all, or its bytes are."""
     found = []
     of_user: dict[str, int] = {}
     together = 0
