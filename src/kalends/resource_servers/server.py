@@ -311,6 +311,7 @@ class SiteServer:
         def apply() -> None:
             self._configuration = changed
             self._spawn(self.sessions.close_unless(trusted.believes))
+            self._spawn(self.terminals.close_unless(trusted.believes))
             if self._engine is not None:
                 self._engine.participant.take_rules(calendars, limits)
                 self.sessions.push_to("", self._engine.participant.hello())
