@@ -73,11 +73,11 @@ class RunningServers:
         logger = get_logger(role="server", name=str(self._path))
         try:
             steps, force, left = await asyncio.to_thread(self._prepared)
-        except KalendsError as error:
+            for step in steps:
+                step()
+        except (KalendsError, OSError) as error:
             logger.error("reload_refused", detail=str(error))
             return
-        for step in steps:
-            step()
         self._configuration = force
         configure_logging(force.log.level, force.log.form)
         logger.info("reloaded", needs_restart=left)

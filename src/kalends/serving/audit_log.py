@@ -93,6 +93,7 @@ class AuditLog:
             per_s=STRANGER_LINES_PER_S, burst=STRANGER_LINES_BURST, tracked_max=1
         )
         self._left_out: Counter[str] = Counter()
+        self._failing = False
 
     def watched(
         self, operation: Operation, handler: Callable[[Caller, Any], Any]
@@ -171,9 +172,12 @@ class AuditLog:
         try:
             self._file.append(msgspec.json.encode(line) + b"\n")
         except OSError as error:
+            self._failing = True
             self._report("audit log", f"the audit log cannot be written: {error.strerror}")
         else:
-            self._report("audit log", "")
+            if self._failing:
+                self._failing = False
+                self._report("audit log", "")
 
     def _has_room(self, who: str) -> bool:
         limiter = self._of_users if who else self._of_strangers

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,30 @@ def test_a_check_names_every_problem_and_starts_nothing(folder: Path) -> None:
     assert "is taken" in result.stdout
     assert "it is not a SQLite database" in result.stdout
     assert (folder / "ctc/ctc.sqlite").read_text() == "precious"
+
+
+def test_on_a_terminal_it_asks_for_what_is_missing(folder: Path) -> None:
+    answers = [
+        ("Set up a", "site"),
+        ("Name", "ctc"),
+        ("listens at", free_address()),
+        ("resources", "sp2:4"),
+    ]
+    keyboard, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kalends", "admin", "init"]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as asking:
+        os.close(terminal)
+        seen = ""
+        for question, answer in answers:
+            while question not in seen:
+                seen += os.read(keyboard, 1_000).decode()
+            seen = ""
+            os.write(keyboard, f"{answer}\n".encode())
+        assert asking.wait() == 0
+    os.close(keyboard)
+    site = load_configuration((folder / "ctc/ctc.toml").read_text(), folder / "ctc").site
+    assert site is not None
+    assert [(each.name, each.capacity) for each in site.resources] == [("sp2", 4)]
 
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,20}[a-z0-9]", fullmatch=True)

@@ -42,9 +42,11 @@ def prepared(part: ServerPart, section: Section) -> Sequence[Apply]:
     Raises `InvalidInput`, and then nothing has changed.
     """
     authenticator = authenticator_of(section.name, section.keys)
-    steps: list[Apply] = [lambda: trust(part.application, authenticator)]
+    steps: list[Apply] = []
     if part.certificate is not None and section.tls is not None:
+        # First: its files are read once more then, and might have gone.
         steps.append(_renewed(part, part.certificate, section.tls))
+    steps.append(lambda: trust(part.application, authenticator))
     if RULES in part.application:
         steps.append(part.application[RULES](section))
     return steps
