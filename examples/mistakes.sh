@@ -37,7 +37,7 @@ kalends book sdsc/sp2:64 --for 4h --after 'next monday 10:00' --before 'next mon
 # No token, somebody else's token, a token that is too old, a file that is not there.
 KALENDS_TOKEN_FILE= kalends list
 KALENDS_TOKEN_FILE= kalends list --token not.a.token
-kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user ada --audience npaci --for 1s > "$KALENDS_FACILITY/tokens/short"
+kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user ada --audience npaci --for 1s --to "$KALENDS_FACILITY/tokens/short"
 sleep 1
 kalends list --token-file "$KALENDS_FACILITY/tokens/short"
 kalends list --token-file no-such-file

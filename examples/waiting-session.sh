@@ -4,7 +4,7 @@ export KALENDS_ZONE=America/Los_Angeles
 
 # Three people with tokens of their own.
 unset KALENDS_TOKEN_FILE
-for user in ann bob cyd; do kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user "$user" --group crystallography --audience npaci > "$user.token"; done
+for user in ann bob cyd; do kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user "$user" --group crystallography --audience npaci --to "$user.token"; done
 id() { python3 -c 'import json, sys; print(json.load(sys.stdin)["data"][0]["id"])'; }
 
 # Cyd has the room next Monday at ten.

@@ -28,7 +28,7 @@ failed=$(kalends list --state reserved --json | python3 -c 'import json, sys; pr
 kalends why "$failed"
 
 # A site keeps a record of every run, for whoever has a token that is good there. The same comes out here.
-kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user ada --audience npaci --audience sdsc > "$KALENDS_FACILITY/tokens/sites"
+kalends admin token --key "$KALENDS_FACILITY/keys/people" --issuer people --user ada --audience npaci --audience sdsc --to "$KALENDS_FACILITY/tokens/sites"
 export KALENDS_TOKEN_FILE="$KALENDS_FACILITY/tokens/sites"
 kalends agent runs "$id" --site sdsc
 run=$(kalends agent runs "$id" --site sdsc --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["data"][0]["run"])')

@@ -30,6 +30,7 @@ form = "json"
 [site]
 name = "centre"
 listen = "{listen}"
+plain_http = true
 url = "http://{listen}"
 store = "centre.sqlite"
 [[site.resources]]

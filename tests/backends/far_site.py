@@ -28,6 +28,7 @@ form = "json"
 [site]
 name = "lab"
 listen = "{listen}"
+plain_http = true
 url = "{url}"
 store = "lab.sqlite"
 [[site.resources]]

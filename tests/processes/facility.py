@@ -118,6 +118,7 @@ form = "json"
 [site]
 name = "{name}"
 listen = "{url.removeprefix("http://")}"
+plain_http = true
 url = "{url}"
 store = "{store or name + ".sqlite"}"
 {trusted}
@@ -158,6 +159,7 @@ form = "json"
 name = "broker"
 replica = "{replica}"
 listen = "{url.removeprefix("http://")}"
+plain_http = true
 url = "{url}"
 store = "{store or "broker.sqlite"}"
 coords = [{quoted}]

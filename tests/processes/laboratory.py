@@ -51,6 +51,7 @@ form = "json"
 [site]
 name = "{name}"
 listen = "{url.removeprefix("http://")}"
+plain_http = true
 url = "{url}"
 store = "{name}.sqlite"
 {keys}

@@ -196,6 +196,7 @@ class Facility:
 [site]
 name = "{name}"
 listen = "{self._address[name]}:80"
+plain_http = true
 url = "http://{self._address[name]}:80"
 store = "{name}.sqlite"
 {self.plan.site_options}
@@ -218,6 +219,7 @@ grain = "10m"
 [virtual]
 name = "{name}"
 listen = "{self._address[name]}:80"
+plain_http = true
 {members}"""
 
     def _ways(self, virtual: str) -> Iterator[str]:
@@ -242,6 +244,7 @@ listen = "{self._address[name]}:80"
 name = "{broker}"
 replica = "{number}"
 listen = "{self._address[name]}:80"
+plain_http = true
 url = "http://{self._address[name]}:80"
 store = "{broker}.sqlite"
 coords = [{coords}]

@@ -16,6 +16,7 @@ import structlog
 
 from kalends.contract import calls
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
+from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler, Role, operations_of
 from kalends.serving.http.rate_limits import ServingLimits
@@ -221,7 +222,7 @@ async def serving(
     role: Role = "broker",
     authenticator: Authenticator | None = None,
     limits: ServingLimits | None = None,
-    clock: ManualClock | None = None,
+    clock: ManualClock | SystemClock = SystemClock(),  # noqa: B008  immutable
     **options: Any,
 ) -> AsyncIterator[Server]:
     log = io.StringIO()

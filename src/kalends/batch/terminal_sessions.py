@@ -8,7 +8,6 @@ neither. How long a session lives is its client's affair: it comes back by itsel
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -26,8 +25,9 @@ from kalends.core.errors import (
     TooLarge,
     Unavailable,
 )
+from kalends.serving.audit_log import AuditLog
 from kalends.serving.auth.callers import Caller
-from kalends.serving.http.application import caller_of, open_socket
+from kalends.serving.http.application import audit_of, caller_of, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.sessions import close_reason
 
@@ -68,6 +68,9 @@ _REFUSED: Final = _Close(WSCloseCode.OK, "there is no place at this terminal")
 _LEFT: Final = _Close(WSCloseCode.OK, "")
 _LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has let this session go")
 _EXPIRED: Final = _Close(WSCloseCode.POLICY_VIOLATION, "the token has expired: bring a new one")
+_DISOWNED: Final = _Close(
+    WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
+)
 _NO_FRAME: Final = _Close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
 _SILENT: Final = _Close(WSCloseCode.POLICY_VIOLATION, "no terminal was asked for")
 
@@ -81,7 +84,7 @@ class TerminalSessions:
         self._gate = gate
         self._limits = limits
         self._wall_s = wall_s
-        self._open: dict[web.WebSocketResponse, str] = {}
+        self._open: dict[web.WebSocketResponse, Caller] = {}
         self._stopping = False
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
@@ -90,10 +93,7 @@ class TerminalSessions:
         if self._stopping:
             raise Unavailable("the site is stopping", retry_after_s=1.0)
         user = caller.principal.user
-        if (
-            len(self._open) >= SESSIONS_MAX
-            or Counter(self._open.values())[user] >= SESSIONS_OF_USER_MAX
-        ):
+        if len(self._open) >= SESSIONS_MAX or self._of(user) >= SESSIONS_OF_USER_MAX:
             raise LimitExceeded(
                 "too many terminals are attached to",
                 where="terminals",
@@ -101,11 +101,11 @@ class TerminalSessions:
                 retry_after_s=1.0,
             )
         socket = await open_socket(request, self._limits)
-        self._open[socket] = user
+        self._open[socket] = caller
         transport = request.transport
         try:
             try:
-                code, reason = await self._serve(socket, caller)
+                code, reason = await self._serve(socket, caller, audit_of(request))
             except (InvalidInput, TooLarge) as error:
                 code, reason = WSCloseCode.INVALID_TEXT, f"{error.where}: {error.detail}"
             await socket.close(code=code, message=close_reason(reason))
@@ -123,7 +123,21 @@ class TerminalSessions:
         closing = [socket.close(code=code, message=message) for socket in list(self._open)]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _serve(self, socket: web.WebSocketResponse, caller: Caller) -> _Close:
+    async def close_unless(self, believed: Callable[[Caller], bool]) -> None:
+        """Close the sessions of those who are not believed any more. The jobs go on."""
+        closing = [
+            socket.close(code=_DISOWNED.code, message=close_reason(_DISOWNED.reason))
+            for socket, caller in list(self._open.items())
+            if not believed(caller)
+        ]
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    def _of(self, user: str) -> int:
+        return sum(caller.principal.user == user for caller in self._open.values())
+
+    async def _serve(
+        self, socket: web.WebSocketResponse, caller: Caller, audit: AuditLog
+    ) -> _Close:
         """Raises `InvalidInput` and `TooLarge` for what is no frame, `TimeoutError` when nothing is taken."""
         try:
             async with asyncio.timeout(FIRST_FRAME_S_MAX):
@@ -138,6 +152,7 @@ class TerminalSessions:
         except KalendsError as error:
             await self._say(socket, t.TerminalRefusal(problem=error.to_problem()))
             return _REFUSED
+        audit.done("attach", caller, machine=wish.machine, job=wish.job, keys=wish.keys)
         place = seat.place
         try:
             if wish.keys:

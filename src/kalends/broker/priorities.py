@@ -7,27 +7,31 @@ others of higher priority: who asked long enough ago is first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from kalends.calendars import is_meant
 from kalends.core.principals import Principal
+from kalends.serving.configuration import BrokerConfiguration, GrantConfiguration
 
 
-class PriorityGrant(NamedTuple):
-    """`who` (``everyone``, ``user:NAME``, ``group:NAME``) may ask for a priority of up to `max`."""
+class PriorityGrants:
+    """Who may ask for a priority of how much; the broker's owner may change it at any time."""
 
-    who: str
-    max: int
+    def __init__(self, configured: Sequence[GrantConfiguration] = ()) -> None:
+        self._configured = tuple(configured)
 
+    def granted(self, principal: Principal, asked: int) -> int:
+        """Return `asked`, or the most that `principal` may have: by the first grant that means them, else 0.
 
-def granted_priority(grants: Sequence[PriorityGrant], principal: Principal, asked: int) -> int:
-    """`asked`, or the most that `principal` may have: by the first grant that means them, else 0.
+        To stand back is always allowed.
+        """
+        most = (each.max for each in self._configured if is_meant(each.who, principal))
+        return min(asked, next(most, 0))
 
-    To stand back is always allowed.
-    """
-    return min(asked, _most(grants, principal))
+    def prepared(self, section: BrokerConfiguration) -> Callable[[], None]:
+        """Return what lets the grants of `section` hold."""
 
+        def apply() -> None:
+            self._configured = section.priority
 
-def _most(grants: Sequence[PriorityGrant], principal: Principal) -> int:
-    return next((grant.max for grant in grants if is_meant(grant.who, principal)), 0)
+        return apply

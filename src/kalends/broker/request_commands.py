@@ -22,7 +22,7 @@ from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewh
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.planning.planner import executable, fixed_wants
-from kalends.broker.priorities import PriorityGrant, granted_priority
+from kalends.broker.priorities import PriorityGrants
 from kalends.broker.request_queries import Records, check_own
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
@@ -59,7 +59,7 @@ class RequestCommands:
         service: BrokerService,
         records: Records,
         scripts: Scripts,
-        grants: Sequence[PriorityGrant] = (),
+        grants: PriorityGrants,
     ) -> None:
         self._service = service
         self._records = records
@@ -71,7 +71,7 @@ class RequestCommands:
         request.check(from_wire=True)
         executable(request)
         step = step_of(body)
-        priority = granted_priority(self._grants, caller.principal, request.priority)
+        priority = self._grants.granted(caller.principal, request.priority)
         spec = Spec(
             request=structs.replace(request, priority=priority),
             text=format_alternatives(request.alternatives),

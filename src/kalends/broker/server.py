@@ -11,12 +11,13 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.agent_mailbox import AgentMailbox
+from kalends.broker.archive import Archive
 from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.manager_calls import ManagerCalls
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.priorities import PriorityGrant
+from kalends.broker.priorities import PriorityGrants
 from kalends.broker.reached_sites import reached_sites
 from kalends.broker.replica import ReplicaLock
 from kalends.broker.request_commands import RequestCommands
@@ -37,6 +38,7 @@ from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite import register
@@ -92,8 +94,15 @@ def build_broker(
     )
     service.runner.refer = managers.refer
 
+    grants = PriorityGrants(configuration.priority)
+
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
+
+    archive = Archive(
+        configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
+        lambda: service.lives.current.store if service.lives.current else None, moment, logger,
+    )  # fmt: skip
 
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
@@ -117,6 +126,7 @@ def build_broker(
                 managers.begin(http)
                 await service.start()
                 links = [asyncio.create_task(link.run()) for link in service.links.values()]
+                links.append(asyncio.create_task(archive.run()))
                 yield
                 await service.stop(QUIET_S_MAX)
                 for link in links:
@@ -130,7 +140,7 @@ def build_broker(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checks),
+        handlers=_handlers(configuration, version, service, clock, checks, grants),
         authenticator=authenticator_of(configuration.name, configuration.keys),
         metrics=metrics,
         logger=logger,
@@ -141,8 +151,10 @@ def build_broker(
         clock=clock,
         routes=service.inquiries.routes(),
         on_stop=service.events.stop,
-        crowded=service.alarms.reporter("connections"),
+        report=service.alarms.report,
+        audit=configuration.audit_place,
     )
+    application[RULES] = grants.prepared
     application.cleanup_ctx.append(running)
     return application
 
@@ -158,10 +170,10 @@ def _handlers(
     service: BrokerService,
     clock: Clock,
     checks: ScriptChecks,
+    grants: PriorityGrants,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
-    grants = tuple(PriorityGrant(each.who, each.max) for each in configuration.priority)
     commands = RequestCommands(service, records, scripts, grants)
     mailbox = AgentMailbox(service, records, scripts)
 

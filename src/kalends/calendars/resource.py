@@ -70,6 +70,13 @@ class ResourceCalendar:
         self.calendar = new_calendar(info.capacity)
         self._hours = Windows(hours) if hours else None
 
+    def take_rules(self, changed: ResourceCalendar) -> None:
+        """Let the description, access list, hours and rules of `changed` hold; bookings and reclaims stay."""
+        assert changed.info.capacity == self.info.capacity
+        changed.rules.blackouts.keep_reclaimed(self.rules.blackouts)
+        self.info, self.access = changed.info, changed.access
+        self.rules, self._hours = changed.rules, changed._hours
+
     def visible_to(self, principal: Principal) -> bool:
         return self.access.sees(principal)
 

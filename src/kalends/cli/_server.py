@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +17,24 @@ from kalends.core.errors import InvalidInput, KalendsError
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import (
     CONFIGURATION_BYTES_MAX,
-    BrokerConfiguration,
     Configuration,
-    SiteConfiguration,
-    VirtualConfiguration,
+    check_configuration,
     load_configuration,
 )
-from kalends.serving.http.runner import Service, run, tls_context
-from kalends.serving.logs import configure_logging
+from kalends.serving.http.certificates import ServerCertificate
+from kalends.serving.http.reload import (
+    Apply,
+    Section,
+    ServerPart,
+    prepared,
+    watch_certificate,
+)
+from kalends.serving.http.runner import Service, run
+from kalends.serving.logs import configure_logging, get_logger
+from kalends.serving.settings_in_force import check_same_server, in_force, left_alone
+
+NOBODY_ELSE = 0o077
+"""No file of a server is for others, whatever mask it was started with."""
 
 
 def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:
@@ -31,22 +43,55 @@ def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = N
     The code is 2 for an invalid configuration, 1 for a refused store, 75 if the disk or the port is not
     available; a line on `err` (standard error) says what to do.
     """
+    os.umask(NOBODY_ELSE)
     try:
         configuration = read_configuration(config_path)
         configure_logging(configuration.log.level, configuration.log.form, err)
     except KalendsError as error:
         print(f"kalends: {_of_file(error, config_path)}", file=err or sys.stderr)
         return error.exit_code
+    running = RunningServers(config_path, configuration)
+    return run(running.services, reload=running.reload, out=out, err=err)
 
-    async def services() -> Sequence[Service]:
+
+class RunningServers:
+    """The servers of one configuration file, which may change while they serve."""
+
+    def __init__(self, path: Path, configuration: Configuration) -> None:
+        self._path = path
+        self._configuration = configuration
+        self._parts: list[ServerPart] = []
+
+    async def services(self) -> Sequence[Service]:
+        """Build the servers; raises `InvalidInput`."""
         try:
-            made = services_of(configuration)
+            self._parts = parts_of(self._configuration)
         except KalendsError as error:
-            raise _of_file(error, config_path) from error
+            raise _of_file(error, self._path) from error
         _spare_the_collector()
-        return made
+        return [_service(part, section_of(part, self._configuration)) for part in self._parts]
 
-    return run(services, out=out, err=err)
+    async def reload(self) -> None:
+        """Let the file's keys, certificates and rules hold; a bad file changes nothing. Logs it."""
+        logger = get_logger(role="server", name=str(self._path))
+        try:
+            steps, force, left = await asyncio.to_thread(self._prepared)
+            for step in steps:
+                step()
+        except (KalendsError, OSError) as error:
+            logger.error("reload_refused", detail=str(error))
+            return
+        self._configuration = force
+        configure_logging(force.log.level, force.log.form)
+        logger.info("reloaded", needs_restart=left)
+
+    def _prepared(self) -> tuple[list[Apply], Configuration, list[str]]:
+        wanted = read_configuration(self._path)
+        check_same_server(self._configuration, wanted)
+        force = in_force(self._configuration, wanted)
+        check_configuration(force)
+        steps = [step for part in self._parts for step in prepared(part, section_of(part, force))]
+        return steps, force, list(left_alone(force, wanted))
 
 
 def _of_file(error: KalendsError, path: Path) -> KalendsError:
@@ -86,29 +131,41 @@ def read_configuration(path: Path) -> Configuration:
     return load_configuration(text, path.parent)
 
 
-def services_of(configuration: Configuration) -> list[Service]:
+def parts_of(configuration: Configuration) -> list[ServerPart]:
     """Build the servers of `configuration`, a site first; raises `InvalidInput`."""
-    services = []
-    if (site := configuration.site) is not None:
-        application = build_site(site, version=__version__)
-        services.append(_service("site", site, application))
-    if (broker := configuration.broker) is not None:
-        # Imported here because a site does not need it.
+    roles = ("site", "broker", "virtual")
+    return [part_of(role, configuration) for role in roles if getattr(configuration, role)]
+
+
+def part_of(role: str, configuration: Configuration) -> ServerPart:
+    """Build the server of `role`, which is configured; raises `InvalidInput`."""
+    # Imported where they are needed: a site needs no broker.
+    if (site := configuration.site) is not None and role == "site":
+        return _part(role, site, build_site(site, version=__version__))
+    if (broker := configuration.broker) is not None and role == "broker":
         from kalends.broker.server import build_broker
 
-        services.append(_service("broker", broker, build_broker(broker, version=__version__)))
-    if (virtual := configuration.virtual) is not None:
-        from kalends.virtual_sites.server import build_virtual
+        return _part(role, broker, build_broker(broker, version=__version__))
+    from kalends.virtual_sites.server import build_virtual
 
-        services.append(_service("virtual", virtual, build_virtual(virtual, version=__version__)))
-    return services
+    assert configuration.virtual is not None
+    virtual = configuration.virtual
+    return _part(role, virtual, build_virtual(virtual, version=__version__))
 
 
-def _service(
-    role: str,
-    server: SiteConfiguration | BrokerConfiguration | VirtualConfiguration,
-    application: web.Application,
-) -> Service:
-    tls = tls_context(server.tls.certificate, server.tls.key) if server.tls else None
-    each = 2 if role == "virtual" else 1
-    return Service(f"{role} {server.name}", application, server.listen, tls, each)
+def section_of(part: ServerPart, configuration: Configuration) -> Section:
+    section: Section = getattr(configuration, part.role)
+    return section
+
+
+def _part(role: str, section: Section, application: web.Application) -> ServerPart:
+    certificate = ServerCertificate(section.tls) if section.tls is not None else None
+    if certificate is not None:
+        watch_certificate(application, certificate)
+    return ServerPart(role, application, certificate)
+
+
+def _service(part: ServerPart, section: Section) -> Service:
+    tls = part.certificate.context if part.certificate is not None else None
+    each = 2 if part.role == "virtual" else 1
+    return Service(f"{part.role} {section.name}", part.application, section.listen, tls, each)

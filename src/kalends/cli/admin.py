@@ -6,6 +6,7 @@ from kalends.cli._groups import LazyGroup
 
 COMMANDS = {
     "Setting up": {
+        "init": "Set up a site or a broker in a folder of its own.",
         "config": "Print a commented configuration file.",
         "key": "Make a pair of keys for signing tokens.",
         "token": "Sign a token for a user.",

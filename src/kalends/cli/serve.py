@@ -5,23 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
+from kalends.cli import _output
 from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
 @click.command(
     "serve",
     cls=LocalCommand,
-    examples=("kalends serve broker.toml", "kalends serve site-sdsc.toml"),
+    examples=("kalends serve broker.toml", "kalends serve --check site-sdsc.toml"),
+)
+@click.option(
+    "--check",
+    "only_check",
+    is_flag=True,
+    help="Look at the configuration, keys, store and port, say what would be served, and start nothing.",
 )
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def command(config: Path) -> int:
+@pass_settings
+def command(settings: Settings, config: Path, only_check: bool) -> int:
     """Run a site, a broker, a virtual site, or several.
 
-    CONFIG is a TOML file; `kalends admin config` prints a commented one. Prints the server's address and
-    runs until Ctrl-C or SIGTERM.
+    CONFIG is a TOML file; `kalends admin init` makes one, and `kalends admin config` prints a commented
+    one. Prints the server's address and runs until Ctrl-C or SIGTERM. SIGHUP reads keys, certificates and
+    rules again; the log says what needs a restart. With --check the exit code is 1 if there is a problem.
     """
+    if only_check:
+        return _check(settings, config)
     with server_parts():
         from kalends.cli._server import main
     return main(config)
+
+
+def _check(settings: Settings, config: Path) -> int:
+    with server_parts():
+        from kalends.cli._server_check import check_configuration_file
+    found = check_configuration_file(config, settings.time_zone())
+    lines = [
+        *found.serves,
+        *(f"soon: {each}" for each in found.warnings),
+        *(f"PROBLEM: {each}" for each in found.problems),
+    ]
+    _output.answer(settings, "check", msgspec.to_builtins(found), lambda: lines)
+    return 1 if found.problems else 0

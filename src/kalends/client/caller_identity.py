@@ -5,23 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 from kalends.core.errors import InvalidInput
+from kalends.serving.private_files import check_private
 
 
 def token_in(path: str, where: str) -> str:
     """Return the token in a file; "" without a path.
 
-    Raises `InvalidInput`, in which `where` says what named the file.
+    Raises `InvalidInput`, in which `where` says what named the file; also where others can read it.
     """
     if not path:
         return ""
     try:
-        return Path(path).read_text("ascii").strip()
+        token = Path(path).read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a token'}",
             where=where,
             remedy="name the file that holds your token, and nothing else",
         ) from error
+    check_private(Path(path), where)
+    return token
 
 
 def login_name() -> str:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.serving.private_files import check_private
 
 SECRET_BYTES_MAX: Final = 4_096
 
 
 def read_secret(path: Path, where: str) -> str:
-    """Return the text in `path`; raises `InvalidInput` where it cannot be read, or everybody may read it."""
+    """Return the text in `path`; raises `InvalidInput` where it cannot be read, or others can read it."""
     try:
         with path.open("rb") as file:
-            shared = path.stat().st_mode & 0o007
             content = file.read(SECRET_BYTES_MAX + 1)
         text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -23,10 +23,7 @@ def read_secret(path: Path, where: str) -> str:
             where=where,
             remedy="name a file that this server may read",
         ) from error
-    if shared:
-        raise InvalidInput(
-            f"every user of this machine can read {path}", where=where, remedy=f"chmod 600 {path}"
-        )
+    check_private(path, where)
     if len(content) > SECRET_BYTES_MAX:
         raise InvalidInput(f"{path} is too long for a secret", where=where)
     return text.strip()

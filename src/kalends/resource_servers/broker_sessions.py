@@ -73,7 +73,7 @@ class BrokerSessions:
         self._logger = logger
         self._clock = LogicalClock(watch.now().wall_ms)
         self._links: dict[str, BrokerLink] = {}
-        self._open: dict[BrokerLink, None] = {}
+        self._open: dict[BrokerLink, Belief] = {}
         self._replaced: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -109,7 +109,7 @@ class BrokerSessions:
             engine.mark,
             transport.abort if transport else lambda: None,
         )
-        self._open[link] = None
+        self._open[link] = belief
         writer = asyncio.create_task(link.write())
         try:
             link.push(self._engine().participant.hello())
@@ -131,6 +131,15 @@ class BrokerSessions:
         self._stopping = self._stopping or stopping
         closing = [link.close(code, reason) for link in list(self._open)]
         await asyncio.gather(*closing, *self._replaced, return_exceptions=True)
+
+    async def close_unless(self, believed: Callable[[Caller], bool]) -> None:
+        """Close the sessions whose brokers are not believed any more."""
+        closing = [
+            link.close(WSCloseCode.POLICY_VIOLATION, "the broker's key is not trusted any more")
+            for link, belief in list(self._open.items())
+            if not believed(belief.caller)
+        ]
+        await asyncio.gather(*closing, return_exceptions=True)
 
     async def _read(
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from kalends.agents.runs import Engine, RunOutcome
@@ -15,7 +14,8 @@ from kalends.resource_servers.metrics import RunMeasures
 from kalends.resource_servers.participation.effects import RunTask
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.runs import RunsStore
+from kalends.stores.sqlite.runs import RunsKept, RunsStore
+from kalends.stores.sqlite.sqlite_file import runs_path
 
 NOT_RUN: Final = "scripts of users are not run"
 LANGUAGE_ONLY: Final = (
@@ -39,9 +39,12 @@ class ScriptRunner:
     ) -> None:
         settings = configuration.agents
         self.detail = ""
-        self.records = RunsStore(
-            runs_path(configuration.store), configuration.name, settings.runs_kept_max, logger
+        kept = RunsKept(
+            settings.runs_kept_max,
+            settings.runs_kept_per_user_max,
+            int(settings.runs_kept_mb * 1_048_576),
         )
+        self.records = RunsStore(runs_path(configuration.store), configuration.name, kept, logger)
         self._settings = settings
         self._moment = moment
         self._measures = measures
@@ -90,8 +93,3 @@ class ScriptRunner:
 
     def _alerted(self, user: str, detail: str) -> None:
         self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
-
-
-def runs_path(store: Path) -> Path:
-    """Where the records of runs are: beside the site's store."""
-    return store.with_name(store.name + ".runs")

@@ -27,7 +27,7 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.assembly import calendars_of, limits_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
@@ -45,6 +45,7 @@ from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.resource_servers.store_failures import StoreFailures
 from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import authenticator_of
@@ -53,6 +54,7 @@ from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.reload import RULES
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
@@ -61,8 +63,6 @@ from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
 from kalends.stores.sqlite.runs import RunsStore
 
 REOPEN_EVERY_S: Final = 1.0
-QUIET_MS: Final = 60_000
-"""A failure is told again when it has not occurred for so long."""
 STUCK_S: Final = 1.0
 """A write takes milliseconds: after this time health says that the store is stuck."""
 
@@ -110,8 +110,10 @@ def build_site(
             web.post(VISITS_PATH, site.visits.respond),
         ],
         on_stop=site.begin_stop,
-        crowded=site.alarms.reporter("connections"),
+        report=site.alarms.report,
+        audit=configuration.audit_place,
     )
+    application[RULES] = site.prepared
     application.on_startup.append(site.start)
     application.on_cleanup.append(site.stop)
     return application
@@ -142,8 +144,7 @@ class SiteServer:
         self._engine: SiteEngine | None = None
         self._state: Literal["ok", "starting", "failing"] = "starting"
         self._detail = ""
-        self._failures: dict[str, int] = {}
-        """What has failed lately, and when last (monotonic)."""
+        self._failures = StoreFailures(logger)
         self._stopping = False
         self._left_alone: set[str] = set()
         """Requests that have broken a step since the start of the server."""
@@ -177,8 +178,6 @@ class SiteServer:
         self.usage = UsageOperations(self.engine, self._backends, self.machines, self.jobs)
         self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
         self._tasks: set[asyncio.Task[None]] = set()
-
-    # Life
 
     async def start(self, application: web.Application) -> None:
         self._peers = PeerCalls(self._answered, self._logger)
@@ -304,28 +303,31 @@ class SiteServer:
     def records(self) -> RunsStore:
         return self._scripts.records
 
-    # Failure of the store
+    def prepared(self, changed: SiteConfiguration) -> Callable[[], None]:
+        """Check the rules of `changed`, raising `InvalidInput`; what is returned lets them hold."""
+        calendars, limits = calendars_of(changed), limits_of(changed)
+        trusted = authenticator_of(changed.name, changed.keys)
+
+        def apply() -> None:
+            self._configuration = changed
+            self._spawn(self.sessions.close_unless(trusted.believes))
+            self._spawn(self.terminals.close_unless(trusted.believes))
+            if self._engine is not None:
+                self._engine.participant.take_rules(calendars, limits)
+                self.sessions.push_to("", self._engine.participant.hello())
+
+        return apply
 
     def _failed(self, failure: StoreFailed) -> None:
         engine, self._engine = self._engine, None
         self.machines.end_life()
         self._notices.end_life()
         self._state, self._detail = "failing", failure.detail
-        self._log_failure(failure)
+        self._failures.tell(failure, self._moment().monotonic_ms)
         self.questions.fail(unavailable())
         self.visits.fail(unavailable())
         if engine is not None:
             self._spawn(self._recover(engine))
-
-    def _log_failure(self, failure: StoreFailed) -> None:
-        """Say it once: on a full disk every write fails after each new beginning, in the same way."""
-        now_ms = self._moment().monotonic_ms
-        recent = {
-            detail: at_ms for detail, at_ms in self._failures.items() if now_ms - at_ms <= QUIET_MS
-        }
-        self._failures = {**recent, failure.detail: now_ms}
-        if failure.detail not in recent:
-            self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
 
     async def _recover(self, engine: SiteEngine) -> None:
         await self.sessions.close(WSCloseCode.TRY_AGAIN_LATER, "the site's store has failed")
@@ -375,8 +377,6 @@ class SiteServer:
             return
         with contextlib.suppress(Unavailable):
             engine.receive(url, (answer,))
-
-    # Agents
 
     def _set_out(self, errands: Sequence[RunTask], relays: Sequence[Relay]) -> None:
         for errand in errands:

@@ -19,7 +19,14 @@ http/request_fields the fields of one HTTP request, read within limits
 http/application    the HTTP routes
 http/sessions       the WebSocket on which clients keep many calls in flight
 http/openapi        the OpenAPI document of a role
-http/runner         listening, stopping gracefully
+http/runner         listening, stopping gracefully, SIGHUP
+http/certificates   the certificate of a server, and its end
+http/reload         a changed configuration for a server that serves
+settings_in_force   what of a changed configuration holds at once
+installation        a new server's folder: configuration, keys, certificate, unit
+private_files       files that hold a secret
+self_signed         certificates that a server signs itself
+audit_log           who asked for what, and what was answered
 clocks              the two clocks of a server (and `clock_watch`)
 metrics             Prometheus metrics
 logs                structured logs

@@ -29,11 +29,18 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
-from kalends.serving.auth.callers import is_loopback, require_loopback, split_listen
+from kalends.serving.auth.callers import (
+    is_loopback,
+    require_cover,
+    require_loopback,
+    split_listen,
+)
 from kalends.serving.http.bodies import normalize
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
+
+KEEP_SETTLED_S_MIN: Final = 30 * 86_400
 
 Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
 Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
@@ -234,6 +241,19 @@ class LogConfiguration(_Section, frozen=True, kw_only=True):
     form: Literal["auto", "json", "human"] = "auto"
 
 
+class AuditLogConfiguration(_Section, frozen=True, kw_only=True):
+    """The file that says who asked for what and was answered what; see `kalends.serving.audit_log`.
+
+    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``, and ``npaci.1.audit`` of
+    the broker's replica 1. The newest `files_kept` files of `size_mb` each are kept.
+    """
+
+    enabled: bool = True
+    file: Path | None = None
+    size_mb: Annotated[float, Meta(ge=0.01, le=10_000)] = 16.0
+    files_kept: Annotated[int, Meta(ge=1, le=1_000)] = 8
+
+
 class SiteLimits(_Section, frozen=True, kw_only=True):
     """Per principal: claims held and promised at once, and the longest a hold may live."""
 
@@ -277,13 +297,34 @@ class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
 
 
 class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
-    """The common part of all servers. `url` is its address for others; "" means `listen`."""
+    """The common part of all servers. `url` is its address for others; "" means `listen`.
+
+    Without `tls` only this machine may reach it, unless the owner says `plain_http`: a proxy before it has
+    the certificate, or the network between is trusted.
+    """
 
     name: SiteName
     listen: str
     url: Url = ""
     keys: tuple[KeyConfiguration, ...] = ()
     tls: TlsConfiguration | None = None
+    plain_http: bool = False
+    audit_log: AuditLogConfiguration = AuditLogConfiguration()
+
+    @property
+    def audit_file(self) -> Path | None:
+        """The audit log, or None where there is none."""
+        return (self.audit_log.file or self._usual_audit_file) if self.audit_log.enabled else None
+
+    @property
+    def audit_place(self) -> tuple[Path | None, int, int]:
+        """Where the log is, the bytes of one file of it, and how many are kept."""
+        size_bytes = int(self.audit_log.size_mb * 1_048_576)
+        return self.audit_file, size_bytes, self.audit_log.files_kept
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return None
 
     def url_at(self, listening: str) -> str:
         """Return this server's address for others: `url`, or the address at which it listens."""
@@ -294,6 +335,10 @@ class _ServerConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
     """The common part of site and broker."""
 
     store: Path
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return self.store.with_suffix(".audit")
 
 
 class NearConfiguration(_Section, frozen=True, kw_only=True):
@@ -327,6 +372,9 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
     cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
     runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
     """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
+    runs_kept_per_user_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 2_000
+    runs_kept_mb: Annotated[float, Meta(gt=0, le=1_000_000)] = 512.0
+    """What all of them may take together."""
 
 
 class JobLimitsConfiguration(_Section, frozen=True, kw_only=True):
@@ -506,6 +554,12 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
     listen: str = "127.0.0.1:7100"
     replica: Name = "1"
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        """One for each replica, even where they share a store."""
+        return self.store.with_suffix(f".{self.replica}.audit")
+
     sites: tuple[PeerConfiguration, ...] = ()
     key: Path | None = None
     coords: tuple[Url, ...] = ()
@@ -518,6 +572,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
     0: none is ever lost.
     """
+    keep_settled_s: DurationOrNoneS = field(name="keep_settled", default=DurationOrNoneS(0))
+    """Requests that ended so long ago go from the store to its archive; 0s: none does."""
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 
@@ -525,7 +581,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 class VirtualConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
     """The configuration of a virtual site: the name of a group of sites, and the way to them.
 
-    `keys` are those of the brokers that may ask which members to ask. It keeps nothing.
+    `keys` are those of the brokers that may ask which members to ask. It keeps nothing, and has an audit log
+    only where one is named.
     """
 
     listen: str = "127.0.0.1:7200"
@@ -570,6 +627,12 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
             where="configuration",
             remedy="write a [site] or a [broker] section, or both; or a [virtual] one",
         )
+    check_configuration(configuration)
+    return configuration
+
+
+def check_configuration(configuration: Configuration) -> None:
+    """Raises `InvalidInput` for what each value may be, and all of them together may not."""
     if configuration.site is not None:
         _check_server(configuration.site, "site")
         _check_resources(configuration.site)
@@ -579,6 +642,12 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_unique([site.name for site in configuration.site.near], "site.near")
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
+        if 0 < configuration.broker.keep_settled_s < KEEP_SETTLED_S_MIN:
+            raise InvalidInput(
+                "sites restored from a backup might still ask about requests of that time",
+                where="broker.keep_settled",
+                remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
+            )
         _check_unique([site.name for site in configuration.broker.sites], "broker.sites")
         _check_members(configuration.broker)
         _check_urls(configuration.broker.sites, "broker.sites")
@@ -587,7 +656,6 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
         _check_not_itself(configuration.virtual)
         _check_urls(configuration.virtual.members, "virtual.members")
-    return configuration
 
 
 def _convert(raw: dict[str, Any], base: Path) -> Configuration:
@@ -665,6 +733,8 @@ def _check_server(server: _ListeningConfiguration, section: str) -> None:
         split_listen(server.listen)
         if not server.keys:
             require_loopback(server.listen)
+        if server.tls is None and not server.plain_http:
+            require_cover(server.listen)
     except InvalidInput as error:
         raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
 

@@ -10,11 +10,14 @@ _EXAMPLE = """\
 level = "info"            # debug, info, warning, error
 form = "auto"             # json, human; auto: human on a terminal
 
+# SIGHUP reads this file again; docs/operating.md says what holds at once, and what waits for a restart.
+
 # ---------------------------------------------------------------- the site: calendars of one owner
 
 [site]
 name = "sdsc"             # resources are called sdsc/... outside
-listen = "127.0.0.1:7101" # port 0 takes any free one; without keys only loopback is allowed
+listen = "127.0.0.1:7101" # port 0 takes any free one; without keys, or TLS, only loopback is allowed
+# plain_http = true       # beyond loopback without TLS: behind a proxy that has the certificate
 url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
 store = "sdsc.sqlite"     # everything that was promised lives here
 
@@ -39,6 +42,17 @@ scopes = ["near"]
 name = "caltech"
 url = "https://kalends.caltech.example:7101"
 key = "keys/sdsc"         # proves to it who we are (private: mode 0600)
+
+[site.audit_log]          # who asked for what, by which token, and what was answered
+# file = "/var/log/kalends/sdsc.audit"   # left out: sdsc.audit, beside the store
+size_mb = 16              # of one file; it is rotated then
+files_kept = 8
+# enabled = false
+
+[site.agents]             # users' scripts
+runs_kept_max = 20000     # records for `kalends agent replay`, the newest; of each user at most
+runs_kept_per_user_max = 2000
+runs_kept_mb = 512        # and all of them together
 
 [site.limits]
 held_per_principal_max = 64       # claims that one user may hold at once
@@ -244,6 +258,7 @@ replica = "1"             # replicas of one broker share its name and its store
 listen = "127.0.0.1:7100"
 url = "http://127.0.0.1:7100"
 store = "npaci.sqlite"
+keep_settled = "400d"     # then requests go from the store to npaci.archive; left out: never
 key = "keys/broker"       # signs the broker's own tokens for the sites (private: mode 0600)
 coords = ["http://127.0.0.1:7100"]   # all replicas: where a site asks what was decided
 

@@ -69,7 +69,8 @@ def build_virtual(
             web.route("*", ROUTE, relay.respond),
         ],
         on_stop=relay.begin_stop,
-        crowded=alarms.reporter("connections"),
+        report=alarms.report,
+        audit=configuration.audit_place,
     )
     application.on_startup.append(relay.start)
     application.on_cleanup.append(relay.stop)

@@ -391,6 +391,7 @@ def test_global_options_stand_before_or_after_and_win_over_the_environment(
     assert broker.users == ["eve", "bob", "bob", "ada"]
     broker.token = "secret"
     (tmp_path / "token").write_text("secret\n")
+    (tmp_path / "token").chmod(0o600)
     assert run("list").exit_code == 4
     assert run("list", "--token-file", str(tmp_path / "token")).exit_code == 0
     assert run("list", KALENDS_TOKEN="secret").exit_code == 0

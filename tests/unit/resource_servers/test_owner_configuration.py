@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.priorities import PriorityGrant, granted_priority
+from kalends.broker.priorities import PriorityGrants
 from kalends.calendars import Limit, UsageShare
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import calendars_of
-from kalends.serving.configuration import load_configuration
+from kalends.serving.configuration import GrantConfiguration, load_configuration
 
 HOUR = 3_600
 DAY = 24 * HOUR
@@ -226,14 +226,16 @@ def test_a_share_is_of_the_week_as_long_as_it_is() -> None:
 
 
 def test_priority_is_granted_up_to_the_first_rule_that_matches_and_down_to_everyone() -> None:
-    grants = (
-        PriorityGrant("user:anna", 5),
-        PriorityGrant("group:staff", 20),
-        PriorityGrant("everyone", 1),
+    grants = PriorityGrants(
+        (
+            GrantConfiguration(who="user:anna", max=5),
+            GrantConfiguration(who="group:staff", max=20),
+            GrantConfiguration(who="everyone", max=1),
+        )
     )
-    assert granted_priority(grants, ANNA, 50) == 5
-    assert granted_priority(grants, STAFF, 50) == 20
-    assert granted_priority(grants, STAFF, 3) == 3
-    assert granted_priority(grants, Principal("cy"), 3) == 1
-    assert granted_priority((), ANNA, 3) == 0
-    assert granted_priority((), ANNA, -7) == -7
+    assert grants.granted(ANNA, 50) == 5
+    assert grants.granted(STAFF, 50) == 20
+    assert grants.granted(STAFF, 3) == 3
+    assert grants.granted(Principal("cy"), 3) == 1
+    assert PriorityGrants().granted(ANNA, 3) == 0
+    assert PriorityGrants().granted(ANNA, -7) == -7

@@ -130,11 +130,22 @@ def test_what_is_wrong_is_refused_by_its_path(text: str, where: str, said: str) 
     assert said in f"{error.detail} {error.remedy}"
 
 
-def test_other_machines_may_reach_a_server_with_keys() -> None:
-    text = SITE + 'listen = "0.0.0.0:7101"\n[[site.keys]]\nfile = "people.pub"\n'
-    site = load(text).site
+BEYOND = SITE + 'listen = "0.0.0.0:7101"\n{}\n[[site.keys]]\nfile = "people.pub"\n'
+TLS = '[site.tls]\ncertificate = "c.pem"\nkey = "c.key"'
+
+
+@pytest.mark.parametrize("cover", ["plain_http = true", TLS])
+def test_other_machines_may_reach_a_server_with_keys_and_a_cover_for_tokens(cover: str) -> None:
+    site = load(BEYOND.format(cover)).site
     assert site is not None
     assert site.keys[0].scopes == ("use",)
+
+
+def test_tokens_go_to_other_machines_in_clear_only_where_the_owner_says_so() -> None:
+    error = refusal(BEYOND.format(""))
+    assert error.where == "site.listen"
+    assert "in clear" in error.detail
+    assert "plain_http = true" in error.remedy
 
 
 @given(st.text(max_size=300))

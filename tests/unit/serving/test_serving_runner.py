@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import io
-import ipaddress
 import os
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,18 +18,17 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from serving_support import Deeds
 
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.serving.auth.callers import OpenAccess
+from kalends.serving.configuration import TlsConfiguration
 from kalends.serving.http.application import build_application
+from kalends.serving.http.certificates import SOON_S, ServerCertificate
 from kalends.serving.http.runner import Service, listen, run, serve, tls_context
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
+from kalends.serving.self_signed import self_signed
 
 TESTS = Path(__file__).parents[2]
 IMPORTED_FROM = str(Path(__file__).parent), str(TESTS / "support"), str(TESTS.parent)
@@ -162,33 +160,14 @@ def test_a_signal_stops_a_process_in_order(number: signal.Signals) -> None:
         assert (process.returncode, out, err) == (0, "", "")
 
 
-def certificate(directory: Path) -> tuple[Path, Path]:
+def certificate(directory: Path, *, lifetime_s: int = 3_600) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sdsc")])
-    now = datetime.datetime.now(datetime.UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "site.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    (directory / "site.key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return directory / "site.pem", directory / "site.key"
+    made = self_signed(["127.0.0.1"], int(time.time()), lifetime_s)
+    pem, key = directory / "site.pem", directory / "site.key"
+    pem.write_bytes(made.certificate)
+    key.touch(0o600)
+    key.write_bytes(made.key)
+    return pem, key
 
 
 async def test_a_service_with_certificate_speaks_tls_only(tmp_path: Path) -> None:
@@ -211,3 +190,50 @@ def test_certificates_that_cannot_be_used_are_an_error(tmp_path: Path) -> None:
     for wrong in ((tmp_path / "none", key), (key, pem), (pem, pem)):
         with pytest.raises(InvalidInput, match="cannot be used"):
             tls_context(*wrong)
+
+
+def test_the_key_of_a_certificate_is_a_secret(tmp_path: Path) -> None:
+    pem, key = certificate(tmp_path)
+    key.chmod(0o644)
+    with pytest.raises(InvalidInput, match="every user of this machine can read"):
+        tls_context(pem, key)
+
+
+def test_a_certificate_and_a_key_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    pem, _ = certificate(tmp_path)
+    _, key = certificate(tmp_path / "other")
+    with pytest.raises(InvalidInput, match="mismatch"):
+        ServerCertificate(TlsConfiguration(certificate=pem, key=key))
+
+
+def test_the_end_of_a_certificate_is_told_three_weeks_before(tmp_path: Path) -> None:
+    pem, key = certificate(tmp_path, lifetime_s=30 * 86_400)
+    shown = ServerCertificate(TlsConfiguration(certificate=pem, key=key))
+    assert shown.problem(shown.ends_at - SOON_S - 1) == ""
+    assert "expires in 21d" in shown.problem(shown.ends_at - SOON_S)
+    assert "has expired" in shown.problem(shown.ends_at)
+
+
+async def test_a_renewed_certificate_is_shown_to_who_connects_and_ends_no_connection(
+    tmp_path: Path,
+) -> None:
+    files = TlsConfiguration(
+        **dict(zip(("certificate", "key"), certificate(tmp_path), strict=True))
+    )
+    shown = ServerCertificate(files)
+    first = ssl.create_default_context(cafile=str(files.certificate))
+    listening = await listen(site("127.0.0.1:0", shown.context))
+    async with aiohttp.ClientSession() as old, aiohttp.ClientSession() as new:
+        async with old.get(listening.url + "/healthz", ssl=first) as response:
+            await response.read()
+        certificate(tmp_path)
+        shown.take(ServerCertificate(files), files)
+        async with old.get(listening.url + "/healthz", ssl=first) as response:
+            assert response.status == 200
+        second = ssl.create_default_context(cafile=str(files.certificate))
+        async with new.get(listening.url + "/healthz", ssl=second) as response:
+            assert response.status == 200
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await new.get(listening.url + "/healthz", ssl=first)
+    await listening.stop()

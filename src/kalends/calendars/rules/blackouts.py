@@ -56,6 +56,10 @@ class Blackouts:
         """Reopen the period reclaimed by `key`, if there is one."""
         self._reclaimed.pop(key, None)
 
+    def keep_reclaimed(self, before: Blackouts) -> None:
+        """Let what is reclaimed by `before` stay closed here."""
+        self._reclaimed.update(before._reclaimed)
+
     def between(self, start: int, end: int) -> list[Closure]:
         """Return the closed times of ``[start, end)``, clipped to it, by start; they may overlap.
 

@@ -18,7 +18,7 @@ from kalends.core.times import format_time
     "token",
     cls=LocalCommand,
     examples=(
-        "kalends admin token --key people --user ada --audience npaci > ada.token",
+        "kalends admin token --key people --user ada --audience npaci --to ada.token",
         "kalends admin token --key people --user eve --audience sdsc --scope audit",
     ),
 )
@@ -69,19 +69,27 @@ from kalends.core.times import format_time
     show_default=True,
     help="Lifetime of the token.",
 )
+@click.option(
+    "--to",
+    "destination",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="New file for the token, which only its user can read.  [default: standard output]",
+)
 @pass_settings
 def command(
     settings: Settings, key: Path, user: str, groups: tuple[str, ...], audiences: tuple[str, ...],
-    scopes: tuple[str, ...], issuer: str, lifetime: str,
+    scopes: tuple[str, ...], issuer: str, lifetime: str, destination: Path | None,
 ) -> None:  # fmt: skip
     """Sign a token for a user.
 
-    Prints the token on standard output. Keep it in a file that only its user can read, and give that to
-    `kalends --token-file FILE`.
+    `kalends --token-file FILE` takes the file only if nobody but its user can read it: write it by --to,
+    or under `umask 077`.
     """
     with server_parts():
         from kalends.serving.auth.keys import load_private_key
         from kalends.serving.auth.tokens import mint
+        from kalends.serving.private_files import write_new
     now_s = int(time.time())
     lifetime_s = parse_duration(lifetime, where="--for")
     token = mint(
@@ -89,5 +97,11 @@ def command(
         issuer=issuer, lifetime_s=lifetime_s, now_s=now_s,
     )  # fmt: skip
     expires_at = now_s + lifetime_s
-    _output.answer(settings, "token", {"token": token, "expires_at": expires_at}, lambda: [token])
+    if destination is not None:
+        write_new(destination, f"{token}\n".encode())
+        made: dict[str, object] = {"file": str(destination), "expires_at": expires_at}
+        _output.answer(settings, "token", made, list)
+    else:
+        made = {"token": token, "expires_at": expires_at}
+        _output.answer(settings, "token", made, lambda: [token])
     _output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)

@@ -88,6 +88,14 @@ class ClaimTable:
             full = self.occupy(stake, "prepared", None)
             assert not full, f"{stake.rid} does not fit on {full}"
 
+    def take_rules(self, changed: Mapping[str, ResourceCalendar]) -> None:
+        """Let the rules of `changed` hold; what is booked stays, and counts against the new limits."""
+        for name, calendar in changed.items():
+            self.calendars[name].take_rules(calendar)
+        self._usage = Usage(self.calendars)
+        for stake, _, (_, state, _) in self._booked():
+            self._usage.note(stake, state, self._counted_already(stake))
+
     def _load(self, restored: Restored, promised: Sequence[Stake]) -> None:
         """Book what rests, and what is promised and stands by itself, a calendar at a time."""
         by_resource = restored.bookings

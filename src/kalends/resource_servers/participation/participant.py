@@ -391,6 +391,13 @@ class Participant:
 
     # Events of the shell
 
+    def take_rules(
+        self, changed: Mapping[str, ResourceCalendar], limits: ParticipantLimits
+    ) -> None:
+        """The owner has changed rules and limits: `changed` has them, by name of the resource."""
+        self.book.take_rules(changed)
+        self.admission.limits = self.wound_wait.limits = limits
+
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
         infos = tuple(

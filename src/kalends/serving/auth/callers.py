@@ -97,6 +97,9 @@ class Authenticator(Protocol):
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Raises `NotAuthenticated` with the reason."""
 
+    def believes(self, caller: Caller) -> bool:
+        """Return whether `caller`, who has come in some time ago, could still come with the same rights."""
+
     def security_scheme(self) -> tuple[str, dict[str, object]]:
         """Return the name and OpenAPI security scheme of this way in."""
 
@@ -126,6 +129,9 @@ class OpenAccess:
             )
         groups = [text.strip() for text in headers.get(GROUPS_HEADER, "").split(",")]
         return Caller(principal_of(user, [text for text in groups if text]), SCOPES, "open")
+
+    def believes(self, caller: Caller) -> bool:
+        return caller.token_id == "open"
 
     def security_scheme(self) -> tuple[str, dict[str, object]]:
         return "user", {
@@ -165,6 +171,17 @@ def require_loopback(listen: str) -> None:
             where="listen",
             remedy="listen on 127.0.0.1, or list under `keys` the public keys of those who may call: "
             "`kalends admin key` makes a pair",
+        )
+
+
+def require_cover(listen: str) -> None:
+    """Raises `InvalidInput` unless `listen` is reached from this machine only: tokens go there in clear."""
+    if not is_loopback(_host_of(listen)):
+        raise InvalidInput(
+            f"{listen!r} can be reached from other machines, and without TLS tokens go there in clear",
+            where="listen",
+            remedy="name a certificate and its key under `tls`; or write plain_http = true where a proxy "
+            "has the certificate",
         )
 
 

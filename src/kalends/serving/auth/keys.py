@@ -8,9 +8,7 @@ an identity provider. A key is known by its id: the ``kid`` of a JWKS, else its 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-import os
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +17,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.errors import InvalidInput
 from kalends.serving.auth.callers import ANYBODY, VouchedNames
+from kalends.serving.private_files import PRIVATE, check_private, write_new
 
 KEY_FILE_BYTES_MAX: Final = 256 * 1024
 """A JWKS of a large identity provider is a few kilobytes."""
 
-_MODE_PRIVATE: Final = 0o600
 _MODE_PUBLIC: Final = 0o644
 
 
@@ -81,9 +79,9 @@ def write_key_pair(path: Path) -> Path:
     public_pem = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    _write_new(public_path, public_pem, _MODE_PUBLIC)
+    write_new(public_path, public_pem, _MODE_PUBLIC)
     try:
-        _write_new(path, private_pem, _MODE_PRIVATE)
+        write_new(path, private_pem, PRIVATE)
     except BaseException:
         public_path.unlink()
         raise
@@ -93,16 +91,10 @@ def write_key_pair(path: Path) -> Path:
 def load_private_key(path: Path) -> Ed25519PrivateKey:
     """Return the private key in `path`.
 
-    Raises `InvalidInput` when it cannot be read, is not an unencrypted Ed25519 key, or may be read
-    by every user of the machine.
+    Raises `InvalidInput` when it cannot be read, is not an unencrypted Ed25519 key, or others can read it.
     """
     content = _read(path)
-    if path.stat().st_mode & 0o007:
-        raise InvalidInput(
-            "every user of this machine can read this private key",
-            where=str(path),
-            remedy=f"chmod 600 {path}, and make a new key if others may have read it",
-        )
+    check_private(path)
     try:
         key = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -204,29 +196,6 @@ def _read(path: Path) -> bytes:
     if len(content) > KEY_FILE_BYTES_MAX:
         raise InvalidInput("the file is too large for a key file", where=str(path))
     return content
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write `path`, which must not exist; nothing is left behind when it fails."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError as error:
-        raise Conflict(
-            "the file exists, and a key is never overwritten",
-            where=str(path),
-            remedy="choose another name, or move the old key away",
-        ) from error
-    except OSError as error:
-        raise InvalidInput(f"cannot create the file: {error.strerror}", where=str(path)) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
 
 
 def _base64url(raw: bytes) -> str:

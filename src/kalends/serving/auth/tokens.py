@@ -157,6 +157,15 @@ class KeyRing:
             self._verified.popitem(last=False)
         return caller
 
+    def believes(self, caller: Caller) -> bool:
+        """Return whether the key of `caller` is listed, for all that they may do here."""
+        return any(
+            key.key_id == caller.key
+            and caller.scopes <= key.scopes_allowed
+            and key.vouching == caller.vouching
+            for key in self._keys
+        )
+
     def security_scheme(self) -> tuple[str, dict[str, object]]:
         return "token", {
             "type": "http",

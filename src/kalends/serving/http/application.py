@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -17,7 +18,8 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
-from kalends.core.errors import LimitExceeded, Problem
+from kalends.core.errors import LimitExceeded, NotAuthenticated, Problem
+from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
@@ -43,6 +45,9 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 """Answers belong to their caller: no cache keeps them, no browser guesses their type."""
 
 T = TypeVar("T")
+Report = Callable[[str, str], None]
+"""Takes what a problem is about, and its text; "" when it is over."""
+
 _Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -56,10 +61,11 @@ def build_application(
     metrics: Metrics,
     logger: Logger,
     limits: ServingLimits = ServingLimits(),  # noqa: B008  immutable
-    clock: Clock | None = None,
+    clock: Clock = SystemClock(),  # noqa: B008  immutable
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
-    crowded: Callable[[str], None] = lambda _: None,
+    report: Report = lambda about, text: None,
+    audit: AuditPlace = NOWHERE,
 ) -> web.Application:
     """Return the complete application of a server.
 
@@ -67,16 +73,18 @@ def build_application(
     are further ones, such as the protocol's session between brokers and sites: errors that they
     raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
-    get `drain_s_max` to end, and sessions are closed as going away. `crowded` hears why connections are
-    closed or refused for want of room, and "" once that is over.
+    get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
+    about something (connections, the certificate), and "" once they are over. `audit` is where calls
+    are written.
     """
-    dispatcher = Dispatcher(
-        Misdirected(role, name), handlers, limits, clock or SystemClock(), metrics, logger
+    log = AuditLog(audit, f"{role} {name}", clock, report)
+    dispatcher = Dispatcher(Misdirected(role, name), handlers, limits, clock, metrics, logger, log)
+    connections = Connections(
+        CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
-    connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
-    server = _Server(dispatcher, authenticator, on_stop, connections)
+    server = _Server(dispatcher, authenticator, on_stop, connections, report)
     application = web.Application(
-        middlewares=[_problems(server, role, name, version)],
+        middlewares=[_problems(server, version)],
         client_max_size=limits.body_bytes_max,
         handler_args={"auto_decompress": False, "access_log": None},
     )
@@ -115,7 +123,12 @@ def caller_of(request: web.Request, scope: str) -> Caller:
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
-    return server.caller({"Authorization": f"Bearer {token}"}, scope)
+    return server.caller(request, {"Authorization": f"Bearer {token}"}, scope)
+
+
+def audit_of(request: web.Request) -> AuditLog:
+    """Return the log for what is done besides the calls."""
+    return request.app[_SERVER].dispatcher.audit
 
 
 def in_flight(request: web.Request, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -128,6 +141,24 @@ def connections_of(application: web.Application) -> Connections:
     return application[_SERVER].connections
 
 
+def report_of(application: web.Application) -> Report:
+    """Return where problems of an application are reported."""
+    return application[_SERVER].report
+
+
+def metrics_of(application: web.Application) -> Metrics:
+    return application[_SERVER].dispatcher.metrics
+
+
+def trust(application: web.Application, authenticator: Authenticator) -> None:
+    """Let `authenticator` say who callers are from now on; sessions of those whom it does not believe end."""
+    server = application[_SERVER]
+    server.authenticator = authenticator
+    for session in list(server.sessions):
+        if not authenticator.believes(session.caller):
+            server.dispatcher.start(session.disown())
+
+
 class _Server:
     """The common state of the routes of one application."""
 
@@ -137,8 +168,10 @@ class _Server:
         authenticator: Authenticator,
         on_stop: Callable[[], None] | None,
         connections: Connections,
+        report: Report,
     ) -> None:
         self.dispatcher = dispatcher
+        self.report = report
         self.connections = connections
         self.on_stop = on_stop
         self.stopped = False
@@ -150,17 +183,25 @@ class _Server:
 
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
-        caller = self.caller(request.headers, scope)
+        caller = self.caller(request, request.headers, scope)
         if scope:
             self.connections.known(request.transport)
         return caller
 
-    def caller(self, headers: Mapping[str, str], scope: str) -> Caller:
+    def caller(self, request: web.Request, headers: Mapping[str, str], scope: str) -> Caller:
+        """Return the caller whom `headers` name; who is refused is written down."""
         if not scope:
             return ANYONE
-        now_s = self.dispatcher.clock.wall_s()
-        caller = self.authenticator.authenticate(headers, now_s)
-        caller.require(scope, now_s)
+        call, remote = (
+            request.match_info.route.name or request.path[:TEXT_MAX],
+            request.remote or "",
+        )
+        try:
+            caller = self.authenticator.authenticate(headers, self.dispatcher.clock.wall_s())
+        except NotAuthenticated as error:
+            self.dispatcher.audit.refused(call, error, ANYONE, remote)
+            raise
+        self.dispatcher.check_right(caller, scope, call, remote)
         return caller
 
 
@@ -250,7 +291,7 @@ async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSoc
     return socket
 
 
-def _problems(server: _Server, role: Role, name: str, version: str) -> Any:
+def _problems(server: _Server, version: str) -> Any:
     """Return the middleware that counts every request and turns every failure into a problem."""
     dispatcher = server.dispatcher
 
@@ -356,3 +397,4 @@ async def drain(application: web.Application) -> None:
         server.dispatcher.drain(drain_s),
         *(session.drain(drain_s) for session in list(server.sessions)),
     )
+    server.dispatcher.audit.close()

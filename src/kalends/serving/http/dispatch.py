@@ -17,7 +17,8 @@ import msgspec
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import OPERATIONS, Operation, Role
 from kalends.core.conversion import convert
-from kalends.core.errors import OutcomeUnknown, Problem, Unavailable
+from kalends.core.errors import KalendsError, OutcomeUnknown, Problem, Unavailable
+from kalends.serving.audit_log import AuditLog
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 from kalends.serving.http import bodies
@@ -49,6 +50,7 @@ class Dispatcher:
         clock: Clock,
         metrics: Metrics,
         logger: Logger,
+        audit: AuditLog,
     ) -> None:
         self.misdirected = misdirected
         role = misdirected.role
@@ -57,12 +59,14 @@ class Dispatcher:
         if wrong:
             raise ValueError(f"a {role} has one handler per operation; not so: {sorted(wrong)}")
         self.entries = {
-            operation.name: Entry(operation, handlers[operation.name]) for operation in operations
+            operation.name: Entry(operation, audit.watched(operation, handlers[operation.name]))
+            for operation in operations
         }
         self.limits = limits
         self.clock = clock
         self.metrics = metrics
         self.logger = logger
+        self.audit = audit
         self._limiter = RateLimiter(
             per_s=limits.calls_per_s,
             burst=limits.calls_burst,
@@ -99,7 +103,15 @@ class Dispatcher:
         if self._stopping:
             raise Unavailable("the server is stopping", remedy="connect again in a moment")
         self._limiter.take(caller.principal.user, self.clock.monotonic_s())
-        caller.require(operation.scope, self.clock.wall_s())
+        self.check_right(caller, operation.scope, operation.name)
+
+    def check_right(self, caller: Caller, scope: str, call: str, remote: str = "") -> None:
+        """Raises `NotAuthenticated` or `NotAllowed`, and writes that, unless `caller` has `scope` now."""
+        try:
+            caller.require(scope, self.clock.wall_s())
+        except KalendsError as error:
+            self.audit.refused(call, error, caller, remote)
+            raise
 
     async def run(self, handler: Handler, caller: Caller, body: Body) -> Answer:
         """Return the answer of `handler`, waited for no longer than `answer_s_max`.

@@ -3,12 +3,14 @@
 On SIGTERM or SIGINT a server stops accepting, lets calls in flight end within the applications'
 deadline, closes sessions as going away, and runs the applications' clean-up. Everything that was
 promised is in the stores, so a second signal, which ends the process at once, breaks nothing either.
+SIGHUP reads the configuration again (`HangUps`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import ssl
 import sys
@@ -24,6 +26,7 @@ from kalends.serving.auth.callers import split_listen
 from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.application import connections_of, drain
 from kalends.serving.http.door import Door, listening_sockets
+from kalends.serving.private_files import check_private
 
 KEEP_ALIVE_S: Final = 75.0
 """An idle connection is kept this long: longer than the pools of common clients and proxies do."""
@@ -67,17 +70,19 @@ class Listener:
 def run(
     make_services: Callable[[], Awaitable[Sequence[Service]]],
     *,
+    reload: Callable[[], Awaitable[None]] | None = None,
     out: TextIO | None = None,
     err: TextIO | None = None,
 ) -> int:
     """Serve until a signal comes; the exit code of the process.
 
-    `make_services` runs inside the event loop. One line per service goes to `out` (standard output)
-    once it accepts connections: ``listening site sdsc http://127.0.0.1:7101``. A `KalendsError` on
-    the way up is printed to `err`, and everything that was started is stopped again.
+    `make_services` runs inside the event loop, and so does `reload`, at each SIGHUP. One line per service
+    goes to `out` (standard output) once it accepts connections: ``listening site sdsc
+    http://127.0.0.1:7101``. A `KalendsError` on the way up is printed to `err`, and everything that was
+    started is stopped again.
     """
     try:
-        asyncio.run(_serve_until_signal(make_services, out or sys.stdout))
+        asyncio.run(_serve_until_signal(make_services, reload, out or sys.stdout))
     except KalendsError as error:
         print(f"kalends: {error}", file=err or sys.stderr)
         return error.exit_code
@@ -136,7 +141,10 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used."""
+    """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used.
+
+    The key is a secret: one that others can read is refused.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -148,11 +156,14 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
             where="tls",
             remedy="give a certificate and its key in PEM form, the key without a passphrase",
         ) from error
+    check_private(key, "tls.key")
     return context
 
 
 async def _serve_until_signal(
-    make_services: Callable[[], Awaitable[Sequence[Service]]], out: TextIO
+    make_services: Callable[[], Awaitable[Sequence[Service]]],
+    reload: Callable[[], Awaitable[None]] | None,
+    out: TextIO,
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -163,7 +174,43 @@ async def _serve_until_signal(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    await serve(await make_services(), stop, out)
+    services = await make_services()
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, HangUps(reload, stop).came)
+    await serve(services, stop, out)
+
+
+class HangUps:
+    """What SIGHUP means: `reload`; or a stop, where the terminal that the server was started in is gone."""
+
+    def __init__(self, reload: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+        self._reload = reload
+        self._stop = stop
+        self._had_terminal = _has_terminal()
+        self._again = False
+        self._task: asyncio.Task[None] | None = None
+
+    def came(self) -> None:
+        if self._had_terminal and not _has_terminal():
+            self._stop.set()
+            return
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        """One at a time; what comes meanwhile asks for one more."""
+        while self._again:
+            self._again = False
+            await self._reload()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _cannot_listen(address: str, error: OSError) -> KalendsError:

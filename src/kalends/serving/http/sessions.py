@@ -50,7 +50,7 @@ class Session:
         abort: Callable[[], None],
     ) -> None:
         self._socket = socket
-        self._caller = caller
+        self.caller = caller
         self._dispatcher = dispatcher
         self._abort = abort
         self._limits = dispatcher.limits
@@ -87,6 +87,12 @@ class Session:
                     await self._drained.wait()
         await self._close(WSCloseCode.GOING_AWAY, "the server is stopping")
 
+    async def disown(self) -> None:
+        """End the session: its caller is not believed any more."""
+        await self._close(
+            WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
+        )
+
     async def _read(self) -> None:
         while True:
             message = await self._socket.receive()
@@ -118,7 +124,7 @@ class Session:
         ticket = (call.number, call.name, self._clock.monotonic_s())
         try:
             self._check_room()
-            answer = self._dispatcher.begin(self._caller, call.name, call.body)
+            answer = self._dispatcher.begin(self.caller, call.name, call.body)
         except Exception as error:
             # The boundary: whatever a call fails with becomes its reply, never the session's end.
             self._fail(ticket, error)

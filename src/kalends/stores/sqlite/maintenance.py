@@ -36,6 +36,8 @@ Examine = Callable[[sqlite3.Connection], list[str]]
 def backup(store_path: Path, destination_path: Path) -> None:
     """Copy the store to a new file: complete as of one moment, whole, durable, and marked as a copy.
 
+    The records of agents' runs beside it, which nothing rests on, are copied beside the new file, after it.
+
     A server refuses a copy until `reconcile` has accepted it, for what was promised after the moment
     of the copy is not in it. Raises `Conflict` when there is a file at `destination_path` already,
     `StoreDamaged` when the store is not one or the copy is not whole, and `Unavailable` when the disk
@@ -53,6 +55,7 @@ def backup(store_path: Path, destination_path: Path) -> None:
         _copy(store_path, fresh)
         # A link, not a rename: it fails when somebody was faster.
         os.link(fresh, destination_path)
+        _copy_runs(sqlite_file.runs_path(store_path), sqlite_file.runs_path(destination_path))
         sqlite_file.sync_directory(destination_path)
     except FileExistsError as error:
         raise Conflict("there is a file already", where=str(destination_path)) from error
@@ -161,6 +164,20 @@ def _copy(store_path: Path, fresh: Path) -> None:
             where=str(store_path),
             remedy=f"see kalends admin doctor {store_path}",
         )
+
+
+def _copy_runs(source_path: Path, destination_path: Path) -> None:
+    """Copy the records of runs, if there are any; raises as SQLite and the disk do."""
+    if not source_path.exists():
+        return
+    make_private(destination_path)
+    target = sqlite3.connect(destination_path, isolation_level=None)
+    try:
+        with sqlite_file.reading(source_path) as source:
+            source.backup(target)
+        target.execute("pragma journal_mode = delete").fetchall()
+    finally:
+        target.close()
 
 
 def _examine_meta(path: Path, connection: sqlite3.Connection) -> list[str]:

@@ -643,6 +643,32 @@ def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Row
     return [_of_columns(columns) for columns in rows]
 
 
+def reservations(connection: sqlite3.Connection, after: str, count_max: int) -> list[list[Row]]:
+    """The first requests after `after`, in order of id, each followed by all its changes."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request"
+        " where rid > ? and body is not null and rid = reservation order by rid limit ?",
+        (after, count_max),
+    ).fetchall()
+    firsts = map(_of_columns, rows)
+    return [[each, *history(connection, each.rid)[1:]] for each in firsts]
+
+
+def forget(connection: sqlite3.Connection, rids: Sequence[str]) -> int:
+    """Take out those of `rids` of which nothing is left to tell; returns how many."""
+    marks = ", ".join("?" * len(rids))
+    gone = connection.execute(
+        f"delete from request where rid in ({marks}) and done = 1 and state != 'open'", rids
+    ).rowcount
+    for table in ("start", "ending"):
+        connection.execute(
+            f"delete from {table} where rid in ({marks})"
+            f" and not exists (select 1 from request where request.rid = {table}.rid)",
+            rids,
+        )
+    return gone
+
+
 def between(
     connection: sqlite3.Connection,
     after: str,

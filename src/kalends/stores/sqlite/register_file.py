@@ -86,6 +86,12 @@ class MadeGood(NamedTuple):
     problem: Problem
 
 
+class ForgetSettled(NamedTuple):
+    """As `register.forget`, which gives the result."""
+
+    rids: tuple[str, ...]
+
+
 Write = (
     Operation
     | Remember
@@ -97,6 +103,7 @@ Write = (
     | MadeGood
     | KeepScript
     | ForgetScript
+    | ForgetSettled
 )
 Result = Registered | tuple[Named, ...] | int | None
 
@@ -125,6 +132,8 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
             results.append(None)
         elif isinstance(write, MadeGood):
             results.append(register.made_good(connection, *write))
+        elif isinstance(write, ForgetSettled):
+            results.append(register.forget(connection, write.rids))
         elif isinstance(write, KeepScript):
             kept = script_table.keep(connection, *write)
             results.append((kept,) if kept is not None else ())

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kalends.agents import records
 from kalends.agents.records import RunRecord
@@ -31,7 +31,20 @@ NUMBER_MAX: Final = (1 << 63) - 1
 """SQLite's largest; no run has a greater number."""
 
 PRUNE_SLACK: Final = 100
-"""The number of oldest runs dropped at a time."""
+"""So many runs come between two looks at what is too much."""
+
+_PRUNE: Final = """
+delete from run where number in (
+    select number from (
+        select number,
+            row_number() over (order by number desc) as of_all,
+            row_number() over (partition by user order by number desc) as of_user,
+            sum(length(record)) over (order by number desc) as bytes
+        from run
+    ) where of_all > :records_max or of_user > :of_user_max or bytes > :bytes_max
+)
+"""
+"""`bytes` counts those that are newer, and the record itself."""
 
 _SCHEMA: Final = """
 create table run (
@@ -64,28 +77,39 @@ _VIEW: Final = (
 Result = TypeVar("Result")
 
 
-class RunsStore:
-    """The newest `kept_max` records; 0 keeps none. Used on the event loop, from `open` to `close`."""
+class RunsKept(NamedTuple):
+    """How many records are kept, of all users and of each, and what all of them may take."""
 
-    def __init__(self, path: Path, site: str, kept_max: int, logger: Logger) -> None:
+    records_max: int
+    of_user_max: int
+    bytes_max: int
+
+
+class RunsStore:
+    """The newest records as `kept` says; without any nothing is kept.
+
+    Used on the event loop, from `open` to `close`.
+    """
+
+    def __init__(self, path: Path, site: str, kept: RunsKept, logger: Logger) -> None:
         self._path = path
         self._site = site
-        self._kept_max = kept_max
+        self._kept = kept
         self._logger = logger
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="runs")
         self._connection: sqlite3.Connection | None = None
-        self._count = 0
+        self._since_pruned = PRUNE_SLACK
         self._waiting = 0
         self._failing = False
 
     async def open(self) -> None:
         """Open or make the file; where that fails, nothing is kept, and the log says so."""
-        if self._kept_max:
+        if self._kept.records_max:
             await self._call(self._open, None)
 
     def keep(self, number: int, at_ms: int, rid: str, job: ScriptRun, outcome: RunOutcome) -> None:
         """Write down a run, soon."""
-        if not self._kept_max or self._waiting >= WAITING_MAX:
+        if not self._kept.records_max or self._waiting >= WAITING_MAX:
             return
         self._waiting += 1
         written = asyncio.get_running_loop().run_in_executor(
@@ -125,7 +149,6 @@ class RunsStore:
                 connection.executescript(
                     f"begin; {_SCHEMA} pragma application_id = {APPLICATION_ID}; commit"
                 )
-            (self._count,) = connection.execute("select count(*) from run").fetchone()
         except BaseException:
             connection.close()
             raise
@@ -145,22 +168,20 @@ class RunsStore:
                 f"insert or replace into run ({_VIEW}, record) values ({', '.join('?' * 16)})",
                 _row(record),
             )
-            removed = self._prune()
+            self._prune()
             self._connection.execute("commit")
         except BaseException:
             self._connection.rollback()
             raise
-        self._count += 1 - removed
 
-    def _prune(self) -> int:
-        """Let the oldest go once there are enough of them to be worth it."""
+    def _prune(self) -> None:
+        """Let the oldest go, once enough have come: of a user, of all, and beyond the bytes."""
         assert self._connection is not None
-        if self._count + 1 < self._kept_max + PRUNE_SLACK:
-            return 0
-        return self._connection.execute(
-            "delete from run where number in (select number from run order by number limit ?)",
-            (self._count + 1 - self._kept_max,),
-        ).rowcount
+        self._since_pruned += 1
+        if self._since_pruned < PRUNE_SLACK:
+            return
+        self._since_pruned = 0
+        self._connection.execute(_PRUNE, self._kept._asdict())
 
     def _newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
         wanted = {"user": user, "rid": rid or None}

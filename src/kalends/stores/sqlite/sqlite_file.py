@@ -241,6 +241,11 @@ def side_path(path: Path) -> Path:
     return path.with_name(path.name + ".epoch")
 
 
+def runs_path(path: Path) -> Path:
+    """Where the records of runs are: beside the site's store."""
+    return path.with_name(path.name + ".runs")
+
+
 def lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
@@ -305,6 +310,21 @@ def alone(path: Path) -> Iterator[None]:
             yield
     finally:
         os.close(lock)
+
+
+def is_open(path: Path) -> bool:
+    """Return whether a process has the store at `path` open; writes nothing."""
+    try:
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _lock(path: Path, *, shared: bool) -> int:

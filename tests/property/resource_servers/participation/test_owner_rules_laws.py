@@ -160,14 +160,14 @@ PRINCIPALS = (ANN, Principal("bob", ("guests",)), Principal("cy", ("guests", "st
 RESOURCES = ("here/pool", "here/single")
 
 
-def book(first_id: int = 1_000_000) -> ClaimTable:
+def book(first_id: int = 1_000_000, limits: Limits = LIMITS) -> ClaimTable:
     numbers = itertools.count(first_id)
     calendars = {
         name: ResourceCalendar(
             ResourceInfo(name=name, capacity=50, grain_s=1, zone="Europe/Berlin"),
             open_access(),
             (),
-            OwnerRules(LIMITS),
+            OwnerRules(limits),
         )
         for name in RESOURCES
     }
@@ -305,6 +305,13 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
         site.check()
         assert site.usage() == twin(standing, states)
         effort.steps["accounts of usage"] += 1
+    reclaimed = Interval(begin, begin + DAY)
+    site.calendars[RESOURCES[0]].rules.blackouts.reclaim("k", *reclaimed, "a new magnet")
+    for limits, expected in ((Limits(), Counter()), (LIMITS, twin(standing, states))):
+        site.take_rules(book(limits=limits).calendars)
+        site.check()
+        assert site.usage() == expected, "what is booked counts against changed limits"
+        assert site.calendars[RESOURCES[0]].rules.blackouts.open_between(*reclaimed) == []
     durable = [stake for name, stake in standing.items() if states[name] != "held"]
     kept = {stake.rid for stake in durable}
     again = book(2_000_000)

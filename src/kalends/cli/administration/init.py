@@ -1,0 +1,221 @@
+"""``kalends admin init``: set up a site or a broker in a folder of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._server_parts import server_parts
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kalends.serving.installation.files import Written
+    from kalends.serving.installation.plan import Installation
+
+DEFAULT_LISTEN = {"site": "127.0.0.1:7101", "broker": "127.0.0.1:7100"}
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    "init",
+    cls=LocalCommand,
+    examples=(
+        "kalends admin init site ctc --resource sp2:128 --broker-key npaci.pub",
+        "kalends admin init broker npaci --site ctc=http://127.0.0.1:7101",
+    ),
+)
+@click.argument("role", required=False, type=click.Choice(["site", "broker"]))
+@click.argument("name", required=False)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="New folder for all of it.  [default: NAME]",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Address to listen at.  [default: loopback, port 7101 or 7100]",
+)
+@click.option(
+    "--url", metavar="URL", default="", help="Address for others.  [default: that of --listen]"
+)
+@click.option(
+    "--resource",
+    "resources",
+    metavar="NAME[:UNITS]",
+    multiple=True,
+    help="Resource of a site, e.g. sp2:128; may be repeated.",
+)
+@click.option(
+    "--zone", metavar="NAME", default="", help="Time zone of the resources.  [default: yours]"
+)
+@click.option(
+    "--broker-key",
+    "broker_keys",
+    metavar="FILE",
+    multiple=True,
+    type=FILE,
+    help="Public key of a site's broker, called NAME.pub; may be repeated.",
+)
+@click.option(
+    "--site",
+    "sites",
+    metavar="NAME=URL",
+    multiple=True,
+    help="Site of a broker, e.g. ctc=https://kalends.ctc.example:7101; may be repeated.",
+)
+@click.option(
+    "--ca",
+    "authorities",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="Certificate to trust at a broker's site; may be repeated.",
+)
+@click.option(
+    "--people-key",
+    "people_keys",
+    metavar="FILE",
+    multiple=True,
+    type=FILE,
+    help="Public key that signs users' tokens; may be repeated.  [default: a new pair]",
+)
+@click.option("--certificate", metavar="FILE", type=FILE, help="Certificate for TLS, in PEM form.")
+@click.option("--certificate-key", metavar="FILE", type=FILE, help="Its private key.")
+@click.option("--self-signed", is_flag=True, help="A new certificate, for the host in --url.")
+@click.option(
+    "--operator",
+    metavar="NAME",
+    default="operator",
+    show_default=True,
+    help="User of the token for operators, where the key that signs it is new.",
+)
+@pass_settings
+def command(settings: Settings, /, role: str | None, name: str | None, **options: Any) -> None:  # fmt: skip
+    """Set up a site or a broker in a folder of its own.
+
+    Makes its configuration, keys, a token for its operator, and a systemd unit with a user of its own. On a
+    terminal it asks for what is missing. Nothing is overwritten, and nothing outside the folder is changed.
+    """
+    if role is None or name is None:
+        role, name = _ask(role, name, options)
+    with server_parts():
+        from kalends.serving.installation.files import write_installation
+    plan = _plan(settings, role, name, options)
+    written = write_installation(plan, options["operator"], int(time.time()))
+    made = {
+        "configuration": str(written.configuration), "address": plan.address,
+        "unit": str(written.unit), "users": str(written.users),
+        "certificate": str(written.certificate or ""), "public_key": str(written.public_key or ""),
+        "operator_token": str(written.operator_token or ""),
+    }  # fmt: skip
+    _output.answer(settings, "init", made, lambda: _next_steps(plan, written))
+
+
+def _ask(role: str | None, name: str | None, options: dict[str, Any]) -> tuple[str, str]:
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            "it is not said what to set up",
+            where="ROLE NAME",
+            remedy="kalends admin init site ctc, or kalends admin init broker npaci",
+        )
+    role = role or click.prompt("Set up a", type=click.Choice(["site", "broker"]))
+    name = name or click.prompt(f"Name of the {role}, short")
+    options["listen"] = options["listen"] or click.prompt(
+        "It listens at", default=DEFAULT_LISTEN[role]
+    )
+    what, example = ("resources", "sp2:128") if role == "site" else ("sites", "ctc=http://...")
+    if not options[what]:
+        said = click.prompt(f"Its {what}, as {example}; several with spaces between", default="")
+        options[what] = tuple(said.split())
+    return role, name
+
+
+def _plan(settings: Settings, role: str, name: str, options: dict[str, Any]) -> Installation:
+    from kalends.serving.installation.plan import Installation, NamedUrl
+
+    sites = _pairs(options["sites"], "--site", "ctc=https://kalends.ctc.example:7101")
+    authorities = _pairs(options["authorities"], "--ca", "ctc=ctc.pem")
+    _check_role(role, options)
+    return Installation(
+        role="site" if role == "site" else "broker",
+        name=name,
+        directory=options["directory"] or Path(name),
+        listen=options["listen"] or DEFAULT_LISTEN[role],
+        url=options["url"],
+        zone=options["zone"] or settings.time_zone().key,
+        resources=tuple(map(_resource, options["resources"])),
+        sites=tuple(NamedUrl(site, url) for site, url in sites.items()),
+        authorities={site: _file(path, "--ca") for site, path in authorities.items()},
+        people_keys=options["people_keys"],
+        broker_keys=options["broker_keys"],
+        certificate=options["certificate"],
+        certificate_key=options["certificate_key"],
+        self_signed=options["self_signed"],
+    )
+
+
+def _check_role(role: str, options: dict[str, Any]) -> None:
+    others = {"site": ("sites", "authorities"), "broker": ("resources", "broker_keys")}
+    words = {
+        "sites": "--site", "authorities": "--ca", "resources": "--resource",
+        "broker_keys": "--broker-key",
+    }  # fmt: skip
+    for option in others[role]:
+        if options[option]:
+            raise InvalidInput(f"a {role} has none", where=words[option], remedy="leave it out")
+
+
+def _pairs(words: tuple[str, ...], option: str, example: str) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not (name and sign and value):
+            raise InvalidInput(
+                f"{word!r} is no NAME=VALUE", where=option, remedy=f"write {example}"
+            )
+        pairs[name] = value
+    return pairs
+
+
+def _resource(word: str) -> Any:
+    from kalends.serving.installation.plan import WantedResource
+
+    name, _, units = word.partition(":")
+    if units and not (units.isascii() and units.isdigit() and len(units) < 10):
+        raise InvalidInput(
+            f"{units!r} is no number of units", where="--resource", remedy="write sp2:128"
+        )
+    return WantedResource(name, int(units or 1))
+
+
+def _file(path: str, option: str) -> Path:
+    if not Path(path).is_file():
+        raise InvalidInput(f"there is no file {path}", where=option)
+    return Path(path)
+
+
+def _next_steps(plan: Installation, written: Written) -> list[str]:
+    folder, unit = plan.directory.absolute(), written.unit.name
+    lines = [f"{plan.role} {plan.name} is set up in {plan.directory}, for {plan.address}", ""]
+    lines += [f"check   kalends serve --check {written.configuration}"]
+    lines += [f"run     kalends serve {written.configuration}", "", "or as a service, as root:"]
+    lines += [
+        f"  install -m 644 {folder}/{written.users.name} /etc/sysusers.d/ && systemd-sysusers",
+        f"  chown -R {unit.removesuffix('.service')}: {folder}",
+        f"  install -m 644 {folder}/{unit} /etc/systemd/system/ && systemctl enable --now {unit}",
+        "",
+    ]
+    if written.public_key is not None:
+        lines.append(f"give to the owners of its sites: {written.public_key}")
+    if plan.self_signed:
+        lines.append(f"give to all who are to trust its certificate: {written.certificate}")
+    if written.operator_token is not None:
+        lines.append(f"your token as operator, for 30 days: {written.operator_token}")
+    return lines

@@ -1,0 +1,84 @@
+"""A changed configuration for a server that serves: all of it is checked before any of it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from aiohttp import web
+
+from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.configuration import (
+    BrokerConfiguration,
+    SiteConfiguration,
+    TlsConfiguration,
+    VirtualConfiguration,
+)
+from kalends.serving.http.application import metrics_of, report_of, trust
+from kalends.serving.http.certificates import ServerCertificate
+
+Section = SiteConfiguration | BrokerConfiguration | VirtualConfiguration
+Apply = Callable[[], None]
+
+LOOK_EVERY_S: Final = 3_600.0
+"""A certificate ends in days."""
+
+RULES: Final[web.AppKey[Callable[[Any], Apply]]] = web.AppKey("rules")
+"""Of an application with rules of its own: checks a section, and returns what lets it hold."""
+
+
+class ServerPart(NamedTuple):
+    """One server of the process: its role, its application, and what it shows to its clients."""
+
+    role: str
+    application: web.Application
+    certificate: ServerCertificate | None
+
+
+def prepared(part: ServerPart, section: Section) -> Sequence[Apply]:
+    """Check keys, certificate and rules of `section`; calling what is returned lets them hold.
+
+    Raises `InvalidInput`, and then nothing has changed.
+    """
+    authenticator = authenticator_of(section.name, section.keys)
+    steps: list[Apply] = []
+    if part.certificate is not None and section.tls is not None:
+        # First: its files are read once more then, and might have gone.
+        steps.append(_renewed(part, part.certificate, section.tls))
+    steps.append(lambda: trust(part.application, authenticator))
+    if RULES in part.application:
+        steps.append(part.application[RULES](section))
+    return steps
+
+
+def _renewed(part: ServerPart, shown: ServerCertificate, files: TlsConfiguration) -> Apply:
+    newer = ServerCertificate(files)
+
+    def apply() -> None:
+        shown.take(newer, files)
+        report_of(part.application)("certificate", shown.problem())
+
+    return apply
+
+
+def watch_certificate(application: web.Application, certificate: ServerCertificate) -> None:
+    """Raise an alarm when `certificate` ends soon, and tell its end as a metric."""
+    metrics_of(application).gauge(
+        "kalends_certificate_expires",
+        "When the server's certificate expires, in seconds UTC.",
+        value=lambda: certificate.ends_at,
+    )
+
+    async def look() -> None:
+        while True:
+            report_of(application)("certificate", certificate.problem())
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def looking(_: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(look())
+        yield
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    application.cleanup_ctx.append(looking)

@@ -1,0 +1,90 @@
+"""A systemd unit for one server, with a user of its own and nothing that it does not need. Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from kalends.serving.descriptors import CONNECTIONS_MAX
+
+HOMES: Final = ("/home", "/root", "/run/user")
+
+_UNIT: Final = """\
+[Unit]
+Description=kalends {role} {name}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=exec
+User={user}
+Group={user}
+ExecStartPre="{python}" -m kalends serve --check "{configuration}"
+ExecStart="{python}" -m kalends serve "{configuration}"
+ExecReload="{python}" -m kalends serve --check "{configuration}"
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=2s
+TimeoutStopSec=30s
+LimitNOFILE={descriptors}
+UMask=0077
+# A site that runs jobs needs other rights: docs/operating.md says which lines to change.
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ReadWritePaths="{directory}"
+ProtectSystem=strict
+ProtectHome={home}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RemoveIPC=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallFilter=seccomp
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def service_unit(role: str, name: str, configuration: Path, python: Path) -> str:
+    """Return the unit of a server that writes only into the folder of its `configuration`.
+
+    Both paths are absolute. What it runs as is `service_user`.
+    """
+    at_home = any(str(path).startswith(HOMES) for path in (configuration, python))
+    return _UNIT.format(
+        role=role, name=name, user=service_user(name), python=_escaped(python),
+        configuration=_escaped(configuration), directory=_escaped(configuration.parent),
+        descriptors=2 * CONNECTIONS_MAX, home="read-only" if at_home else "yes",
+    )  # fmt: skip
+
+
+def service_user(name: str) -> str:
+    """Return the Unix user of a server: at most 31 characters, as useradd(8) has it."""
+    return f"kalends-{name}"[:31]
+
+
+def user_entry(role: str, name: str) -> str:
+    """Return the line of sysusers.d(5) that makes the user."""
+    return f'u {service_user(name)} - "kalends {role} {name}"\n'
+
+
+def _escaped(path: Path) -> str:
+    """Return `path` as a unit has it between quotes."""
+    return str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")

@@ -1,0 +1,73 @@
+"""Files that hold a secret: whose they are, and who else can read them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from kalends.core.errors import Conflict, InvalidInput
+
+PRIVATE: Final = 0o600
+
+_BEYOND_OWNER: Final = stat.S_IWGRP | stat.S_IRWXO
+"""A group may read a secret, where its owner wants that; nobody else may do anything."""
+
+
+def check_private(path: Path, where: str = "") -> None:
+    """Raises `InvalidInput` (at `where`, or the path) for a file that others can read or have made.
+
+    It must be there, and belong to this process's user or to root.
+    """
+    named = str(path) if where else "it"
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read {named}: {error.strerror}",
+            where=where or str(path),
+            remedy="correct the path, or let the server's user read the file",
+        ) from error
+    if found.st_uid not in (0, os.geteuid()):
+        raise InvalidInput(
+            f"{named} belongs to another user (number {found.st_uid}), who can change it",
+            where=where or str(path),
+            remedy=f"chown it to the user that runs this, or to root: chown $USER {path}",
+        )
+    if found.st_mode & _BEYOND_OWNER:
+        whose = "every user of this machine" if found.st_mode & stat.S_IRWXO else "its group"
+        can = "read" if found.st_mode & stat.S_IROTH else "change"
+        raise InvalidInput(
+            f"{whose} can {can} {named}",
+            where=where or str(path),
+            remedy=f"chmod 600 {path}, and make a new secret if others may have read it",
+        )
+
+
+def write_new(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Write `path` with the rights `mode`, whatever the umask takes away.
+
+    Raises `Conflict` when the file exists, `InvalidInput` when it cannot be made; then nothing is left.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError as error:
+        raise Conflict(
+            "the file exists, and is never overwritten",
+            where=str(path),
+            remedy="choose another name, or move the old one away",
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"cannot create the file: {error.strerror}", where=str(path)) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise

@@ -1,0 +1,95 @@
+"""What a running server takes from a changed configuration, and what stays as it was until a restart.
+
+Keys, certificates, access lists, hours, limits, blackouts, priorities and logging are taken. What a store,
+a socket or another server has been told already is not. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kalends.core.errors import InvalidInput
+from kalends.serving import configuration as c
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
+    c.Configuration: ("log",),
+    c.TlsConfiguration: ("certificate", "key"),
+    c.SiteConfiguration: ("keys", "defaults"),
+    c.SiteLimits: ("held_per_principal_max", "promised_per_principal_max", "hold_s_max"),
+    c.ResourceConfiguration: (
+        "grain_s", "horizon_s", "zone", "description", "attributes", "hours", "access", "limits",
+        "blackouts", "priority",
+    ),
+    c.BrokerConfiguration: ("keys", "priority"),
+    c.VirtualConfiguration: ("keys",),
+}  # fmt: skip
+"""The settings that hold at once, by section."""
+
+
+def in_force(running: S, wanted: S) -> S:
+    """Return `running` with what can be taken from `wanted` while a server runs."""
+    taken = TAKEN.get(type(running), ())
+    return msgspec.structs.replace(
+        running,
+        **{
+            name: getattr(wanted, name)
+            if name in taken
+            else _joined(getattr(running, name), getattr(wanted, name))
+            for name in running.__struct_fields__
+        },
+    )
+
+
+def _joined(running: Any, wanted: Any) -> Any:
+    if isinstance(running, msgspec.Struct) and type(running) is type(wanted):
+        return in_force(running, wanted)
+    if not _are_named(running):
+        return running
+    by_name = {each.name: each for each in wanted}
+    return tuple(_joined(each, by_name.get(each.name)) for each in running)
+
+
+def left_alone(force: msgspec.Struct, wanted: msgspec.Struct, path: str = "") -> Iterator[str]:
+    """Yield the settings that differ from those in `force`, as ``site.resources.sp2.capacity``."""
+    for field in msgspec.structs.fields(type(wanted)):
+        here = f"{path}{'.' if path else ''}{field.encode_name}"
+        yield from _differing(getattr(force, field.name), getattr(wanted, field.name), here)
+
+
+def _differing(force: Any, wanted: Any, here: str) -> Iterator[str]:
+    if force == wanted:
+        return
+    if isinstance(force, msgspec.Struct) and type(force) is type(wanted):
+        yield from left_alone(force, wanted, here)
+    elif _are_named(force) and _are_named(wanted):
+        old, new = ({each.name: each for each in many} for many in (force, wanted))
+        for name in sorted(old.keys() | new.keys()):
+            yield from _differing(old.get(name), new.get(name), f"{here}.{name}")
+    else:
+        yield here
+
+
+def _are_named(value: object) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and bool(value)
+        and all(hasattr(each, "name") for each in value)
+    )
+
+
+def check_same_server(running: c.Configuration, wanted: c.Configuration) -> None:
+    """Raises `InvalidInput` unless both are of the same servers, by role and name."""
+    for role in ("site", "broker", "virtual"):
+        old, new = getattr(running, role), getattr(wanted, role)
+        if (old and old.name) != (new and new.name):
+            raise InvalidInput(
+                f"{old.name if old else 'nothing'} runs, and {new.name if new else 'nothing'} is configured",
+                where=role,
+                remedy="restart the server, or name what runs",
+            )

@@ -1,0 +1,210 @@
+"""What `kalends admin init` sets up can be served, and `kalends serve --check` says so without a start."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kalends.cli import cli
+from kalends.serving.auth.keys import load_trusted_keys, write_key_pair
+from kalends.serving.auth.tokens import KeyRing
+from kalends.serving.configuration import load_configuration
+from kalends.serving.installation.plan import Installation, NamedUrl, WantedResource
+from kalends.serving.installation.service_unit import service_unit
+
+
+def run(*words: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(cli, words, input=typed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def set_up_both() -> None:
+    assert run(
+        "admin", "init", "broker", "npaci", "--listen", free_address(), "--self-signed",
+        "--site", "ctc=https://ctc.example:7101",
+    ).exit_code == 0  # fmt: skip
+    assert run(
+        "admin", "init", "site", "ctc", "--listen", free_address(), "--self-signed",
+        "--resource", "sp2:128", "--resource", "cave", "--broker-key", "npaci/keys/npaci.pub",
+    ).exit_code == 0  # fmt: skip
+
+
+def test_a_site_and_a_broker_of_one_line_each_are_ready_to_serve(folder: Path) -> None:
+    set_up_both()
+    for name in ("npaci", "ctc"):
+        result = run("serve", "--check", f"{name}/{name}.toml", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)["data"]
+        assert (found["problems"], found["warnings"]) == ([], [])
+    assert "resource ctc/sp2: 128 units" in result.stdout
+    assert not list(folder.rglob("*.sqlite*")), "a check makes no store"
+
+
+def test_the_site_believes_its_broker_as_that_broker_and_its_operator_as_operator(
+    folder: Path,
+) -> None:
+    set_up_both()
+    configuration = load_configuration((folder / "ctc/ctc.toml").read_text(), folder / "ctc")
+    assert configuration.site is not None
+    people, broker = configuration.site.keys
+    assert (broker.brokers, broker.scopes) == (("npaci",), ("use", "broker"))
+    keys = load_trusted_keys(people.file, issuer="", scopes=frozenset(people.scopes))
+    token = (folder / "ctc/tokens/operator").read_text().strip()
+    made_at = int((folder / "ctc/tokens/operator").stat().st_mtime)
+    caller = KeyRing(keys, "ctc").verify(token, made_at)
+    assert caller.scopes == {"use", "audit", "admin"}
+
+
+def test_secrets_are_their_owners_alone_whatever_the_mask(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        set_up_both()
+    finally:
+        os.umask(before)
+    shared = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.stat().st_mode & 0o077 and path.suffix not in (".pub", ".pem", ".service", ".conf")
+    }
+    assert shared == set()
+
+
+def test_nothing_is_overwritten_and_what_fails_leaves_nothing(folder: Path) -> None:
+    set_up_both()
+    before = (folder / "ctc/ctc.toml").read_bytes()
+    assert run("admin", "init", "site", "ctc").exit_code == 1
+    assert (folder / "ctc/ctc.toml").read_bytes() == before
+    (folder / "no.pub").write_text("no key")
+    assert run("admin", "init", "site", "sdsc", "--broker-key", "no.pub").exit_code == 2
+    assert not (folder / "sdsc").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["site"], "it is not said what to set up"),
+        (["site", "Not a name"], "name"),
+        (["site", "ctc", "--site", "a=http://a"], "a site has none"),
+        (["broker", "npaci", "--resource", "sp2"], "a broker has none"),
+        (["site", "ctc", "--resource", "sp2:many"], "no number of units"),
+        (["broker", "npaci", "--site", "ctc"], "is no NAME=VALUE"),
+        (["broker", "npaci", "--site", "ctc=ftp://x"], "not the address of a server"),
+        (["site", "ctc", "--listen", "0.0.0.0:7101"], "in clear"),
+        (["site", "ctc", "--listen", "nowhere"], "not an address to listen on"),
+    ],
+)
+def test_what_cannot_be_set_up_is_said_before_anything_is_made(
+    folder: Path, words: list[str], said: str
+) -> None:
+    result = run("admin", "init", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not list(folder.iterdir())
+
+
+def test_a_check_names_every_problem_and_starts_nothing(folder: Path) -> None:
+    set_up_both()
+    (folder / "npaci/keys/npaci").chmod(0o644)
+    result = run("serve", "--check", "npaci/npaci.toml")
+    assert result.exit_code == 1
+    assert "every user of this machine can read it" in result.stdout
+    listen = load_configuration((folder / "ctc/ctc.toml").read_text(), folder / "ctc").site
+    assert listen is not None
+    host, _, port = listen.listen.partition(":")
+    (folder / "ctc/ctc.sqlite").write_text("precious")
+    with socket.create_server((host, int(port))):
+        result = run("serve", "--check", "ctc/ctc.toml")
+    assert "is taken" in result.stdout
+    assert "it is not a SQLite database" in result.stdout
+    assert (folder / "ctc/ctc.sqlite").read_text() == "precious"
+
+
+def test_on_a_terminal_it_asks_for_what_is_missing(folder: Path) -> None:
+    answers = [
+        ("Set up a", "site"),
+        ("Name", "ctc"),
+        ("listens at", free_address()),
+        ("resources", "sp2:4"),
+    ]
+    keyboard, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kalends", "admin", "init"]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as asking:
+        os.close(terminal)
+        seen = ""
+        for question, answer in answers:
+            while question not in seen:
+                seen += os.read(keyboard, 1_000).decode()
+            seen = ""
+            os.write(keyboard, f"{answer}\n".encode())
+        assert asking.wait() == 0
+    os.close(keyboard)
+    site = load_configuration((folder / "ctc/ctc.toml").read_text(), folder / "ctc").site
+    assert site is not None
+    assert [(each.name, each.capacity) for each in site.resources] == [("sp2", 4)]
+
+
+names = st.from_regex(r"[a-z][a-z0-9-]{0,20}[a-z0-9]", fullmatch=True)
+
+
+@given(names, names, st.integers(1, 1_000_000), st.text(max_size=20))
+def test_any_plan_that_is_taken_is_read_as_it_was_meant(
+    name: str, resource: str, units: int, odd: str
+) -> None:
+    directory = Path("/srv") / (odd.replace("/", "").replace("\0", "") or "x")
+    plan = Installation(
+        role="site", name=name, directory=directory, listen="127.0.0.1:0",
+        resources=(WantedResource(resource, units),), broker_keys=(directory / f"{name}.pub",),
+    )  # fmt: skip
+    site = plan.check().site
+    assert site is not None
+    assert (site.name, site.store) == (name, directory / f"{name}.sqlite")
+    assert [(each.name, each.capacity) for each in site.resources] == [(resource, units)]
+    broker = Installation(
+        role="broker", name=name, directory=directory, listen="127.0.0.1:0",
+        sites=(NamedUrl(resource, "https://a.example:1"),),
+    ).check().broker  # fmt: skip
+    assert broker is not None
+    assert [(each.name, each.url) for each in broker.sites] == [(resource, "https://a.example:1")]
+
+
+def test_the_unit_is_what_systemd_takes_and_leaves_a_server_no_rights(folder: Path) -> None:
+    write_key_pair(folder / "people")
+    unit = service_unit(
+        "site", "ctc", folder / 'a "b" % $c' / "ctc.toml", Path(shutil.which("sh") or "")
+    )
+    for line in (
+        "User=kalends-ctc",
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=\n",
+        "UMask=0077",
+    ):
+        assert line in unit
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return
+    (folder / "kalends-ctc.service").write_text(unit)
+    verified = subprocess.run(
+        [analyze, "verify", "kalends-ctc.service"], capture_output=True, text=True, check=False
+    )
+    assert (verified.returncode, verified.stderr) == (0, "")

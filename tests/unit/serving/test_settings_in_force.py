@@ -1,0 +1,77 @@
+"""Which settings of a changed configuration hold at once, and which wait for a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kalends.core.errors import InvalidInput
+from kalends.serving.configuration import Configuration, load_configuration
+from kalends.serving.settings_in_force import check_same_server, in_force, left_alone
+
+SITE = """
+[site]
+name = "sdsc"
+store = "{store}"
+listen = "127.0.0.1:{port}"
+[site.limits]
+hold_max = "{hold}h"
+calls_burst = {burst}
+[[site.keys]]
+file = "{key}"
+[[site.resources]]
+name = "sp2"
+capacity = {capacity}
+grain = "{grain}m"
+[[site.resources.access]]
+who = "group:{group}"
+may = "lock"
+[[site.defaults.blackouts]]
+name = "helium"
+reason = "{reason}"
+begins = "2027-01-01"
+ends = "2027-01-02"
+"""
+USUAL = {
+    "store": "a.sqlite", "port": 7101, "hold": 1, "burst": 9, "key": "a.pub", "capacity": 8,
+    "grain": 15, "group": "staff", "reason": "a",
+}  # fmt: skip
+OTHER = {
+    "store": "b.sqlite", "port": 7102, "hold": 2, "burst": 8, "key": "b.pub", "capacity": 9,
+    "grain": 30, "group": "all", "reason": "b",
+}  # fmt: skip
+NEED_A_RESTART = {
+    "store": "site.store", "port": "site.listen", "burst": "site.limits.calls_burst",
+    "capacity": "site.resources.sp2.capacity",
+}  # fmt: skip
+
+
+def site(**changed: object) -> Configuration:
+    return load_configuration(SITE.format(**{**USUAL, **changed}), Path())
+
+
+@given(st.sets(st.sampled_from(sorted(OTHER))))
+def test_what_holds_is_the_file_but_for_what_is_named_as_needing_a_restart(names: set[str]) -> None:
+    wanted = site(**{name: OTHER[name] for name in names})
+    force = in_force(site(), wanted)
+    kept = {name: OTHER[name] for name in names if name not in NEED_A_RESTART}
+    assert force == site(**kept)
+    named = {NEED_A_RESTART[name] for name in names if name in NEED_A_RESTART}
+    assert set(left_alone(force, wanted)) == named
+
+
+def test_a_resource_more_or_less_needs_a_restart() -> None:
+    more = load_configuration(SITE.format(**USUAL) + '[[site.resources]]\nname = "cave"\n', Path())
+    assert in_force(site(), more) == site()
+    assert list(left_alone(site(), more)) == ["site.resources.cave"]
+    assert list(left_alone(more, site())) == ["site.resources.cave"]
+    assert in_force(more, site()) == more
+
+
+def test_another_server_does_not_take_the_place_of_one_that_runs() -> None:
+    other = load_configuration(SITE.format(**USUAL).replace('"sdsc"', '"ctc"'), Path())
+    with pytest.raises(InvalidInput, match="sdsc runs, and ctc is configured"):
+        check_same_server(site(), other)
