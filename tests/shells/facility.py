@@ -58,8 +58,12 @@ class Plan(NamedTuple):
     """Each site runs jobs on its resource: on a simulated host (`job_host`)."""
     policy: str = "easy"
     """Of the queues of such sites."""
+    vouches: Mapping[str, str] = {}
+    """Brokers whose keys may speak for some users only, and the pattern of those; with `keys`."""
     virtual: Mapping[str, tuple[str, ...]] = {}
     """Virtual sites and their members, sites and virtual sites: brokers reach those by them alone."""
+    ways: Mapping[str, str] = {}
+    """Members that are no servers, and the paths that lead to them, which begin with a server's name."""
     audited: bool = True
     """Judged all the time, by the auditor and the oracles of `tests.simulation`; see `witness`."""
 
@@ -104,7 +108,7 @@ class Facility:
         self.counts: Counter[str] = Counter()
         """What a story has done, and how often, for the report."""
         self._clients = 0
-        self._keys = Keys(world.folder, self.brokers) if plan.keys else None
+        self._keys = Keys(world.folder, self.brokers, plan.vouches) if plan.keys else None
         self._configured = {name: self._site(name) for name in self.sites}
         self._configured |= {name: self._virtual(name) for name in plan.virtual}
         self._configured |= {name: self._replica(name) for name in self.replicas}
@@ -182,7 +186,7 @@ class Facility:
 
     @property
     def _names(self) -> list[str]:
-        return [*self.brokers, *self.sites]
+        return [*self.brokers, *self.sites, *self.plan.virtual]
 
     def logged(self, word: str, name: str = "") -> list[str]:
         """Lines of the logs, of `name` or of all, that have `word` in them."""
@@ -212,7 +216,7 @@ grain = "10m"
 
     def _virtual(self, name: str) -> str:
         members = "".join(
-            f'[[virtual.members]]\nname = "{each}"\nurl = "http://{self._address[each]}:80"\n'
+            f'[[virtual.members]]\nname = "{each}"\nurl = "{self._url(each)}"\n'
             for each in self.plan.virtual[name]
         )
         return f"""
@@ -221,6 +225,10 @@ name = "{name}"
 listen = "{self._address[name]}:80"
 plain_http = true
 {members}"""
+
+    def _url(self, member: str) -> str:
+        server, slash, path = self.plan.ways.get(member, member).partition("/")
+        return f"http://{self._address[server]}:80{slash}{path}"
 
     def _ways(self, virtual: str) -> Iterator[str]:
         """Return the ways to the sites below a virtual site; of a site, none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -16,11 +16,17 @@ PEOPLE_S = 300 * 86_400
 
 
 class Keys:
-    """Made from names, not from chance; they lie in `folder`."""
+    """Made from names, not from chance; they lie in `folder`.
 
-    def __init__(self, folder: Path, brokers: Sequence[str]) -> None:
+    `vouches` has brokers whose keys may speak for some users only, and the pattern of those.
+    """
+
+    def __init__(
+        self, folder: Path, brokers: Sequence[str], vouches: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
         self._brokers = brokers
+        self._vouches = vouches or {}
         self._private = {
             name: Ed25519PrivateKey.from_private_bytes(name.encode().ljust(32, b"."))
             for name in (*brokers, PEOPLE)
@@ -53,6 +59,7 @@ class Keys:
         return "".join(
             f'[[{section}.keys]]\nfile = "{self._folder / name}.public.pem"\n'
             f'issuer = "{name}"\nscopes = {allowed}\n'
+            f'users = ["{self._vouches.get(name, "*")}"]\n'
             for name, allowed in scopes.items()
         )
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.broker.coordination.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.register_results import RegisterResults
+from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core.errors import Conflict
+from kalends.federation.back_off import BackOff
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.places import Places
 from kalends.resource_servers.place_desk import PlaceDesk
 from kalends.resource_servers.start_gate import StartGate
 from kalends.stores.sqlite import register
+from kalends.virtual_sites import relayed_sessions
+from kalends.virtual_sites.members import Members
 from tests.shells.mutations import mutation
 
 
@@ -174,3 +186,133 @@ def all_sites_are_taken_for_lost() -> None:
         asked(self, reply_to, ask, now)
 
     StartAnswers.asked = impatient  # type: ignore[method-assign]
+
+
+@mutation
+def the_second_best_is_released_at_once() -> None:
+    """Nobody keeps a place until the winner has voted."""
+    choose = Solicitation._choose
+
+    def alone(self: Solicitation, case: Any, ranked: Any) -> None:
+        choose(self, case, ranked)
+        self.release_reserve(case)
+
+    Solicitation._choose = alone  # type: ignore[method-assign]
+
+
+@mutation
+def a_late_bid_wins() -> None:
+    """What is bid once the others were compared takes the place of the winner."""
+    heard = Solicitation.heard
+
+    def too_late(self: Solicitation, site: str, bid: Any, now: Any) -> None:
+        case = self.table.cases.get(bid.rid)
+        late = (
+            case is not None
+            and case.record.placed
+            and case.phase not in ("bidding", "solicit")
+            and bid.offers
+        )
+        if late and site in case.bidding.machines:
+            offer = bid.offers[0]
+            case.record.placed = structs.replace(
+                case.record.placed, machine=offer.machine, number=offer.job, start_by=offer.start_by
+            )
+        heard(self, site, bid, now)
+
+    Solicitation.heard = too_late  # type: ignore[method-assign]
+
+
+@mutation
+def rests_never_end() -> None:
+    """A site that was silent is never asked again."""
+    failed = BackOff.failed
+
+    def for_ever(self: BackOff, now_ms: int, jitter: float) -> BackOff:
+        return failed(self, now_ms, jitter)._replace(until_ms=1 << 60)
+
+    BackOff.failed = for_ever  # type: ignore[method-assign]
+
+
+@mutation
+def places_are_rectangles() -> None:
+    """What a place would have taken stays taken for a minute, though it was given up."""
+    follow = PlaceDesk._follow
+
+    def later(self: PlaceDesk, hold_id: int, place: Any) -> None:
+        if self._claim_of(hold_id, place) == "none":
+            asyncio.get_running_loop().call_later(60.0, follow, self, hold_id, place)
+        else:
+            follow(self, hold_id, place)
+
+    PlaceDesk._follow = later  # type: ignore[method-assign]
+
+
+@mutation
+def permits_are_not_written() -> None:
+    """The register says that a job may start, and has forgotten it at once."""
+
+    def said(connection: Any, op: Any) -> Registered:
+        found = register.row(connection, op.rid)
+        return Registered(op, isinstance(found, Record) and found.state == "commit", found)
+
+    register._HANDLERS[Permit] = said
+
+
+@mutation
+def jobs_ask_when_they_have_started() -> None:
+    """A job that starts at most once starts, and asks then."""
+    passes = StartGate._passes
+
+    def asked_too(self: StartGate, machine: Any, action: Any) -> bool:
+        passes(self, machine, action)
+        return True
+
+    StartGate._passes = asked_too  # type: ignore[method-assign]
+
+
+@mutation
+def a_virtual_site_decides() -> None:
+    """It promises in the name of its members, and does not ask them."""
+    pass_on = relayed_sessions._pass_on
+
+    async def promised(source: Any, target: Any, *more: Any) -> Any:
+        return await pass_on(source, _Promising(source, target), *more)
+
+    relayed_sessions._pass_on = promised
+
+
+class _Promising:
+    """What is said to a member, but for what it is asked to promise: that is answered to the `broker`."""
+
+    def __init__(self, broker: Any, member: Any) -> None:
+        self._broker = broker
+        self._member = member
+
+    async def send_bytes(self, frame: bytes) -> None:
+        if b"prepare" not in frame:
+            await self._member.send_bytes(frame)
+            return
+        messages = codec.decode_frame(frame, msgspec.msgpack.Decoder(m.FrameToSite)).messages
+        for each in messages:
+            if isinstance(each, m.Prepare):
+                vote = m.Voted(rid=each.rid, att=each.att, epoch=1, vote="yes")
+                site = each.parts[0].site
+                said = m.FrameToBroker(v=2, source=site, lc=0, messages=[vote])
+                await self._broker.send_bytes(codec.encode_msgpack(said))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
+
+
+@mutation
+def ways_are_not_checked() -> None:
+    """A virtual site hands on what has come through it already."""
+    way = Members._way
+
+    def any_way(self: Members, request: Any) -> str:
+        with contextlib.suppress(Conflict):
+            return way(self, request)
+        return self.name
+
+    Members._way = any_way  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,7 @@ LIMIT_S_MAX: Final = 300
 RUN_S_MAX: Final = 120.0
 MOVED_S_MAX: Final = 20.0
 STRIKE_S_MAX: Final = 0.4
+END_BY_S: Final = 3_600
 LATE_S: Final = 5.0
 """A program begins so long after its job has nodes, at most, where nothing fails."""
 
@@ -45,6 +46,11 @@ class Wish:
     at_most_once: bool = False
     redundant: bool = False
     view: RequestView | None = None
+    end_by: int = 0
+    """A site that cannot end it by then (seconds UTC) does not count; 0: any does."""
+    answered_after_s: float = 0.0
+    moved: bool = False
+    """Somebody has had it placed elsewhere."""
     unwanted: bool = False
     """Somebody has tried to cancel it."""
     cancelled_s: float = 0.0
@@ -69,12 +75,22 @@ class PlaceCustomers:
     """How often a job starts at most once; as many wait at two sites."""
     strikes: float = 0.0
     """How often some server dies while bids are made, compared, or decided."""
+    deadlines: float = 0.0
+    """How often a job is wanted by some time."""
+    limits_s: Sequence[int] = (10, 60, LIMIT_S_MAX)
+    named: str = "user"
+    brokers: Sequence[str] = ()
+    """The replicas that are asked; else all."""
     wishes: list[Wish] = field(default_factory=list)
+    once_at: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """The brokers of commands that start at most once."""
     broken: str = ""
 
     def __post_init__(self) -> None:
         self._tasks = [
-            self.facility.client(f"user{number}", self._live(f"user{number}", self._draw()))
+            self.facility.client(
+                f"{self.named}{number}", self._live(f"{self.named}{number}", self._draw())
+            )
             for number in range(self.count)
         ]
 
@@ -86,20 +102,34 @@ class PlaceCustomers:
         if self.broken or late:
             raise Broken(self.broken or f"{len(late)} users are not answered within {within_s} s")
 
+    def leave(self) -> None:
+        """Nobody waits for an answer any more."""
+        for task in self._tasks:
+            task.cancel()
+
+    @property
+    def _now_s(self) -> float:
+        return self.facility.world.loop.now_s
+
     def _draw(self) -> random.Random:
         return random.Random(self.chance.random())
 
     async def _live(self, user: str, chance: random.Random) -> None:
         for count in range(self.jobs):
-            broker = chance.choice(self.facility.replicas)
+            broker = chance.choice(self.brokers or self.facility.replicas)
             key = f"a-job-of-{user}-{count:04}"
             request = self._request(user, count, chance)
             if random.Random(f"{key} again").random() < self.again:
                 request = self._again(request, user, count)
             draw = random.Random(key)
             wish = Wish(key, user, broker, request, *_wished(request, draw), *self._once(draw))
+            if self.deadlines and draw.random() < self.deadlines:
+                wish.end_by = WALL_AT_BEGIN_S + int(self._now_s) + END_BY_S
             self.wishes.append(wish)
+            if wish.at_most_once or wish.redundant:
+                self.once_at[request.command] = self.facility.host_of(broker)
             self._strike(chance)
+            asked_s = self._now_s
             async with self.facility.connect(broker, user, timeout_s=10) as client:
                 wish.view = await self._ask(
                     lambda c=client, w=wish: c.place_job(  # type: ignore[misc]
@@ -108,21 +138,24 @@ class PlaceCustomers:
                         implementations=w.implementations,
                         at_most_once=w.at_most_once,
                         redundant=w.redundant,
+                        end_by=w.end_by or None,
                         key=w.key,
                     )
                 )
+                wish.answered_after_s = self._now_s - asked_s
                 if wish.view is not None and draw.random() < self.moves:
                     await asyncio.sleep(draw.uniform(0, MOVED_S_MAX))
                     moved = await self._ask(
                         lambda c=client, w=wish: c.place_elsewhere(w.view.id, key=f"move-{w.key}")  # type: ignore[misc]
                     )
-                    self.facility.counts["moved"] += moved is not None
+                    wish.moved = moved is not None
+                    self.facility.counts["moved"] += wish.moved
                 if wish.view is not None and chance.random() < self.cancels:
                     wish.unwanted = True
-                    await asyncio.sleep(chance.uniform(0, LIMIT_S_MAX))
+                    await asyncio.sleep(chance.uniform(0, max(self.limits_s)))
                     told = await self._ask(lambda c=client, v=wish.view: c.cancel(v.id))  # type: ignore[misc]
                     if told is not None and told.state == "cancelled":
-                        wish.cancelled_s = self.facility.world.loop.now_s
+                        wish.cancelled_s = self._now_s
             await asyncio.sleep(chance.uniform(0, self.pause_s))
 
     def _once(self, chance: random.Random) -> tuple[bool, bool]:
@@ -140,13 +173,12 @@ class PlaceCustomers:
         if not self.facility.world.nodes[name].dead:
             self.facility.restart(name, dark=dark)
 
-    @staticmethod
-    def _request(user: str, count: int, chance: random.Random) -> JobRequest:
+    def _request(self, user: str, count: int, chance: random.Random) -> JobRequest:
         run_s = chance.choice((0.0, chance.uniform(0, RUN_S_MAX)))
         return JobRequest(
             machine="",
             nodes=chance.choice((1, 1, 2, 4)),
-            limit_s=chance.choice((10, 60, LIMIT_S_MAX)),
+            limit_s=chance.choice(self.limits_s),
             command=("program", f"{run_s:.3f}", f"{user}-{count}"),
         )
 
@@ -203,19 +235,23 @@ async def judge_places(
     customers: PlaceCustomers,
     *,
     punctual: bool,
+    liars: Collection[str] = (),
+    slow: Collection[str] = (),
     absences: Collection[Absence] = (),
     lost_s: float = 0.0,
 ) -> None:
     """Raise `Broken` unless each job ran where its user was told, once, and nowhere else.
 
-    All is calm, and nothing waits any more. `punctual`: nothing has failed, and promised starts were kept.
-    Jobs that may start again have done so at most where sites were lost: after `lost_s` of these `absences`.
+    All is calm, and nothing waits any more. `punctual`: nothing has failed, and promised starts were kept,
+    but at sites that are `slow`. What has a place at one of the sites `liars` may run or not, but at honest
+    sites no more than once, and only where its user was told. Jobs that may start again have done so at most
+    where sites were lost: after `lost_s` of these `absences`.
     """
-    judge_hosts()
-    ran = runs_by_command()
+    judge_hosts(liars)
+    ran = runs_by_command(liars)
     for wish in customers.wishes:
         if wish.view is not None:
-            # It may have another place by now.
+            # It may have another place by now, where that was asked for, or something has failed.
             async with facility.connect(wish.broker, wish.user) as client:
                 now = await client.show(wish.view.id)
             told = wish.view.placed
@@ -223,6 +259,9 @@ async def judge_places(
             facility.counts["elsewhere"] += not wish.redundant and _machine(now) != _machine(
                 wish.view
             )
+            stays = punctual and not wish.moved and not _is_at(told, liars)
+            if stays and not set(_machines(now.placed)) <= set(_machines(told)):
+                raise Broken(f"{wish.key} was told to be at {told}, and is at {now.placed}")
             wish.view = now
         runs = ran.get(wish.request.command, [])
         placed = wish.view.placed if wish.view is not None else None
@@ -241,24 +280,32 @@ async def judge_places(
         if runs and placed is None:
             raise Broken(f"it ran, and its user was told of no place: {what}")
         places = (placed, *placed.also) if placed is not None else ()
+        at = {each.machine.partition("/")[0] for each in places}
         if len(places) > 1 + wish.redundant:
             raise Broken(f"it has more places than were asked for: {what}")
-        if (
-            runs
-            and not again
-            and runs[0][0] not in {each.machine.partition("/")[0] for each in places}
-        ):
+        if runs and not again and runs[0][0] not in at:
             raise Broken(f"it ran elsewhere: {what}")
-        if placed is not None and not runs and not wish.unwanted:
+        trusting = _is_at(placed, liars)
+        facility.counts["with liars"] += trusting
+        if placed is not None and not runs and not wish.unwanted and not trusting:
             raise Broken(f"it never ran: {what}")
         if wish.cancelled_s and any(
             run.until_s > wish.cancelled_s + KILLED_S_MAX for _, run in runs
         ):
             raise Broken(f"it ran on after {wish.cancelled_s:.1f}, when it was cancelled: {what}")
-        if punctual and placed is not None and runs:
+        if punctual and placed is not None and runs and not at.intersection((*liars, *slow)):
             await _judge_start(facility, wish.user, placed, runs[0], what)
         facility.counts["placed" if placed is not None else "not placed"] += 1
         facility.counts["promised"] += bool(placed is not None and placed.start_by)
+
+
+def _is_at(placed: PlacedJob | None, sites: Collection[str]) -> bool:
+    return any(each.partition("/")[0] in sites for each in _machines(placed))
+
+
+def _machines(placed: PlacedJob | None) -> list[str]:
+    places = (placed, *placed.also) if placed is not None else ()
+    return [each.machine for each in places]
 
 
 def _machine(view: RequestView) -> str:
@@ -285,9 +332,11 @@ async def _judge_start(
     facility.counts["punctual"] += 1
 
 
-def runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:
+def runs_by_command(
+    left_out: Collection[str] = (),
+) -> dict[tuple[str, ...], list[tuple[str, Run]]]:
     found: dict[tuple[str, ...], list[tuple[str, Run]]] = {}
-    for host in HOSTS.values():
+    for host in (each for each in HOSTS.values() if each.name not in left_out):
         for run in host.history:
             order = host.attempts[run.name].order
             assert order is not None
@@ -295,10 +344,12 @@ def runs_by_command() -> dict[tuple[str, ...], list[tuple[str, Run]]]:
     return found
 
 
-async def until_all_is_over(facility: Facility, within_s: float) -> None:
-    """Wait until no job is left at any site, offered or not; raise `Broken` if some are for ever."""
+async def until_all_is_over(
+    facility: Facility, within_s: float, liars: Collection[str] = ()
+) -> None:
+    """Wait until no job is left at any honest site, offered or not; raise `Broken` if some are for ever."""
     deadline_s = facility.world.loop.now_s + within_s
-    for site in facility.sites:
+    for site in (each for each in facility.sites if each not in liars):
         async with facility.connect(site, "user0", timeout_s=10) as client:
             while jobs := (await client.jobs(f"{site}/cluster", everyone=True)).jobs:
                 if facility.world.loop.now_s > deadline_s:

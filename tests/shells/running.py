@@ -13,6 +13,8 @@ from tests.support.source import commit
 
 SHOWS_AT: Final = {
     "a_cancelled_place_leaves_its_job": 13,
+    "a_late_bid_wins": 2,
+    "rests_never_end": 5,
     "a_site_that_was_left_may_start": 14,
     "a_moved_job_runs_on_where_it_was": 6,
     "every_attempt_makes_new_places": 7,

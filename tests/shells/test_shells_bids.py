@@ -33,6 +33,32 @@ def test_jobs_run_once_and_where_was_told_also_by_virtual_sites_that_die() -> No
     check("virtual_sites", 4)
 
 
+def test_liars_harm_nobody_but_who_has_a_job_with_them() -> None:
+    check("hostile_bids", 2)
+
+
+def test_a_way_that_leads_to_itself_is_refused_and_harms_nobody() -> None:
+    check("going_round", 1)
+    assert seeds_to_catch("going_round", "ways_are_not_checked", 1) is not None
+
+
+def test_a_virtual_site_that_promises_for_its_members_shows() -> None:
+    assert seeds_to_catch("virtual_sites", "a_virtual_site_decides", 10) is not None
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        "the_second_best_is_released_at_once",
+        "places_are_rectangles",
+        "permits_are_not_written",
+        "jobs_ask_when_they_have_started",
+    ],
+)
+def test_bids_gone_wrong_show_where_nothing_fails(mutation: str) -> None:
+    assert seeds_to_catch("bids", mutation, 10) is not None
+
+
 def test_a_site_that_was_left_and_starts_the_job_all_the_same_shows() -> None:
     assert seeds_to_catch("lost_sites", "a_site_that_was_left_may_start", 60) is not None
 
@@ -62,6 +88,8 @@ def test_starting_again_gone_wrong_shows(mutation: str) -> None:
         "a_cancelled_place_leaves_its_job",
         "jobs_start_without_asking",
         "every_site_may_start",
+        "a_late_bid_wins",
+        "rests_never_end",
     ],
 )
 def test_bids_gone_wrong_show(mutation: str) -> None:

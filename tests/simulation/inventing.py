@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -34,6 +35,13 @@ KINDRED: Final = {
 
 NUMBERS: Final = (0, 1, 2, 3, 60, 3_600, 1 << 20, 1 << 31, 1 << 40, (1 << 62) - 1, 1 << 62)
 TEXTS: Final = ("", "a", "é\n", "x" * 200, "x" * 1_000)
+
+
+@cache
+def _type_of(kind: type[m.Message]) -> inspect.StructType:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return info
 
 
 class Inventor:
@@ -68,8 +76,7 @@ class Inventor:
 
     def message(self, kind: type[T], fixed: Mapping[str, Any]) -> T | None:
         """A new message with the fields `fixed`; None where chance makes none that the type allows."""
-        info = inspect.type_info(kind)
-        assert isinstance(info, inspect.StructType)
+        info = _type_of(kind)
         for _ in range(TRIES_MAX):
             fields = {"kind": kind.__name__.lower(), **self._struct(info, 0), **fixed}
             try:
@@ -81,8 +88,7 @@ class Inventor:
     def altered(self, message: T) -> T:
         """`message` with one or two fields changed; as it is where chance finds nothing allowed."""
         kind = type(message)
-        info = inspect.type_info(kind)
-        assert isinstance(info, inspect.StructType)
+        info = _type_of(kind)
         for _ in range(TRIES_MAX):
             fields = msgspec.to_builtins(message)
             for field in self._random.sample(info.fields, min(2, len(info.fields))):

@@ -70,6 +70,10 @@ class BidTally:
             counts = self._sites[site] = SiteCounts()
         return counts
 
+    def forget(self, site: str) -> None:
+        """Count nothing of `site` any more, until it is named again."""
+        self._sites.pop(site, None)
+
     def busiest_share(self, share: float = 0.1) -> float:
         """Return what share of all questions the busiest tenth of the sites gets, of those ever asked.
 

@@ -17,6 +17,7 @@ from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import InvalidInput, RefusalCode, TooLarge
 from kalends.core.intervals import Moment
+from kalends.core.limits import MEMBERS_MAX
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.offered_places import told_wait_s
@@ -55,11 +56,20 @@ class Overheard:
     @contextmanager
     def session(self, way: str) -> Iterator[SessionHeard]:
         """A broker has a session with a member, until the end of the ``with``."""
+        self._make_room(way)
         self.sessions[way] += 1
         try:
             yield SessionHeard(self, way)
         finally:
             self.sessions[way] -= 1
+
+    def _make_room(self, way: str) -> None:
+        """Forget members without a session, if there are too many: a member may invent some below it."""
+        if way in self.sessions or len(self.sessions) < MEMBERS_MAX:
+            return
+        for gone in [each for each, open_now in self.sessions.items() if not open_now]:
+            del self.sessions[gone]
+            self.tally.forget(gone)
 
 
 class SessionHeard:

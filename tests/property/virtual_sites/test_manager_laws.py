@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.core.limits import MEMBERS_MAX
 from kalends.virtual_sites.manager import bidders_of, referred
 from kalends.virtual_sites.overheard import SILENT_MS, Overheard, SessionHeard
 
@@ -190,3 +191,15 @@ def test_a_manager_prefers_who_has_told_the_shorter_waits() -> None:
     )
     chosen = referred(question, MEMBERS, overheard, moment(2_000)).ways
     assert len(set(chosen) & set(WAYS[:2])) == 2
+
+
+def test_members_that_a_member_invents_are_forgotten_once_there_are_too_many() -> None:
+    overheard = Overheard()
+    with overheard.session("m0"):
+        for number in range(3 * MEMBERS_MAX):
+            with overheard.session(f"west/invented{number}") as session:
+                session.said_to(solicit(number % 9), moment(1_000))
+    assert len(overheard.sessions) <= MEMBERS_MAX
+    assert len(bidders_of({"m0": "http://m0"}, overheard, moment(2_000)).bidders) <= MEMBERS_MAX
+    assert len(overheard.tally._sites) <= MEMBERS_MAX
+    assert "m0" in overheard.sessions

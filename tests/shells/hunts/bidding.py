@@ -15,8 +15,9 @@ from tests.shells.hunts.storms import weather
 from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.judging_restarts import Absence
+from tests.shells.place_oracles import Permits, Queues, Words
 from tests.shells.placing import PlaceCustomers, judge_places, until_all_is_over
-from tests.shells.scenarios import scenario
+from tests.shells.scenarios import Broken, scenario
 
 STRIKES: Final = 14
 STRIKES_S_MAX: Final = 40.0
@@ -25,6 +26,9 @@ LOST_S: Final = 4.0
 """Cut cables and frozen sites last longer than that: their jobs go elsewhere, and they come back."""
 ABSENT_S_MAX: Final = 30.0
 ABSENCES: Final = 8
+ROUND_S: Final = 8.0
+CONNECTIONS_MAX: Final = 60
+REST_S_MAX: Final = 3_600
 QUEUED_S: Final = 3 * 3_600.0
 """Within it all jobs are over, if nothing is in their way."""
 
@@ -35,10 +39,14 @@ async def bids(facility: Facility, chance: random.Random) -> None:
     await facility.up()
     for site in facility.sites:
         host_called(facility.world, site)
+    queues, words = Queues(facility), Words(facility)
     customers = PlaceCustomers(facility, chance, count=4, jobs=12, pause_s=20.0)
+    permits = Permits(facility, customers.once_at)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=True)
+    for each in (queues, words, permits):
+        each.judge()
 
 
 @scenario(
@@ -55,6 +63,7 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.02)
     customers.strikes = 0.0
     await calm(facility)
+    await _nobody_rests_for_ever(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False)
@@ -153,6 +162,37 @@ async def _sites_go_and_come_back(facility: Facility, chance: random.Random) -> 
             facility.restart(chance.choice(facility.replicas))
         await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
     return absences
+
+
+@scenario(
+    Plan(
+        sites=2,
+        machine=True,
+        audited=False,
+        virtual={"hall": ("site1", "round")},
+        ways={"round": "hall/v1/members/round"},
+    )
+)
+async def going_round(facility: Facility, chance: random.Random) -> None:
+    """A member of a virtual site is reached by nothing but itself: that is refused, and harms nobody."""
+    await facility.up(ROUND_S)
+    transports = facility.world.nodes["hall"].transports
+    if (count := len(transports)) > CONNECTIONS_MAX:
+        raise Broken(f"hall had {count} connections within {ROUND_S} s")
+    customers = PlaceCustomers(facility, chance, count=2, jobs=2, pause_s=1.0)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False)
+
+
+async def _nobody_rests_for_ever(facility: Facility) -> None:
+    for replica in facility.replicas:
+        async with facility.connect(replica, "operator") as operator:
+            for each in (await operator.bidders()).bidders:
+                if each.status.rests_s > REST_S_MAX:
+                    raise Broken(
+                        f"{replica} asks {each.status.site} in {each.status.rests_s} s only"
+                    )
 
 
 async def _referrals(facility: Facility) -> int:

@@ -45,7 +45,7 @@ class Attempts:
         case.parts = {}
         self.in_flight.end(case.rid)
         self.agents.end_round(case)
-        case.stale = False
+        case.stale = set()
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
             self.prepare.close(case, hold_ran_out(), "expired", now)
         else:

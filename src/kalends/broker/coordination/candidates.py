@@ -37,13 +37,20 @@ class Candidates:
     """In memory only: a new start takes what the register has kept of the last jobs."""
 
     def fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
-        """Return the machines that could run the job, by what is known of them, for each site."""
+        """Return the machines that could run the job, by what is known of them, for each site.
+
+        Sites that have bid for it, and then did not promise, are left out while there are others: who
+        outbids all and never keeps its word would win every time.
+        """
         fitting: dict[str, list[str]] = {}
         for info in self._wanted(case):
             site = split_resource(info.name)[0]
             if self._why_not(case, info) is None and not case.tries.shuns(info.name):
                 fitting.setdefault(site, []).append(info.name)
-        return {site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in fitting.items()}
+        kept = {site: names for site, names in fitting.items() if site not in case.tries.unkept}
+        return {
+            site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in (kept or fitting).items()
+        }
 
     def bidders(
         self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]

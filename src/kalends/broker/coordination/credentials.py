@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kalends.broker.coordination import warrants
 from kalends.broker.coordination.decision_record import Record
 from kalends.contract import proofs
+
+SITE_KEYS_MAX: Final = 16_384
+"""Keys that are remembered: anybody may ask in the name of a site, one that there is or not."""
 
 
 class Credentials:
@@ -17,6 +22,8 @@ class Credentials:
     def site_key(self, site: str) -> str:
         key = self._site_keys.get(site)
         if key is None:
+            if len(self._site_keys) >= SITE_KEYS_MAX:
+                self._site_keys.clear()
             key = self._site_keys[site] = proofs.site_key(self._secret, site)
         return key
 

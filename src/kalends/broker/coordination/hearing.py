@@ -168,6 +168,8 @@ def complaint_about_places(
             return "offers a place at several times"
         if each.start < now_s - CLOCKS_DIFFER_S:
             return "offers a place in the past"
+        if each.late_start + each.end - each.start > limits.TIME_S_MAX:
+            return "offers a place after the end of all times"
     return ""
 
 

@@ -134,11 +134,11 @@ class Negotiation:
             self.refused(case, locked.refusals, now)
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
-        """A site knows of a later attempt: look whether ours is the one that counts."""
+        """A site that takes part knows of a later attempt: look whether ours is the one that counts."""
         phases = ("touring", "bidding", "voting", "holding", "held", "preparing")
         case = self.table.live(stale.rid, stale.att, phases)
-        if case is not None:
-            case.stale = True
+        if case is not None and site in case.parts:
+            case.stale.add(site)
             self.table.write(case, r.Read(stale.rid))
 
     def recalled(self, site: str, recall: m.Recall, now: Moment) -> None:
@@ -189,6 +189,7 @@ class Negotiation:
         if case is None or (part := case.parts.get(site)) is None:
             return
         if voted.vote != "yes":
+            case.tries.unkept.add(site)
             self.refused(case, voted.refusals, now)
             return
         part.voted = True

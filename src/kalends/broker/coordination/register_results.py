@@ -180,8 +180,12 @@ class RegisterResults:
         if row is None or row.state != "open" or row.att != case.record.att:
             self.table.drop(case, row)
         elif case.stale:
-            case.stale = False
-            self.negotiation.refused(case, (), now)
+            stale, case.stale = case.stale, set()
+            if case.phase == "bidding":
+                self.bids.without(case, stale, now)
+            else:
+                case.tries.unkept |= stale
+                self.negotiation.refused(case, (), now)
 
     def _finished(self, case: Transaction, op: r.Finish, won: bool) -> None:
         if won and op.state == "commit":

@@ -10,7 +10,7 @@ and asks others only when that has nothing either. Weissman and Grimshaw 1996, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -64,6 +64,8 @@ REDUNDANT_PLACES: Final = 2
 
 REFERRED_PART: Final = 2
 """One in so many parts of that time managers of virtual sites are waited for at most."""
+
+LATER_ATTEMPT: Final = "it knows of a later attempt"
 
 DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
@@ -214,6 +216,8 @@ class Solicitation:
             if site not in case.parts and site != case.bidding.reserve:
                 self._release(case, site)  # It has come too late.
             return
+        if site in case.bidding.bids:
+            return  # Its first word stands.
         jobs = {each: case.bidding.jobs[each] for each in case.bidding.machines[site]}
         if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
             self.hearing.complain(site, complaint, now)
@@ -226,6 +230,15 @@ class Solicitation:
             counts.note_refusals({each.code for each in bid.refusals})
         self._learn(case, site, bid, now)
         self._go_on(case, now)
+
+    def without(self, case: Transaction, sites: Collection[str], now: Moment) -> None:
+        """These sites do not bid in this attempt: they say that it is over, and it is not."""
+        for site in sites:
+            if site in case.parts and site not in case.bidding.bids:
+                refusal = Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT)
+                record = case.record
+                bid = m.Bid(rid=record.rid, att=record.att, epoch=0, refusals=(refusal,))
+                self.heard(site, bid, now)
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
         """Decide once enough have answered, or see when that will be; all, where nobody else fits."""

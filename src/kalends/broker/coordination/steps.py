@@ -25,6 +25,7 @@ from kalends.broker.coordination.places_elsewhere import NO_TICKET
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
+from kalends.core.limits import STEP_PARTS_MAX
 from kalends.core.steps import StepPart
 
 T = TypeVar("T")
@@ -73,7 +74,8 @@ class Steps:
         parts: tuple[StepPart, ...] = ()
         if proved:
             come = _of(self._come, ask.rid)
-            come.update((part.machine, part) for part in ask.parts)
+            for part in ask.parts:
+                _note(come, ask.site, part)
             parts = tuple(come.values())
         self.outbox.write(r.Assemble(ask.rid, ask.att, ask.site, reply_to, parts, proved))
 
@@ -102,7 +104,7 @@ class Steps:
     def told(self, site: str, news: m.PartNews, now: Moment) -> None:
         """Note which job a part is; look first what stands of its request once one has failed, or ended."""
         if news.job:
-            _of(self._heard, news.rid)[news.machine] = StepPart(news.machine, news.job)
+            _note(_of(self._heard, news.rid), site, StepPart(news.machine, news.job))
         if news.failed:
             self._failed[news.rid] = news
             if len(self._failed) > HEARD_MAX:
@@ -156,6 +158,13 @@ class Steps:
         """Return whether all sites have confirmed it, and said which jobs its parts are; or it is over."""
         known = len(self.parts_of(record)) == len(record.machines)
         return record.state != "commit" or (record.done and known)
+
+
+def _note(known: dict[str, StepPart], site: str, part: StepPart) -> None:
+    """Take note of a part of `site`, which has no more of them than a job may have."""
+    own = sum(is_of(site, machine) for machine in known)
+    if part.machine in known or own < STEP_PARTS_MAX:
+        known[part.machine] = part
 
 
 def _of(known: OrderedDict[str, dict[str, T]], rid: str) -> dict[str, T]:

@@ -129,6 +129,8 @@ class Timeouts:
     def _give_up(self, case: Transaction, now: Moment, *, over: bool) -> None:
         """The attempt is over, and if the time of the request is `over`, so is the request."""
         silent = _silent(case)
+        if case.phase == "preparing":
+            case.tries.unkept |= {each.where for each in silent}
         if not over:
             self.negotiation.refused(case, silent, now)
         elif case.phase == "waiting" or (case.phase == "holding" and not silent):

@@ -134,6 +134,8 @@ class Tries:
     """What was planned and turned out to be taken."""
     shunned: dict[str, Refusal] = field(default_factory=dict)
     """Resources and sites that refuse this user for good, and how: not asked again."""
+    unkept: set[str] = field(default_factory=set)
+    """Sites whose place was the best, and who then did not promise it: others are asked instead."""
     refusals: list[Refusal] = field(default_factory=list)
     """Why the last try failed, or what is missing for the next."""
     look_first: bool = False
@@ -178,8 +180,8 @@ class Transaction:
     """What is held has been written down: who asks may be told."""
     cancel_wanted: bool = False
     lock_wanted: bool = False
-    stale: bool = False
-    """A site called the attempt stale; the register is being read."""
+    stale: set[str] = field(default_factory=set)
+    """Sites that called the attempt stale; the register is being read."""
 
     @property
     def phase(self) -> Phase:
