@@ -130,7 +130,7 @@ def build_broker(
         name=configuration.name,
         version=version,
         handlers=_handlers(configuration, version, service, clock, checks),
-        authenticator=authenticator_of(configuration.name, configuration.keys),
+        authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
         logger=logger,
         limits=ServingLimits(

@@ -88,7 +88,6 @@ def build_site(
     backends_of(configuration, adapters)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
-    authenticator = authenticator_of(configuration.name, configuration.keys)
     site = SiteServer(configuration, version, moment, metrics, logger, adapters)
     application = build_application(
         role="site",
@@ -99,7 +98,7 @@ def build_site(
             **site.jobs.handlers(),
             **site.usage.handlers(),
         },
-        authenticator=authenticator,
+        authenticator=authenticator_of(configuration, site.alarms.report),
         metrics=metrics,
         logger=logger,
         limits=site.limits,

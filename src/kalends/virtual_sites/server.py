@@ -58,7 +58,7 @@ def build_virtual(
         name=name,
         version=version,
         handlers={"health": desk.health, "bidders": desk.bidders},
-        authenticator=authenticator_of(name, configuration.keys),
+        authenticator=authenticator_of(configuration, alarms.report),
         metrics=metrics,
         logger=logger,
         limits=limits,

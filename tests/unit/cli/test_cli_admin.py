@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from client_broker import Broker, serving_broker
 
 from kalends.cli import cli
-from kalends.serving.auth.keys import load_trusted_keys
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
 
@@ -39,7 +39,7 @@ def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) 
     assert result.exit_code == 0
     token = result.stdout.strip()
     scopes = frozenset({"use", "audit", "admin"})
-    trusted = load_trusted_keys(Path(f"{key}.pub"), issuer="kalends", scopes=scopes)
+    trusted = load_trusted_keys(Path(f"{key}.pub"), KeyTerms("kalends", scopes))
     issued_at = int(json.loads(run_json(key))["data"]["expires_at"]) - 8 * 3_600
     caller = KeyRing(trusted, "sdsc").verify(token, issued_at)
     assert caller.principal.user == "ada"

@@ -92,7 +92,7 @@ class Ownership:
             return True
         register = message.register if isinstance(message, m.Dispatch) and message.way else ""
         badge = self.registers.badge(register or self.registers.of(source))
-        beyond = badge.beyond(message.principal)
+        beyond = badge.vouching.beyond(message.principal)
         if not beyond:
             return True
         detail = f"its key may not vouch here for {beyond}"

@@ -98,6 +98,7 @@ def build_application(
             route.kwargs.setdefault("expect_handler", _expect)
         route.register(application.router)
     application.on_shutdown.append(drain)
+    application.on_cleanup.append(_stop_fetching)
     return application
 
 
@@ -257,6 +258,7 @@ def _problems(server: _Server, version: str) -> Any:
         started_s = dispatcher.clock.monotonic_s()
         try:
             with server.connections.at_work(request.transport):
+                await server.authenticator.prepare(request.headers, started_s)
                 response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             problem = HttpRefusal(
@@ -335,6 +337,10 @@ def _metrics(metrics: Metrics) -> _Respond:
         return web.Response(body=metrics.render(), headers=headers)
 
     return respond
+
+
+async def _stop_fetching(application: web.Application) -> None:
+    await application[_SERVER].authenticator.close()
 
 
 async def drain(application: web.Application) -> None:
