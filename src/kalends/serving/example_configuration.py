@@ -17,12 +17,26 @@ name = "sdsc"             # resources are called sdsc/... outside
 listen = "127.0.0.1:7101" # port 0 takes any free one; without keys only loopback is allowed
 url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
 store = "sdsc.sqlite"     # everything that was promised lives here
+revoked = "revoked.txt"   # tokens and keys that are not believed any more: `kalends admin revoke`
 
 [[site.keys]]             # tokens signed by these keys are believed; without any, access is open
-file = "keys/people.pub"  # a public key (PEM), or a JWKS file of an identity provider
+file = "keys/people.pub"  # a public key (PEM: Ed25519, P-256 or RSA), or a JWKS file
 issuer = "https://login.sdsc.example"   # only tokens of this issuer; leave out for any
 scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker, near
 users = ["*"]             # whom it may vouch for: names, or patterns such as "*@campus-b"; so for groups
+longest = "12h"           # a token that is good for longer is refused
+
+[[site.keys]]             # an institution's OpenID provider: its keys are fetched, and fetched again
+openid = "https://login.kit.example/realms/main"   # or jwks = "https://..." with issuer = "..."
+realm = "kit.example"     # its users are ada@kit.example here, its groups staff@kit.example
+groups = ["hpc-*"]        # others of its groups are left out
+longest = "1h"
+
+[site.keys.claims]        # what its tokens call things; without this section as ours do
+user = "preferred_username"
+groups = "realm_access.roles"         # roles inside realm_access
+audiences = ["kalends"]               # instead of the name of this site
+scopes = { use = ["openid"] }         # its scope openid stands for ours; ["*"]: every token
 
 [[site.keys]]             # the broker, which vouches for its users
 file = "keys/broker.pub"

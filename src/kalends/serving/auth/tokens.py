@@ -103,6 +103,14 @@ def mint(
     return token
 
 
+def id_of(token: str) -> str:
+    """Return the id by which a token is revoked, believed or not: its ``jti``, or else its hash.
+
+    Raises `NotAuthenticated` for what is no token.
+    """
+    return _unverified(token)[1].jti or _digest(token).hex()
+
+
 class KeyRing:
     """The keys that one owner lists, and the name that tokens must be for.
 
@@ -147,11 +155,11 @@ class KeyRing:
         if not self._providers or (token := _bearer(headers)[1]) == "":
             return
         try:
-            header, issuer = _unverified(token)
+            header, claims = _unverified(token)
         except NotAuthenticated:
             return
         for provider in self._providers:
-            if provider.issuer == issuer:
+            if provider.issuer == claims.iss:
                 await provider.prepare(header.get("kid", ""), monotonic_s)
 
     async def close(self) -> None:
@@ -164,7 +172,7 @@ class KeyRing:
         key that is not listed, by another issuer than its key is listed for, for another audience, not
         valid yet, good for too long, revoked, or expired.
         """
-        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        digest = _digest(token)
         known = self._verified.get(digest)
         if known is not None:
             if now_s >= known.expires_at:
@@ -221,6 +229,10 @@ class KeyRing:
         )
 
 
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
 def _bearer(headers: Mapping[str, str]) -> tuple[str, str]:
     """Return the kind of the ``Authorization`` header, and what it carries."""
     kind, _, token = headers.get("Authorization", "").partition(" ")
@@ -240,16 +252,17 @@ def _header(token: str) -> Mapping[str, Any]:
         raise malformed from error
 
 
-class _Issued(msgspec.Struct):
+class _Unverified(msgspec.Struct):
     iss: str = ""
+    jti: str = ""
 
 
-def _unverified(token: str) -> tuple[Mapping[str, Any], str]:
-    """Return the header of a token and its issuer, neither of which anybody has verified yet."""
+def _unverified(token: str) -> tuple[Mapping[str, Any], _Unverified]:
+    """Return the header of a token and some of its claims, none of which anybody has verified yet."""
     header = _header(token)
     try:
         payload = base64url_decode(token.split(".")[1])
-        return header, msgspec.json.decode(payload, type=_Issued).iss
+        return header, msgspec.json.decode(payload, type=_Unverified)
     except (ValueError, RecursionError) as error:
         raise refused("it is malformed") from error
 
