@@ -99,6 +99,7 @@ def _service(
     server: SiteConfiguration | BrokerConfiguration | VirtualConfiguration,
     application: web.Application,
 ) -> Service:
-    tls = tls_context(server.tls.certificate, server.tls.key) if server.tls else None
+    files = server.tls
+    tls = tls_context(files.certificate, files.key, files.clients) if files else None
     each = 2 if role == "virtual" else 1
     return Service(f"{role} {server.name}", application, server.listen, tls, each)

@@ -27,7 +27,7 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.assembly import addresses_of, calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
@@ -47,7 +47,8 @@ from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
-from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
+from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
@@ -101,6 +102,7 @@ def build_site(
         authenticator=authenticator_of(configuration, site.alarms.report),
         metrics=metrics,
         logger=logger,
+        certified=asks_for_certificates(configuration),
         limits=site.limits,
         routes=[
             web.get(SESSION_PATH, site.sessions.respond, allow_head=False),
@@ -159,7 +161,8 @@ class SiteServer:
         )
         self._desk = BatchDesk(adapters, self._provisioned)
         self._backends = backends_of(configuration, adapters)
-        self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
+        self._relays = RelayCalls(configuration, moment, logger)
+        self._trust = trust_for(configuration.calls, None, "site.calls")
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
@@ -180,7 +183,9 @@ class SiteServer:
     # Life
 
     async def start(self, application: web.Application) -> None:
-        self._peers = PeerCalls(self._answered, self._logger)
+        self._peers = PeerCalls(
+            self._answered, self._logger, addresses_of(self._configuration), self._trust
+        )
         try:
             await self._relays.start()
             await self._scripts.start()

@@ -29,7 +29,7 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
-from kalends.serving.auth.addresses import check_fetched
+from kalends.serving.auth.addresses import check_fetched, check_pattern
 from kalends.serving.auth.callers import is_loopback, require_loopback, split_listen
 from kalends.serving.http.bodies import normalize
 
@@ -237,7 +237,8 @@ class KeyConfiguration(_Section, frozen=True, kw_only=True):
 
     `users` and `groups` are those for whom it may vouch, by name or by a pattern such as ``*@campus-b``.
     `brokers` are the names of brokers that may use it at a site; without any, a name belongs to the key
-    that came with it first. A token that is good for more than `longest_s` is refused.
+    that came with it first. With `hosts`, its tokens count only from who shows a certificate for one of these
+    names. A token that is good for more than `longest_s` is refused.
     """
 
     file: Path | None = None
@@ -250,13 +251,35 @@ class KeyConfiguration(_Section, frozen=True, kw_only=True):
     users: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
     groups: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
     brokers: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    hosts: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     longest_s: DurationS = field(name="longest", default=DurationS(366 * 86_400))
     claims: ClaimsConfiguration = ClaimsConfiguration()
 
 
 class TlsConfiguration(_Section, frozen=True, kw_only=True):
+    """The certificate of a server. `clients` is the authority that signs those of servers that call it."""
+
     certificate: Path
     key: Path
+    clients: Path | None = None
+    """Other servers must show a certificate of this authority; users need none."""
+
+
+class CallsConfiguration(_Section, frozen=True, kw_only=True):
+    """How a server calls others: with which certificate, and believing whose.
+
+    `ca` is the authority that signed theirs, where nothing else is said and the system does not know it.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class SiteCallsConfiguration(CallsConfiguration, frozen=True, kw_only=True):
+    """A site also calls at addresses that brokers name: only at those like one of `to`, if there are any."""
+
+    to: Annotated[tuple[Url, ...], Meta(max_length=1_000)] = ()
 
 
 class LogConfiguration(_Section, frozen=True, kw_only=True):
@@ -318,6 +341,7 @@ class ListeningConfiguration(_Section, frozen=True, kw_only=True):
     keys: tuple[KeyConfiguration, ...] = ()
     revoked: Path | None = None
     tls: TlsConfiguration | None = None
+    calls: CallsConfiguration = CallsConfiguration()
 
     def url_at(self, listening: str) -> str:
         """Return this server's address for others: `url`, or the address at which it listens."""
@@ -503,6 +527,7 @@ class NoticesConfiguration(_Section, frozen=True, kw_only=True):
 
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
+    calls: SiteCallsConfiguration = SiteCallsConfiguration()
     resources: Annotated[
         tuple[ResourceConfiguration, ...], Meta(max_length=limits.RESOURCES_MAX)
     ] = ()
@@ -604,6 +629,8 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         )
     if configuration.site is not None:
         _check_server(configuration.site, "site")
+        for index, pattern in enumerate(configuration.site.calls.to):
+            check_pattern(pattern, f"site.calls.to[{index}]")
         _check_resources(configuration.site)
         _check_machines(configuration.site)
         if configuration.site.notices is not None:
@@ -701,6 +728,18 @@ def _check_server(server: ListeningConfiguration, section: str) -> None:
         raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
     for index, key in enumerate(server.keys):
         _check_key(key, f"{section}.keys[{index}]")
+        if key.hosts and not (server.tls and server.tls.clients):
+            raise InvalidInput(
+                "nobody is asked for a certificate",
+                where=f"{section}.keys[{index}].hosts",
+                remedy=f"write {section}.tls.clients, the authority that signs certificates of servers",
+            )
+    if bool(server.calls.certificate) != bool(server.calls.key):
+        raise InvalidInput(
+            "a certificate and its key go together",
+            where=f"{section}.calls",
+            remedy="write both, or neither",
+        )
     if server.revoked is not None and not server.keys:
         raise InvalidInput("without keys there is nothing to revoke", where=f"{section}.revoked")
 

@@ -23,6 +23,7 @@ from kalends.core.intervals import Moment
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import connections_of, in_flight, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.redirects import refused_redirects
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
@@ -88,6 +89,7 @@ class MemberRelay:
             ),
             skip_auto_headers=("Accept", "Content-Type", "User-Agent"),
             auto_decompress=False,
+            trace_configs=[refused_redirects()],
         )
 
     async def stop(self, application: web.Application) -> None:

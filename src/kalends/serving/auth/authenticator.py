@@ -39,6 +39,11 @@ def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenti
     return KeyRing(trusted, server.name, providers=providers, revoked=revoked)
 
 
+def asks_for_certificates(server: ListeningConfiguration) -> bool:
+    """Return whether other servers must show `server` a certificate."""
+    return server.tls is not None and server.tls.clients is not None
+
+
 def terms_of(key: KeyConfiguration, realms: frozenset[str]) -> KeyTerms:
     """Return on which terms `key` is believed at a server that has keys of `realms`."""
     claims = key.claims
@@ -56,6 +61,7 @@ def terms_of(key: KeyConfiguration, realms: frozenset[str]) -> KeyTerms:
             scopes={str(ours): theirs for ours, theirs in claims.scopes.items()},
         ),
         longest_s=key.longest_s,
+        hosts=key.hosts,
     )
 
 

@@ -34,7 +34,7 @@ class Caller(msgspec.Struct, frozen=True):
     """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
 
     `key` is the id of the key that vouches, "open" where access is open. `is_revoked` says whether the token,
-    or that key, has been revoked meanwhile.
+    or that key, has been revoked meanwhile. With `hosts`, who calls must show a certificate for one of these.
     """
 
     principal: Principal
@@ -44,6 +44,7 @@ class Caller(msgspec.Struct, frozen=True):
     key: str = "open"
     vouching: VouchedNames = ANYBODY
     is_revoked: Callable[[], bool] = _never
+    hosts: tuple[str, ...] = ()
 
     def require(self, scope: str, now_s: int) -> None:
         """Raises `NotAuthenticated` once the token has expired or was revoked, `NotAllowed` without `scope`.

@@ -63,7 +63,7 @@ def caller_from(
         raise refused(str(error)) from error
     return Caller(
         principal, scopes, short(token_id)[1:-1], expires_at, key.key_id, terms.vouching,
-        lambda: revoked(token_id, key.key_id),
+        lambda: revoked(token_id, key.key_id), terms.hosts,
     )  # fmt: skip
 
 

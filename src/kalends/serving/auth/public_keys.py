@@ -48,7 +48,7 @@ class KeyTerms(msgspec.Struct, frozen=True):
     """On which terms an owner believes keys: for `issuer` ("" for any) and these scopes only.
 
     `vouching` says whom their tokens may name, `claims` where they say it, and `longest_s` for how long at
-    most a token may be good.
+    most a token may be good. With `hosts`, they count only from who shows a certificate for one of these.
     """
 
     issuer: str = ""
@@ -56,6 +56,7 @@ class KeyTerms(msgspec.Struct, frozen=True):
     vouching: VouchedNames = ANYBODY
     claims: ClaimNames = OUR_CLAIMS
     longest_s: int = LIFETIME_S_MAX
+    hosts: tuple[str, ...] = ()
 
 
 class TrustedKey(msgspec.Struct, frozen=True):

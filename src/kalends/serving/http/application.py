@@ -19,6 +19,8 @@ from kalends.contract.calls import Role
 from kalends.core.conversion import convert
 from kalends.core.errors import LimitExceeded, NotFound, Problem
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
+from kalends.serving.auth.certificates import check_certificate
+from kalends.serving.auth.claims import SERVERS_SCOPES
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
@@ -60,6 +62,7 @@ def build_application(
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
     crowded: Callable[[str], None] = lambda _: None,
+    certified: bool = False,
 ) -> web.Application:
     """Return the complete application of a server.
 
@@ -68,11 +71,12 @@ def build_application(
     raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
     get `drain_s_max` to end, and sessions are closed as going away. `crowded` hears why connections are
-    closed or refused for want of room, and "" once that is over.
+    closed or refused for want of room, and "" once that is over. Where `certified`, other servers must show
+    a certificate.
     """
     dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
     connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
-    server = _Server(dispatcher, authenticator, on_stop, connections)
+    server = _Server(dispatcher, authenticator, on_stop, connections, certified)
     application = web.Application(
         middlewares=[_problems(server, version)],
         client_max_size=limits.body_bytes_max,
@@ -111,6 +115,15 @@ def caller_of(request: web.Request, scope: str) -> Caller:
     return server.caller_of(request, scope)
 
 
+def check_server(request: web.Request) -> None:
+    """Raises `NotAuthenticated` where servers show certificates, and the sender of `request` did not.
+
+    For questions of other servers that come without a token.
+    """
+    if request.app[_SERVER].certified:
+        check_certificate(request.transport)
+
+
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
@@ -136,7 +149,9 @@ class _Server:
         authenticator: Authenticator,
         on_stop: Callable[[], None] | None,
         connections: Connections,
+        certified: bool,
     ) -> None:
+        self.certified = certified
         self.dispatcher = dispatcher
         self.connections = connections
         self.on_stop = on_stop
@@ -150,6 +165,8 @@ class _Server:
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
         caller = self.caller(request.headers, scope)
+        if caller.hosts or (self.certified and scope in SERVERS_SCOPES):
+            check_certificate(request.transport, caller.hosts)
         if scope:
             self.connections.known(request.transport)
         return caller

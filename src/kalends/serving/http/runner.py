@@ -135,8 +135,11 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
     return Listener(runner, door, f"{scheme}://{shown}:{sockets[0].getsockname()[1]}")
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used."""
+def tls_context(certificate: Path, key: Path, clients: Path | None = None) -> ssl.SSLContext:
+    """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used.
+
+    `clients` is the authority that signs the certificates of callers, if any is shown.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -148,6 +151,16 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
             where="tls",
             remedy="give a certificate and its key in PEM form, the key without a passphrase",
         ) from error
+    if clients is not None:
+        try:
+            context.load_verify_locations(clients)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(
+                f"cannot use {clients}: {error}",
+                where="tls.clients",
+                remedy="give a file with the certificates of an authority in PEM form",
+            ) from error
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
