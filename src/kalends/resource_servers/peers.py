@@ -16,7 +16,10 @@ import aiohttp
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
+from kalends.resource_servers.assembly import addresses_of
 from kalends.serving.auth.addresses import AllowedAddresses
+from kalends.serving.auth.peer_auth import trust_for
+from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 
 INQUIRE_PATH: Final = "/v1/inquire"
@@ -37,6 +40,14 @@ WAITING_MAX: Final = 10_000
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
 """An outcome that chose 512 claims is below it."""
+
+
+def peer_calls_of(
+    configuration: SiteConfiguration, answered: Callable[[str, m.Message], None], logger: Logger
+) -> PeerCalls:
+    """Return the calls of a site, as it is configured; raises `InvalidInput` for files of certificates."""
+    tls = trust_for(configuration.calls, None, "site.calls")
+    return PeerCalls(answered, logger, addresses_of(configuration), tls)
 
 
 class PeerCalls:

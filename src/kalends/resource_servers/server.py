@@ -27,7 +27,7 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.assembly import addresses_of, calendars_of
+from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
@@ -40,7 +40,7 @@ from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
-from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
+from kalends.resource_servers.peers import PEERS_PATH, PeerCalls, peer_calls_of
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
@@ -48,7 +48,6 @@ from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
-from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
@@ -162,7 +161,6 @@ class SiteServer:
         self._desk = BatchDesk(adapters, self._provisioned)
         self._backends = backends_of(configuration, adapters)
         self._relays = RelayCalls(configuration, moment, logger)
-        self._trust = trust_for(configuration.calls, None, "site.calls")
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
@@ -183,9 +181,7 @@ class SiteServer:
     # Life
 
     async def start(self, application: web.Application) -> None:
-        self._peers = PeerCalls(
-            self._answered, self._logger, addresses_of(self._configuration), self._trust
-        )
+        self._peers = peer_calls_of(self._configuration, self._answered, self._logger)
         try:
             await self._relays.start()
             await self._scripts.start()

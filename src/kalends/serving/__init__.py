@@ -6,9 +6,15 @@ and get a complete aiohttp application; nothing in here knows what a calendar or
 =================== =============================================================================
 module              one idea
 =================== =============================================================================
-auth/keys           Ed25519 key files: made, loaded, listed as trusted
+auth/keys           Ed25519 key files: made and loaded
+auth/public_keys    public keys in PEM or a JWKS, and on which terms an owner believes them
+auth/providers      keys that identity providers publish: fetched, and kept
 auth/tokens         signed tokens: minted, verified against the keys that an owner lists
+auth/claims         what a token says, judged by the terms of its key (`claim_names` finds it)
+auth/revocations    tokens and keys that are not believed any more: a file
 auth/callers        callers and their rights; open access on loopback
+auth/certificates   what other servers show (mutual TLS)
+auth/addresses      where a server may call
 auth/peer_auth      what a server proves to another when it calls
 auth/session_proof  how long a session between servers is believed
 http/rate_limits    limits of one application, and the token bucket of every caller
@@ -20,6 +26,7 @@ http/application    the HTTP routes
 http/sessions       the WebSocket on which clients keep many calls in flight
 http/openapi        the OpenAPI document of a role
 http/runner         listening, stopping gracefully
+http/redirects      calls that are not led elsewhere
 clocks              the two clocks of a server (and `clock_watch`)
 metrics             Prometheus metrics
 logs                structured logs

@@ -237,13 +237,15 @@ class KeyConfiguration(_Section, frozen=True, kw_only=True):
 
     `users` and `groups` are those for whom it may vouch, by name or by a pattern such as ``*@campus-b``.
     `brokers` are the names of brokers that may use it at a site; without any, a name belongs to the key
-    that came with it first. With `hosts`, its tokens count only from who shows a certificate for one of these
-    names. A token that is good for more than `longest_s` is refused.
+    that came with it first. With `hosts`, its tokens count only from who shows a certificate for one of
+    these names. `client` is what a program of ours calls itself at the provider. A token that is good for
+    more than `longest_s` is refused.
     """
 
     file: Path | None = None
     jwks: Url = ""
     openid: Url = ""
+    client: Annotated[str, Meta(max_length=200)] = ""
     ca: Path | None = None
     issuer: Text = ""
     realm: NameIfAny = ""

@@ -28,6 +28,7 @@ longest = "12h"           # a token that is good for longer is refused
 
 [[site.keys]]             # an institution's OpenID provider: its keys are fetched, and fetched again
 openid = "https://login.kit.example/realms/main"   # or jwks = "https://..." with issuer = "..."
+client = "kalends"        # what programs of ours call themselves there
 realm = "kit.example"     # its users are ada@kit.example here, its groups staff@kit.example
 groups = ["hpc-*"]        # others of its groups are left out
 longest = "1h"
@@ -308,6 +309,15 @@ scopes = ["broker", "audit"]
 # [site.tls]
 # certificate = "keys/site.pem"
 # key = "keys/site.key"
+# clients = "keys/authority.pem"    # other servers must show a certificate of this authority
+#
+# With which certificate it calls others, whose it believes, and where brokers may have it ask:
+#
+# [site.calls]
+# ca = "keys/authority.pem"
+# certificate = "keys/site.pem"
+# key = "keys/site.key"
+# to = ["https://*.npaci.example"]
 """
 
 

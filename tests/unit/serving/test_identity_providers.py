@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,10 +21,13 @@ from serving_support import serving
 from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.core.vouched_names import VouchedNames
 from kalends.serving.auth.addresses import check_fetched
+from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.claim_names import ClaimNames
+from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.auth.providers import FRESH_S, TRY_EVERY_S, FetchTimes, Provider
 from kalends.serving.auth.public_keys import KEY_FILE_BYTES_MAX, KeyTerms
 from kalends.serving.auth.tokens import KeyRing
+from kalends.serving.configuration import load_configuration
 
 CLAIMS = ClaimNames(scopes={"use": ("*",)}, many_groups=True)
 
@@ -265,3 +269,28 @@ def test_keys_are_fetched_over_tls_or_from_this_host(url: str, fine: bool) -> No
         return
     with pytest.raises(InvalidInput):
         check_fetched(url, "here")
+
+
+async def test_a_server_says_where_its_users_may_get_a_token(tmp_path: Path) -> None:
+    """What a program needs for a login, in the description that is open to all."""
+    write_key_pair(tmp_path / "people")
+    text = (
+        '[broker]\nname = "npaci"\nstore = "b.db"\n[[broker.keys]]\nfile = "people.pub"\n'
+        '[[broker.keys]]\nopenid = "https://login.kit.example/main/"\nrealm = "kit.example"\n'
+        'client = "kalends"\nclaims = { audiences = ["npaci-api"] }\n'
+        '[[broker.keys]]\njwks = "https://keys.example/jwks"\nissuer = "https://other.example"\n'
+    )
+    broker = load_configuration(text, tmp_path).broker
+    assert broker is not None
+    authenticator = authenticator_of(broker, lambda about, problem: None)
+    async with serving(authenticator=authenticator) as server:
+        _, _, described = await server.call("GET", "/v1/openapi.json", headers={})
+    schemes = described["components"]["securitySchemes"]
+    assert schemes["openid-1"] == {
+        "type": "openIdConnect",
+        "openIdConnectUrl": "https://login.kit.example/main/.well-known/openid-configuration",
+        "x-realm": "kit.example", "x-audiences": ["npaci-api"], "x-client": "kalends",
+    }  # fmt: skip
+    assert schemes.keys() == {"token", "openid-1"}
+    security = described["paths"]["/v1/requests"]["post"]["security"]
+    assert security == [{"token": ["use"]}, {"openid-1": ["use"]}]

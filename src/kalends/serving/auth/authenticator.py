@@ -70,6 +70,7 @@ def _provider_of(key: KeyConfiguration, terms: KeyTerms, where: str, report: Rep
         terms.issuer,
         terms,
         jwks=key.jwks,
+        client=key.client,
         tls=trust_in(key.ca, f"{where}.ca"),
         trouble=lambda text: report(f"keys of {terms.issuer}", text),
     )

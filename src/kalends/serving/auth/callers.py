@@ -90,8 +90,8 @@ class Authenticator(Protocol):
     async def close(self) -> None:
         """Nothing is fetched any more."""
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        """Return the name and OpenAPI security scheme of this way in."""
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        """Return the OpenAPI security schemes of this way in, by name: any of them will do."""
 
 
 class OpenAccess:
@@ -126,12 +126,14 @@ class OpenAccess:
     async def close(self) -> None:
         """There is nothing to close."""
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        return "user", {
-            "type": "apiKey",
-            "in": "header",
-            "name": USER_HEADER,
-            "description": "Access is open on loopback: the header names the caller.",
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        return {
+            "user": {
+                "type": "apiKey",
+                "in": "header",
+                "name": USER_HEADER,
+                "description": "Access is open on loopback: the header names the caller.",
+            }
         }
 
 

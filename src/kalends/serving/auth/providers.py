@@ -60,7 +60,8 @@ class _Discovery(msgspec.Struct):
 class Provider:
     """The keys of `issuer`, believed on `terms`: of the JWKS at `jwks`, or where its OpenID discovery says.
 
-    `tls` is what to trust for https; `trouble` hears why keys do not come, and "" once they do.
+    `client` is what programs of ours call themselves there. `tls` is what to trust for https; `trouble`
+    hears why keys do not come, and "" once they do.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Provider:
         terms: KeyTerms,
         *,
         jwks: str = "",
+        client: str = "",
         tls: ssl.SSLContext | bool = True,
         trouble: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -76,10 +78,27 @@ class Provider:
         self.keys: tuple[TrustedKey, ...] = ()
         self._terms = terms
         self._jwks = jwks
+        self._client = client
         self._tls = tls
         self._trouble = trouble
         self._times = FetchTimes()
         self._fetching: asyncio.Task[None] | None = None
+
+    def security_scheme(self) -> dict[str, object] | None:
+        """Return how a user gets a token there, as OpenAPI says it; None for a bare set of keys.
+
+        Beside the address of the discovery are the realm, what a token must be for, and as which client a
+        program of ours asks for one.
+        """
+        if self._jwks:
+            return None
+        return {
+            "type": "openIdConnect",
+            "openIdConnectUrl": self.issuer.rstrip("/") + DISCOVERY,
+            "x-realm": self._terms.vouching.realm,
+            "x-audiences": list(self._terms.claims.audiences),
+            "x-client": self._client,
+        }
 
     def has(self, key_id: str) -> bool:
         """Whether a key is among those that the provider lists."""

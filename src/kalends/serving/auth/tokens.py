@@ -189,13 +189,15 @@ class KeyRing:
             self._verified.popitem(last=False)
         return caller
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        return "token", {
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        token: dict[str, object] = {
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "JWT",
             "description": f"A signed token for the audience {self._audience!r}.",
         }
+        logins = (scheme for each in self._providers if (scheme := each.security_scheme()))
+        return {"token": token} | {f"openid-{n}": each for n, each in enumerate(logins, 1)}
 
     def _is_revoked(self, token_id: str, key_id: str) -> bool:
         """Whether the owner has revoked token or key, or a provider has withdrawn the key."""
