@@ -647,6 +647,7 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
         _check_server(configuration.virtual, "virtual")
         _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
         _check_not_itself(configuration.virtual)
+        _check_lends_nothing(configuration.virtual)
         _check_urls(configuration.virtual.members, "virtual.members")
     return configuration
 
@@ -719,6 +720,15 @@ def _check_not_itself(virtual: VirtualConfiguration) -> None:
                 where=f"virtual.members[{index}].name",
                 remedy="name another site",
             )
+
+
+def _check_lends_nothing(virtual: VirtualConfiguration) -> None:
+    if virtual.calls.certificate and not (virtual.tls and virtual.tls.clients):
+        raise InvalidInput(
+            "whoever comes this way would be let in by this certificate",
+            where="virtual.calls.certificate",
+            remedy="write virtual.tls.clients, the authority that signs certificates of servers",
+        )
 
 
 def _check_server(server: ListeningConfiguration, section: str) -> None:

@@ -190,6 +190,39 @@ def test_certificates_are_configured_whole(before: str, after: str, where: str) 
     assert caught.value.where == where
 
 
+def test_a_virtual_site_lends_its_certificate_to_nobody() -> None:
+    text = (
+        '[virtual]\nname = "v"\n[[virtual.members]]\nname = "s"\nurl = "https://s.example"\n'
+        '[virtual.calls]\ncertificate = "v.pem"\nkey = "v.pem"\n'
+        '[virtual.tls]\ncertificate = "v.pem"\nkey = "v.pem"\n'
+    )
+    with pytest.raises(InvalidInput, match="let in by this certificate"):
+        load_configuration(text, Path())
+    assert load_configuration(text + 'clients = "authority.pem"\n', Path())
+
+
+async def test_servers_show_their_certificates_to_a_virtual_site_too(tmp_path: Path) -> None:
+    place = Facility(tmp_path)
+    place.authority.write("hall")
+    hall = load_configuration(
+        '[virtual]\nname = "hall"\nlisten = "127.0.0.1:0"\n[virtual.tls]\ncertificate = "hall.pem"\n'
+        'key = "hall.pem"\nclients = "authority.pem"\n[virtual.calls]\nca = "authority.pem"\n'
+        'certificate = "hall.pem"\nkey = "hall.pem"\n[[virtual.keys]]\nfile = "npaci.pub"\n'
+        f'[[virtual.members]]\nname = "sdsc"\nurl = "https://{place.sdsc}"\n',
+        tmp_path,
+    )
+    async with running(place):
+        [way] = [await listen(each) for each in services_of(hall)]
+        place.sdsc = way.url.partition("://")[2]
+        ada, members = place.token("people", "ada", "use"), "/v1/members/sdsc"
+        assert (await place.asked(f"{members}/v1/resources", ada, place.trust))[0] == 200
+        refused = (401, "certificate")
+        for path in ("/v1/session", "/v1/peers", "/v1/visits"):
+            assert await place.asked(members + path, {}, place.trust, "POST") == refused
+            assert await place.asked(members + path, {}, place.showing("broker"), "POST") != refused
+        await way.stop()
+
+
 def test_files_that_are_no_certificates_are_an_error(tmp_path: Path) -> None:
     pem = Authority(tmp_path).write("site")
     (tmp_path / "none.pem").write_text("hello")

@@ -55,16 +55,18 @@ def command(
     too.
     """
     with server_parts():
-        from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
+        from kalends.serving.auth.public_keys import KeyTerms, key_id, load_trusted_keys
         from kalends.serving.auth.revocations import Revocation, revoke
         from kalends.serving.auth.tokens import id_of
     revoked = [Revocation("token", each) for each in tokens]
     revoked += [Revocation("token", id_of(each.read_text().strip())) for each in token_files]
     revoked += [Revocation("key", each) for each in keys]
     revoked += [
-        Revocation("key", key.key_id)
+        Revocation("key", id)
         for each in key_files
         for key in load_trusted_keys(each, KeyTerms())
+        # A key in a JWKS file goes by the name that it has there, one of a provider by its thumbprint.
+        for id in dict.fromkeys((key.key_id, key_id(key.public_key)))
     ]
     if not revoked:
         raise click.UsageError("name what to revoke: --token, --token-of, --key or --key-of")
