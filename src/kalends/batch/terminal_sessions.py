@@ -71,7 +71,9 @@ _ENDED: Final = _Close(WSCloseCode.OK, "the program has ended")
 _REFUSED: Final = _Close(WSCloseCode.OK, "there is no place at this terminal")
 _LEFT: Final = _Close(WSCloseCode.OK, "")
 _LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has let this session go")
-_EXPIRED: Final = _Close(WSCloseCode.POLICY_VIOLATION, "the token has expired: bring a new one")
+_EXPIRED: Final = _Close(
+    WSCloseCode.POLICY_VIOLATION, "the token is no longer good: bring a new one"
+)
 _NO_FRAME: Final = _Close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
 _SILENT: Final = _Close(WSCloseCode.POLICY_VIOLATION, "no terminal was asked for")
 

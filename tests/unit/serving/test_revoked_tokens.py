@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from serving_support import ManualClock, call, frame, replies, serving
 
+from kalends.batch import terminal_sessions
+from kalends.batch.terminal_sessions import Seat, TerminalSessions
+from kalends.contract import codec
+from kalends.contract.terminal_frames import TERMINALS_PATH, AttachTerminal
 from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.serving.auth.keys import generate_key
 from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
 from kalends.serving.auth.revocations import Revocation, Revocations, revocations_in, revoke
 from kalends.serving.auth.session_proof import Belief
 from kalends.serving.auth.tokens import KeyRing, id_of, mint
+from kalends.serving.http.rate_limits import ServingLimits
 
 NOW_S = 1_700_000_000
 KEY = generate_key()
@@ -163,3 +170,40 @@ def test_what_is_added_is_read_back_or_refused_whole(
     else:
         assert revocations_in(path.read_bytes(), "x") == [Revocation("token", "first"), *revoked]
     os.unlink(path)
+
+
+class SilentPlace:
+    """A place at a terminal where nothing happens."""
+
+    def look_on(self) -> None:
+        """There is nothing to see."""
+
+    async def next(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """There is nothing to give up."""
+
+
+class SilentGate:
+    async def attach(self, caller: Any, wish: Any) -> Seat:
+        place: Any = SilentPlace()
+        return Seat(1, place)
+
+
+async def test_a_terminal_ends_when_its_token_is_revoked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal_sessions, "LOOK_EVERY_S", 0.01)
+    text, clock = token(), ManualClock()
+    terminals = TerminalSessions(SilentGate(), ServingLimits(), clock.wall_s)
+    route = web.get(TERMINALS_PATH, terminals.respond, allow_head=False)
+    async with serving(authenticator=ring(path), clock=clock, routes=[route]) as server:
+        headers = {"Authorization": f"Bearer {text}"}
+        async with server.client.ws_connect(server.url + TERMINALS_PATH, headers=headers) as socket:
+            wish = AttachTerminal(machine="alpha/press", job=1, keys=False)
+            await socket.send_bytes(codec.encode_msgpack(wish))
+            revoke(path, [Revocation("token", id_of(text))])
+            closing = await socket.receive()
+            assert closing.data == 1008
+            assert "no longer good" in str(closing.extra)
