@@ -260,6 +260,7 @@ def test_tries_keep_their_distance_and_old_sets_are_tried_again(
         ("https://login.kit.edu/realms/main", True), ("http://127.0.0.1:8080", True),
         ("http://localhost/x", True), ("http://[::1]:1/x", True), ("http://login.kit.edu", False),
         ("http://127.0.0.1.evil.example", False), ("ftp://localhost", False), ("https://", False),
+        ("https://login.kit.edu/keys?p=main", True), ("https://login.kit.edu/keys?p=a#b", False),
         ("", False), ("https://a@b.example", False), ("https://[::1", False), ("file:///etc/passwd", False),
     ],
 )  # fmt: skip

@@ -72,9 +72,15 @@ def check_pattern(pattern: str, where: str) -> None:
 
 
 def check_fetched(url: str, where: str) -> None:
-    """Raises `InvalidInput` unless `url` is https, or http on this host."""
-    parts = _parts(url)
-    if parts is None or not (parts.scheme == "https" or is_loopback(_host(parts))):
+    """Raises `InvalidInput` unless `url` is https, or http on this host; it may end with a query."""
+    address, _, query = url.partition("?")
+    parts = _parts(address)
+    if (
+        parts is None
+        or "#" in query
+        or not query.isprintable()
+        or not (parts.scheme == "https" or is_loopback(_host(parts)))
+    ):
         raise InvalidInput(
             f"{url[:200]!a} is not where keys can be fetched",
             where=where,
