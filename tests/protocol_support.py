@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -46,6 +46,7 @@ from kalends.resource_servers.participation.reclaims import (
 )
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
 from kalends.resource_servers.participation.sure_time import WINDOW_MS, TimePassed
+from kalends.resource_servers.participation.this_site import AnyAddress
 
 T = TypeVar("T")
 
@@ -107,6 +108,7 @@ class Site:
     """A participant with two instruments and a pool of three units, and what it has made durable."""
 
     agents = DEFAULT_AGENT_LIMITS
+    addresses: Container[str] = AnyAddress()
 
     def __init__(
         self,
@@ -175,6 +177,7 @@ class Site:
             passed=self.passed,
             past=Past(self.lives[-1][0], self.position, ended, SITE_SECRET),
             recovering=self.recovering,
+            addresses=self.addresses,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]

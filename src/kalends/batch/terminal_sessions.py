@@ -8,6 +8,7 @@ neither. How long a session lives is its client's affair: it comes back by itsel
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -38,6 +39,9 @@ SESSIONS_OF_USER_MAX: Final = 64
 FIRST_FRAME_S_MAX: Final = 10.0
 """A client says what it wants at once."""
 
+LOOK_EVERY_S: Final = 10.0
+"""Whether the caller's token has been revoked."""
+
 _WISHES: Final = msgspec.msgpack.Decoder(t.AttachTerminal)
 _FRAMES: Final[msgspec.msgpack.Decoder[t.FromOnlooker]] = msgspec.msgpack.Decoder(t.FromOnlooker)
 
@@ -67,7 +71,9 @@ _ENDED: Final = _Close(WSCloseCode.OK, "the program has ended")
 _REFUSED: Final = _Close(WSCloseCode.OK, "there is no place at this terminal")
 _LEFT: Final = _Close(WSCloseCode.OK, "")
 _LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has let this session go")
-_EXPIRED: Final = _Close(WSCloseCode.POLICY_VIOLATION, "the token has expired: bring a new one")
+_EXPIRED: Final = _Close(
+    WSCloseCode.POLICY_VIOLATION, "the token is no longer good: bring a new one"
+)
 _DISOWNED: Final = _Close(
     WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
 )
@@ -165,15 +171,19 @@ class TerminalSessions:
 
     async def _pass_on(self, socket: web.WebSocketResponse, seat: Seat, caller: Caller) -> _Close:
         """Pass frames on in both directions until either side ends it, or the caller's right runs out."""
-        believed_s = caller.expires_at - self._wall_s() if caller.expires_at else None
+        left_s = caller.expires_at - self._wall_s() if caller.expires_at else math.inf
         both = {
             asyncio.create_task(self._hear(socket, seat.place)),
             asyncio.create_task(self._show(socket, seat)),
         }
         try:
-            done, _ = await asyncio.wait(
-                both, timeout=believed_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            done: set[asyncio.Task[_Close]] = set()
+            while not done and left_s > 0 and not caller.is_revoked():
+                wait_s = min(left_s, LOOK_EVERY_S)
+                done, _ = await asyncio.wait(
+                    both, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                left_s -= wait_s
         finally:
             for task in both:
                 task.cancel()

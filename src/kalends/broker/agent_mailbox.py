@@ -45,7 +45,7 @@ class AgentMailbox:
             plain_data(body.message, "message")
         digest = _digest(body)
         for _ in range(TRIES_MAX):
-            record = self._records.of(caller, body.id)
+            record = self._records.to_end(caller, body.id)
             if self._told(record, body.key, digest):
                 return self._records.view(record)
             self._leave(record, body, digest)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kalends.calendars import is_meant
 from kalends.core.principals import Principal
+from kalends.serving.auth.callers import Authenticator
 from kalends.serving.configuration import BrokerConfiguration, GrantConfiguration
 
 
@@ -28,7 +29,7 @@ class PriorityGrants:
         most = (each.max for each in self._configured if is_meant(each.who, principal))
         return min(asked, next(most, 0))
 
-    def prepared(self, section: BrokerConfiguration) -> Callable[[], None]:
+    def prepared(self, section: BrokerConfiguration, _: Authenticator) -> Callable[[], None]:
         """Return what lets the grants of `section` hold."""
 
         def apply() -> None:

@@ -228,7 +228,7 @@ class RequestCommands:
         return view
 
     async def lock(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
-        record = self._records.of(caller, body.id)
+        record = self._records.to_end(caller, body.id)
         if record.public_state in ("cancelled", "replaced"):
             raise Conflict(
                 f"it is {record.public_state} and holds nothing",
@@ -238,7 +238,7 @@ class RequestCommands:
         return await self._finished(record, body, self._service.coordinator.calls.lock)
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
-        record = self._records.of(caller, body.id)
+        record = self._records.to_end(caller, body.id)
         if record.public_state == "reserved":
             raise Conflict(
                 "it is reserved, not held",
@@ -252,18 +252,18 @@ class RequestCommands:
 
         What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
         """
-        record = self._records.of(caller, body.id)
+        record = self._records.to_end(caller, body.id)
         if record.state == "open":
             view = await self._finished(record, body, self._service.coordinator.calls.release)
             if view.state != "reserved":
                 return view
-            record = self._records.of(caller, body.id)
+            record = self._records.to_end(caller, body.id)
         while True:
             view = await self._finished(record, body, self._service.coordinator.calls.cancel)
             if view.state != "replaced":
                 return view
             # It has another place, or time, since a moment ago: that is what is to be cancelled.
-            standing = self._records.of(caller, body.id)
+            standing = self._records.to_end(caller, body.id)
             if standing.rid == record.rid:
                 return view
             record = standing

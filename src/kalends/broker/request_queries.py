@@ -23,6 +23,7 @@ COMPARE_S_MAX: Final = 20.0
 """The wait of an audit for sites to be compared: shorter than the client's for an answer."""
 
 _SEE_ALL: Final = frozenset({"audit", "admin"})
+"""Who may read the requests of others. To lock, release or cancel them takes the scope ``admin``."""
 
 
 class Records:
@@ -48,6 +49,17 @@ class Records:
                 request_id=request_id,
             )
         return register.readable(record)
+
+    def to_end(self, caller: Caller, request_id: str) -> Record:
+        """Return the request as `of` does, for who may decide what becomes of it; raises `NotAllowed` too."""
+        record = self.of(caller, request_id)
+        if record.user != caller.principal.user and "admin" not in caller.scopes:
+            raise NotAllowed(
+                f"it is {record.user}'s, and who audits only reads",
+                where="id",
+                remedy="have its user do it, or use a token with the scope admin",
+            )
+        return record
 
     def standing(self, record: Record) -> Record:
         """`record`, or what has replaced it."""

@@ -29,15 +29,16 @@ from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
-from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Caller, split_listen
-from kalends.serving.auth.peer_auth import server_proofs, trust_in
+from kalends.serving.auth.peer_auth import server_proofs, trust_for
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.clocks import Clock, MomentClock, moment
 from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.redirects import refused_redirects
 from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
@@ -87,7 +88,8 @@ def build_broker(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
     )
     trust = {
-        site.name: trust_in(site.ca, f"broker.sites.{site.name}.ca") for site in configuration.sites
+        site.name: trust_for(configuration.calls, site.ca, f"broker.sites.{site.name}.ca")
+        for site in configuration.sites
     }
     managers = ManagerCalls(
         {site.name: site.url for site in configuration.sites if site.members}, proofs, trust, logger
@@ -108,7 +110,7 @@ def build_broker(
         lock = ReplicaLock(configuration.store, replica)
         try:
             await checks.start()
-            async with aiohttp.ClientSession() as http:
+            async with aiohttp.ClientSession(trace_configs=[refused_redirects()]) as http:
                 service.links = {
                     site.name: SiteLink(
                         site.name,
@@ -141,9 +143,10 @@ def build_broker(
         name=configuration.name,
         version=version,
         handlers=_handlers(configuration, version, service, clock, checks, grants),
-        authenticator=authenticator_of(configuration.name, configuration.keys),
+        authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
         logger=logger,
+        certified=asks_for_certificates(configuration),
         limits=ServingLimits(
             calls_per_s=configuration.limits.calls_per_s,
             calls_burst=configuration.limits.calls_burst,

@@ -10,6 +10,7 @@ COMMANDS = {
         "config": "Print a commented configuration file.",
         "key": "Make a pair of keys for signing tokens.",
         "token": "Sign a token for a user.",
+        "revoke": "Revoke tokens or keys at the servers that read a file.",
     },
     "Running": {
         "audit": "Check all claims or decisions of a server.",

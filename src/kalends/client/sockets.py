@@ -14,6 +14,7 @@ from kalends.client.transport import (
     failure,
     retry_after_s,
 )
+from kalends.serving.http.redirects import refused_redirects
 
 HEARTBEAT_S: Final = 10.0
 """A silent connection is probed after this time and given up when the probe is not answered."""
@@ -25,7 +26,9 @@ CLOSE_S: Final = 2.0
 def socket_session(access: Access) -> aiohttp.ClientSession:
     """Return what opens sockets as `access` says; it is to be closed. Raises `InvalidInput`."""
     return aiohttp.ClientSession(
-        headers=access.headers(), connector=aiohttp.TCPConnector(ssl=access.tls())
+        headers=access.headers(),
+        connector=aiohttp.TCPConnector(ssl=access.tls()),
+        trace_configs=[refused_redirects()],
     )
 
 

@@ -1,4 +1,9 @@
-"""Principals: users and their groups."""
+"""Principals: users and their groups, and whose users they are.
+
+A name says who vouches for it. ``ada`` is the ada of the server's own issuer; ``ada@kit.edu`` is that of the
+realm ``kit.edu``, and another person. What follows the last ``@`` is the realm, in lower case; names are
+compared whole.
+"""
 
 from __future__ import annotations
 
@@ -13,3 +18,13 @@ class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
     user: Annotated[str, Meta(max_length=128)]
     groups: Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=64)] = ()
+
+
+def in_realm(name: str, realm: str) -> str:
+    """Return how the `name` of a user or group of `realm` is written; "" is the server's own realm."""
+    return f"{name}@{realm}" if realm else name
+
+
+def realm_of(name: str) -> str:
+    """Return the realm of a user or group; "" for a plain name."""
+    return name.rpartition("@")[2].lower() if "@" in name else ""

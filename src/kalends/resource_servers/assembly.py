@@ -24,6 +24,8 @@ from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.rule_parser import recurrences_of, rule_name, rules_of
+from kalends.serving.auth.addresses import AllowedAddresses, is_here
+from kalends.serving.auth.callers import is_loopback, split_listen
 from kalends.serving.configuration import (
     AccessConfiguration,
     ResourceConfiguration,
@@ -104,6 +106,14 @@ def agent_limits_of(configuration: SiteConfiguration) -> AgentLimits:
     agents = configuration.agents
     near = tuple(site.name for site in configuration.near)
     return AgentLimits(agents.enabled, agents.held_max, near)
+
+
+def addresses_of(configuration: SiteConfiguration) -> AllowedAddresses:
+    """Return where the site may ask what others have decided."""
+    host, _ = split_listen(configuration.listen)
+    # One that is reached by another address listens here for a proxy: it is at home nowhere.
+    at_home = is_loopback(host) and (not configuration.url or is_here(configuration.url))
+    return AllowedAddresses(configuration.calls.to, at_home)
 
 
 def auditor(principal: Principal) -> Principal:

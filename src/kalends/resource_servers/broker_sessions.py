@@ -235,9 +235,7 @@ class BrokerSessions:
                 remedy="give every broker a token with its own name as user",
             )
         welcome = _welcome_of(messages)
-        vouching = caller.vouching
-        badge = Badge(caller.key, vouching.brokers, vouching.users, vouching.groups)
-        self._engine().welcome(source, welcome, badge)
+        self._engine().welcome(source, welcome, Badge(caller.key, caller.vouching))
         link.register = welcome.register
         older = self._links.get(source)
         link.name = source

@@ -7,6 +7,7 @@ and the participant asks again later. An answer is believed only about what was 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -15,6 +16,10 @@ import aiohttp
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
+from kalends.resource_servers.assembly import addresses_of
+from kalends.serving.auth.addresses import AllowedAddresses
+from kalends.serving.auth.peer_auth import trust_for
+from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 
 INQUIRE_PATH: Final = "/v1/inquire"
@@ -37,19 +42,45 @@ ANSWER_BYTES_MAX: Final = 64 * 1024
 """An outcome that chose 512 claims is below it."""
 
 
-class PeerCalls:
-    """Questions on their way; `answered` takes ``(url, message)`` when one came back."""
+def peer_calls_of(
+    configuration: SiteConfiguration, answered: Callable[[str, m.Message], None], logger: Logger
+) -> PeerCalls:
+    """Return the calls of a site, as it is configured; raises `InvalidInput` for files of certificates."""
+    tls = trust_for(configuration.calls, None, "site.calls")
+    return PeerCalls(answered, logger, addresses_of(configuration), tls)
 
-    def __init__(self, answered: Callable[[str, m.Message], None], logger: Logger) -> None:
+
+class PeerCalls:
+    """Questions on their way; `answered` takes ``(url, message)`` when one came back.
+
+    They go to `allowed` addresses only; `tls` is what to trust for https, and to show.
+    """
+
+    def __init__(
+        self,
+        answered: Callable[[str, m.Message], None],
+        logger: Logger,
+        allowed: AllowedAddresses,
+        tls: ssl.SSLContext | bool = True,
+    ) -> None:
         self._answered = answered
         self._logger = logger
-        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S_MAX))
+        self._allowed = allowed
+        self._tls = tls
+        resolver = allowed.resolver
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=resolver) if resolver else None,
+            timeout=aiohttp.ClientTimeout(total=ASK_S_MAX),
+        )
         self._turns = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, url: str, question: m.Message) -> None:
         """Post `question`: `Inquire` and `StartAsk` to a broker's address, `PeerAsk` to a site's."""
         if len(self._tasks) >= WAITING_MAX:
+            return
+        if url not in self._allowed:
+            self._logger.warning("address_not_allowed", url=url, rid=getattr(question, "rid", ""))
             return
         task = asyncio.create_task(self._ask(url, question))
         self._tasks.add(task)
@@ -79,6 +110,7 @@ class PeerCalls:
             url.rstrip("/") + path,
             data=codec.encode_msgpack(question),
             headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK},
+            ssl=self._tls,
             allow_redirects=False,
         ) as response:
             if response.status != 200:

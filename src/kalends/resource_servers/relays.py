@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import aiohttp
 
@@ -14,33 +14,33 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.near_visits import VISITS_PATH
 from kalends.resource_servers.participation.effects import Relay
 from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
-from kalends.serving.auth.peer_auth import server_proofs, trust_in
-from kalends.serving.configuration import NearConfiguration
+from kalends.serving.auth.peer_auth import server_proofs, trust_for
+from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 
 
 class RelayCalls:
-    """The near sites of `site`.
+    """The near sites of the site of `configuration`.
 
     Raises `InvalidInput` for a key or an authority's file that cannot be used.
     """
 
     def __init__(
         self,
-        site: str,
-        near: Sequence[NearConfiguration],
+        configuration: SiteConfiguration,
         moment: Callable[[], Moment],
         logger: Logger,
     ) -> None:
+        site = configuration.name
         self._near = {
             each.name: (
                 each.url.rstrip("/") + VISITS_PATH,
                 server_proofs(
                     each.key, user=site, issuer=site, now_s=lambda: moment().wall_s, scope="near"
                 )(each.name),
-                trust_in(each.ca, f"site.near.{each.name}.ca"),
+                trust_for(configuration.calls, each.ca, f"site.near.{each.name}.ca"),
             )
-            for each in near
+            for each in configuration.near
         }
         self._logger = logger
         self._http: aiohttp.ClientSession | None = None

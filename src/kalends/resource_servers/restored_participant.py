@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
 from kalends.resource_servers.assembly import (
+    addresses_of,
     agent_limits_of,
     calendars_of,
     limits_of,
@@ -60,6 +61,7 @@ def _participant_of(
             backends=backends,
             grants=loaded.grants,
             slots=loaded.slots,
+            addresses=addresses_of(configuration),
             now=now,
         )
     except AssertionError as error:

@@ -40,7 +40,7 @@ from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
-from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
+from kalends.resource_servers.peers import PEERS_PATH, PeerCalls, peer_calls_of
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
@@ -48,7 +48,8 @@ from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.store_failures import StoreFailures
 from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
-from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
+from kalends.serving.auth.callers import Authenticator
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
@@ -88,7 +89,6 @@ def build_site(
     backends_of(configuration, adapters)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
-    authenticator = authenticator_of(configuration.name, configuration.keys)
     site = SiteServer(configuration, version, moment, metrics, logger, adapters)
     application = build_application(
         role="site",
@@ -99,9 +99,10 @@ def build_site(
             **site.jobs.handlers(),
             **site.usage.handlers(),
         },
-        authenticator=authenticator,
+        authenticator=authenticator_of(configuration, site.alarms.report),
         metrics=metrics,
         logger=logger,
+        certified=asks_for_certificates(configuration),
         limits=site.limits,
         routes=[
             web.get(SESSION_PATH, site.sessions.respond, allow_head=False),
@@ -161,7 +162,7 @@ class SiteServer:
         )
         self._desk = BatchDesk(adapters, self._provisioned)
         self._backends = backends_of(configuration, adapters)
-        self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
+        self._relays = RelayCalls(configuration, moment, logger)
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
@@ -180,7 +181,7 @@ class SiteServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, application: web.Application) -> None:
-        self._peers = PeerCalls(self._answered, self._logger)
+        self._peers = peer_calls_of(self._configuration, self._answered, self._logger)
         try:
             await self._relays.start()
             await self._scripts.start()
@@ -303,10 +304,9 @@ class SiteServer:
     def records(self) -> RunsStore:
         return self._scripts.records
 
-    def prepared(self, changed: SiteConfiguration) -> Callable[[], None]:
+    def prepared(self, changed: SiteConfiguration, trusted: Authenticator) -> Callable[[], None]:
         """Check the rules of `changed`, raising `InvalidInput`; what is returned lets them hold."""
         calendars, limits = calendars_of(changed), limits_of(changed)
-        trusted = authenticator_of(changed.name, changed.keys)
 
         def apply() -> None:
             self._configuration = changed

@@ -6,9 +6,15 @@ and get a complete aiohttp application; nothing in here knows what a calendar or
 =================== =============================================================================
 module              one idea
 =================== =============================================================================
-auth/keys           Ed25519 key files: made, loaded, listed as trusted
+auth/keys           Ed25519 key files: made and loaded
+auth/public_keys    public keys in PEM or a JWKS, and on which terms an owner believes them
+auth/providers      keys that identity providers publish: fetched, and kept
 auth/tokens         signed tokens: minted, verified against the keys that an owner lists
+auth/claims         what a token says, judged by the terms of its key (`claim_names` finds it)
+auth/revocations    tokens and keys that are not believed any more: a file
 auth/callers        callers and their rights; open access on loopback
+auth/certificates   what other servers show (mutual TLS)
+auth/addresses      where a server may call
 auth/peer_auth      what a server proves to another when it calls
 auth/session_proof  how long a session between servers is believed
 http/rate_limits    limits of one application, and the token bucket of every caller
@@ -27,6 +33,7 @@ installation        a new server's folder: configuration, keys, certificate, uni
 private_files       files that hold a secret
 self_signed         certificates that a server signs itself
 audit_log           who asked for what, and what was answered
+http/redirects      calls that are not led elsewhere
 clocks              the two clocks of a server (and `clock_watch`)
 metrics             Prometheus metrics
 logs                structured logs

@@ -29,6 +29,7 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
+from kalends.serving.auth.addresses import check_fetched, check_pattern
 from kalends.serving.auth.callers import (
     is_loopback,
     require_cover,
@@ -47,6 +48,9 @@ Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
 QueueIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.QUEUE_PATTERN)))]
 ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
+NameIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.NAME_PATTERN)))]
+ClaimName = Annotated[str, Meta(min_length=1, max_length=128)]
+TokenScope = Literal["use", "audit", "admin", "broker", "near"]
 VouchedPattern = Annotated[str, Meta(min_length=1, max_length=128)]
 Text = Annotated[str, Meta(max_length=1_000)]
 MailAddress = Annotated[str, Meta(pattern=whole(identifiers.MAIL_PATTERN))]
@@ -215,25 +219,76 @@ class BatchSystemConfiguration(_Section, frozen=True, kw_only=True):
     """What jobs used in slots is read from its accounting so often."""
 
 
+class ClaimsConfiguration(_Section, frozen=True, kw_only=True):
+    """Where tokens of an issuer say who, of which groups and what for (`kalends.serving.auth.claim_names`).
+
+    `audiences` are what they may be for, instead of this server's name. `scopes` are patterns of their
+    scopes for each of ours: ``{ use = ["compute.*"] }``, or ``["*"]`` for every token.
+    """
+
+    user: ClaimName = "sub"
+    groups: ClaimName = "groups"
+    scope: ClaimName = "scope"
+    audiences: Annotated[tuple[Text, ...], Meta(max_length=16)] = ()
+    scoped: bool = False
+    """The claim `user` brings the realm along, as ``ada@kit.edu``; any other realm is refused."""
+    scopes: dict[TokenScope, Annotated[tuple[Text, ...], Meta(max_length=64)]] = {}
+
+
 class KeyConfiguration(_Section, frozen=True, kw_only=True):
-    """A key file (PEM or JWKS) whose tokens are believed, for this issuer ("" any) and these scopes.
+    """Keys whose tokens are believed, for this issuer ("" any) and these scopes.
+
+    They are in a `file` (PEM or JWKS), at the address `jwks`, or where the OpenID provider `openid` says.
+    `ca` is the authority that signed that server's certificate, where the system does not know it. The
+    users of keys with a `realm` are called ``ada@realm`` here; without one, by their plain names.
 
     `users` and `groups` are those for whom it may vouch, by name or by a pattern such as ``*@campus-b``.
     `brokers` are the names of brokers that may use it at a site; without any, a name belongs to the key
-    that came with it first.
+    that came with it first. With `hosts`, its tokens count only from who shows a certificate for one of
+    these names. `client` is what a program of ours calls itself at the provider. A token that is good for
+    more than `longest_s` is refused.
     """
 
-    file: Path
-    issuer: str = ""
-    scopes: tuple[Literal["use", "audit", "admin", "broker", "near"], ...] = ("use",)
+    file: Path | None = None
+    jwks: Url = ""
+    openid: Url = ""
+    client: Annotated[str, Meta(max_length=200)] = ""
+    ca: Path | None = None
+    issuer: Text = ""
+    realm: NameIfAny = ""
+    scopes: tuple[TokenScope, ...] = ("use",)
     users: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
     groups: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
     brokers: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    hosts: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    longest_s: DurationS = field(name="longest", default=DurationS(366 * 86_400))
+    claims: ClaimsConfiguration = ClaimsConfiguration()
 
 
 class TlsConfiguration(_Section, frozen=True, kw_only=True):
+    """The certificate of a server. `clients` is the authority that signs those of servers that call it."""
+
     certificate: Path
     key: Path
+    clients: Path | None = None
+    """Other servers must show a certificate of this authority; users need none."""
+
+
+class CallsConfiguration(_Section, frozen=True, kw_only=True):
+    """How a server calls others: with which certificate, and believing whose.
+
+    `ca` is the authority that signed theirs, where nothing else is said and the system does not know it.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class SiteCallsConfiguration(CallsConfiguration, frozen=True, kw_only=True):
+    """A site also calls at addresses that brokers name: only at those like one of `to`, if there are any."""
+
+    to: Annotated[tuple[Url, ...], Meta(max_length=1_000)] = ()
 
 
 class LogConfiguration(_Section, frozen=True, kw_only=True):
@@ -296,18 +351,21 @@ class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
     members: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
 
 
-class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
+class ListeningConfiguration(_Section, frozen=True, kw_only=True):
     """The common part of all servers. `url` is its address for others; "" means `listen`.
 
     Without `tls` only this machine may reach it, unless the owner says `plain_http`: a proxy before it has
-    the certificate, or the network between is trusted.
+    the certificate, or the network between is trusted. `revoked` is the file of tokens and keys that are not
+    believed any more.
     """
 
     name: SiteName
     listen: str
     url: Url = ""
     keys: tuple[KeyConfiguration, ...] = ()
+    revoked: Path | None = None
     tls: TlsConfiguration | None = None
+    calls: CallsConfiguration = CallsConfiguration()
     plain_http: bool = False
     audit_log: AuditLogConfiguration = AuditLogConfiguration()
 
@@ -331,7 +389,7 @@ class _ListeningConfiguration(_Section, frozen=True, kw_only=True):
         return self.url or listening
 
 
-class _ServerConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
+class _ServerConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
     """The common part of site and broker."""
 
     store: Path
@@ -519,6 +577,7 @@ class NoticesConfiguration(_Section, frozen=True, kw_only=True):
 
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
+    calls: SiteCallsConfiguration = SiteCallsConfiguration()
     resources: Annotated[
         tuple[ResourceConfiguration, ...], Meta(max_length=limits.RESOURCES_MAX)
     ] = ()
@@ -578,7 +637,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     """Checks of uploaded scripts; each site decides itself what they may hold."""
 
 
-class VirtualConfiguration(_ListeningConfiguration, frozen=True, kw_only=True):
+class VirtualConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
     """The configuration of a virtual site: the name of a group of sites, and the way to them.
 
     `keys` are those of the brokers that may ask which members to ask. It keeps nothing, and has an audit log
@@ -635,6 +694,8 @@ def check_configuration(configuration: Configuration) -> None:
     """Raises `InvalidInput` for what each value may be, and all of them together may not."""
     if configuration.site is not None:
         _check_server(configuration.site, "site")
+        for index, pattern in enumerate(configuration.site.calls.to):
+            check_pattern(pattern, f"site.calls.to[{index}]")
         _check_resources(configuration.site)
         _check_machines(configuration.site)
         if configuration.site.notices is not None:
@@ -655,6 +716,7 @@ def check_configuration(configuration: Configuration) -> None:
         _check_server(configuration.virtual, "virtual")
         _check_unique([each.name for each in configuration.virtual.members], "virtual.members")
         _check_not_itself(configuration.virtual)
+        _check_lends_nothing(configuration.virtual)
         _check_urls(configuration.virtual.members, "virtual.members")
 
 
@@ -728,7 +790,16 @@ def _check_not_itself(virtual: VirtualConfiguration) -> None:
             )
 
 
-def _check_server(server: _ListeningConfiguration, section: str) -> None:
+def _check_lends_nothing(virtual: VirtualConfiguration) -> None:
+    if virtual.calls.certificate and not (virtual.tls and virtual.tls.clients):
+        raise InvalidInput(
+            "whoever comes this way would be let in by this certificate",
+            where="virtual.calls.certificate",
+            remedy="write virtual.tls.clients, the authority that signs certificates of servers",
+        )
+
+
+def _check_server(server: ListeningConfiguration, section: str) -> None:
     try:
         split_listen(server.listen)
         if not server.keys:
@@ -737,6 +808,60 @@ def _check_server(server: _ListeningConfiguration, section: str) -> None:
             require_cover(server.listen)
     except InvalidInput as error:
         raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
+    for index, key in enumerate(server.keys):
+        _check_key(key, f"{section}.keys[{index}]")
+        if key.hosts and not (server.tls and server.tls.clients):
+            raise InvalidInput(
+                "nobody is asked for a certificate",
+                where=f"{section}.keys[{index}].hosts",
+                remedy=f"write {section}.tls.clients, the authority that signs certificates of servers",
+            )
+    if bool(server.calls.certificate) != bool(server.calls.key):
+        raise InvalidInput(
+            "a certificate and its key go together",
+            where=f"{section}.calls",
+            remedy="write both, or neither",
+        )
+    if server.revoked is not None and not server.keys:
+        raise InvalidInput("without keys there is nothing to revoke", where=f"{section}.revoked")
+
+
+def _check_key(key: KeyConfiguration, where: str) -> None:
+    if sum(map(bool, (key.file, key.jwks, key.openid))) != 1:
+        raise InvalidInput(
+            "keys are in one place", where=where, remedy="write one of file, jwks and openid"
+        )
+    if key.file is None:
+        _check_published_key(key, where)
+    if key.claims.scoped and not key.realm:
+        raise InvalidInput(
+            "names bring no realm along where there is none",
+            where=f"{where}.claims.scoped",
+            remedy="write the realm of this key",
+        )
+
+
+def _check_published_key(key: KeyConfiguration, where: str) -> None:
+    check_fetched(key.jwks or key.openid, f"{where}.{'jwks' if key.jwks else 'openid'}")
+    servers = {"broker", "near"}.intersection(key.scopes)
+    if servers:
+        raise InvalidInput(
+            f"the scope {min(servers)} is for keys that a server keeps itself",
+            where=f"{where}.scopes",
+            remedy="list that server's key as a file",
+        )
+    if key.jwks and not key.issuer:
+        raise InvalidInput(
+            "nobody could tell which tokens are of these keys",
+            where=f"{where}.issuer",
+            remedy="write the issuer (`iss`) of their tokens",
+        )
+    if key.openid and key.issuer not in ("", key.openid):
+        raise InvalidInput(
+            "the issuer of an OpenID provider is its address",
+            where=f"{where}.issuer",
+            remedy="leave it out, or write what `openid` says",
+        )
 
 
 def _check_resources(site: SiteConfiguration) -> None:

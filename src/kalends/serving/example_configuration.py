@@ -20,12 +20,27 @@ listen = "127.0.0.1:7101" # port 0 takes any free one; without keys, or TLS, onl
 # plain_http = true       # beyond loopback without TLS: behind a proxy that has the certificate
 url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
 store = "sdsc.sqlite"     # everything that was promised lives here
+revoked = "revoked.txt"   # tokens and keys that are not believed any more: `kalends admin revoke`
 
 [[site.keys]]             # tokens signed by these keys are believed; without any, access is open
-file = "keys/people.pub"  # a public key (PEM), or a JWKS file of an identity provider
+file = "keys/people.pub"  # a public key (PEM: Ed25519, P-256 or RSA), or a JWKS file
 issuer = "https://login.sdsc.example"   # only tokens of this issuer; leave out for any
 scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker, near
 users = ["*"]             # whom it may vouch for: names, or patterns such as "*@campus-b"; so for groups
+longest = "12h"           # a token that is good for longer is refused
+
+[[site.keys]]             # an institution's OpenID provider: its keys are fetched, and fetched again
+openid = "https://login.kit.example/realms/main"   # or jwks = "https://..." with issuer = "..."
+client = "kalends"        # what programs of ours call themselves there
+realm = "kit.example"     # its users are ada@kit.example here, its groups staff@kit.example
+groups = ["hpc-*"]        # others of its groups are left out
+longest = "1h"
+
+[site.keys.claims]        # what its tokens call things; without this section as ours do
+user = "preferred_username"
+groups = "realm_access.roles"         # roles inside realm_access
+audiences = ["kalends"]               # instead of the name of this site
+scopes = { use = ["openid"] }         # its scope openid stands for ours; ["*"]: every token
 
 [[site.keys]]             # the broker, which vouches for its users
 file = "keys/broker.pub"
@@ -310,6 +325,15 @@ scopes = ["broker", "audit"]
 # [site.tls]
 # certificate = "keys/site.pem"
 # key = "keys/site.key"
+# clients = "keys/authority.pem"    # other servers must show a certificate of this authority
+#
+# With which certificate it calls others, whose it believes, and where brokers may have it ask:
+#
+# [site.calls]
+# ca = "keys/authority.pem"
+# certificate = "keys/site.pem"
+# key = "keys/site.key"
+# to = ["https://*.npaci.example"]
 """
 
 

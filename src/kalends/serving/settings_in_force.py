@@ -19,14 +19,14 @@ S = TypeVar("S", bound=msgspec.Struct)
 TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
     c.Configuration: ("log",),
     c.TlsConfiguration: ("certificate", "key"),
-    c.SiteConfiguration: ("keys", "defaults"),
+    c.SiteConfiguration: ("keys", "revoked", "defaults"),
     c.SiteLimits: ("held_per_principal_max", "promised_per_principal_max", "hold_s_max"),
     c.ResourceConfiguration: (
         "grain_s", "horizon_s", "zone", "description", "attributes", "hours", "access", "limits",
         "blackouts", "priority",
     ),
-    c.BrokerConfiguration: ("keys", "priority"),
-    c.VirtualConfiguration: ("keys",),
+    c.BrokerConfiguration: ("keys", "revoked", "priority"),
+    c.VirtualConfiguration: ("keys", "revoked"),
 }  # fmt: skip
 """The settings that hold at once, by section."""
 

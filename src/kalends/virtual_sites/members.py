@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -13,8 +13,8 @@ from kalends.contract.paths import WAY_HEADER
 from kalends.core import limits
 from kalends.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback
-from kalends.serving.auth.peer_auth import trust_in
-from kalends.serving.configuration import MemberConfiguration
+from kalends.serving.auth.peer_auth import trust_for
+from kalends.serving.configuration import VirtualConfiguration
 from kalends.serving.logs import Logger
 
 ASKED: Final = ("Accept", "Authorization", "Content-Type")
@@ -24,26 +24,21 @@ WAY_CHARS_MAX: Final = 200
 
 
 class Members:
-    """The `members` of the virtual site `name`.
+    """The members of the virtual site of `configuration`.
 
-    `access_is_open`: everybody here is on this host, and who they say they are. Raises `InvalidInput` for an
-    authority's file that cannot be used.
+    Without keys everybody here is on this host, and who they say they are. Raises `InvalidInput` for files of
+    certificates that cannot be used.
     """
 
-    def __init__(
-        self,
-        name: str,
-        members: Sequence[MemberConfiguration],
-        *,
-        access_is_open: bool,
-        logger: Logger,
-    ) -> None:
-        self.name = name
+    def __init__(self, configuration: VirtualConfiguration, logger: Logger) -> None:
+        members = configuration.members
+        self.name = configuration.name
         self.urls = {each.name: each.url.rstrip("/") for each in members}
         self.trust: Mapping[str, ssl.SSLContext | bool] = {
-            each.name: trust_in(each.ca, f"virtual.members.{each.name}.ca") for each in members
+            each.name: trust_for(configuration.calls, each.ca, f"virtual.members.{each.name}.ca")
+            for each in members
         }
-        self._access_is_open = access_is_open
+        self._access_is_open = not configuration.keys
         self._logger = logger
         self._reasons: dict[str, str] = {}
         """Of members that could not be reached when this was tried last."""

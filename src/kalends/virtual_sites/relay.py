@@ -21,8 +21,14 @@ from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.auth.callers import USER_HEADER
-from kalends.serving.http.application import connections_of, in_flight, open_socket
+from kalends.serving.http.application import (
+    check_server,
+    connections_of,
+    in_flight,
+    open_socket,
+)
 from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.redirects import refused_redirects
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
@@ -48,6 +54,9 @@ SILENT_S_MAX: Final = 600.0
 
 OPEN_TO_ALL: Final = ("healthz", "openapi.json")
 """How the addresses of calls end that prove nothing of their caller."""
+
+FOR_SERVERS: Final = (SESSION_PATH, "/v1/peers", "/v1/visits")
+"""How those end that other servers call: members see our certificate, and we must see that of who calls."""
 
 CALLS_MAX: Final = 500
 """Under way to one member: one that hangs must not use up what others need."""
@@ -88,6 +97,7 @@ class MemberRelay:
             ),
             skip_auto_headers=("Accept", "Content-Type", "User-Agent"),
             auto_decompress=False,
+            trace_configs=[refused_redirects()],
         )
 
     async def stop(self, application: web.Application) -> None:
@@ -103,6 +113,8 @@ class MemberRelay:
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Hand one call on, or one session; raises what becomes a problem."""
+        if f"/{request.match_info['rest']}".endswith(FOR_SERVERS):
+            check_server(request)
         if request.headers.get("Upgrade", "").lower() == "websocket" and request.method == "GET":
             try:
                 return await self._session(request)

@@ -19,7 +19,7 @@ from kalends.contract.paths import REFER_PATH, SESSION_PATH
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
-from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import MomentClock, moment
 from kalends.serving.configuration import VirtualConfiguration
@@ -48,9 +48,7 @@ def build_virtual(
     logger = get_logger(role="virtual", name=name)
     metrics = Metrics(role="virtual", name=name, version=version)
     alarms = Alarms(logger, metrics.counter("kalends_alarms", "Alarms that were raised.").inc)
-    members = Members(
-        name, configuration.members, access_is_open=not configuration.keys, logger=logger
-    )
+    members = Members(configuration, logger)
     desk = ManagerDesk(members, version, limits, moment)
     relay = MemberRelay(members, desk.overheard, moment, limits)
     application = build_application(
@@ -58,9 +56,10 @@ def build_virtual(
         name=name,
         version=version,
         handlers={"health": desk.health, "bidders": desk.bidders},
-        authenticator=authenticator_of(name, configuration.keys),
+        authenticator=authenticator_of(configuration, alarms.report),
         metrics=metrics,
         logger=logger,
+        certified=asks_for_certificates(configuration),
         limits=limits,
         clock=MomentClock(moment),
         routes=[

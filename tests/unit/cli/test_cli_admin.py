@@ -14,7 +14,9 @@ from click.testing import CliRunner, Result
 from client_broker import Broker, serving_broker
 
 from kalends.cli import cli
-from kalends.serving.auth.keys import load_trusted_keys
+from kalends.core.errors import NotAuthenticated
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
+from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
 
@@ -39,7 +41,7 @@ def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) 
     assert result.exit_code == 0
     token = result.stdout.strip()
     scopes = frozenset({"use", "audit", "admin"})
-    trusted = load_trusted_keys(Path(f"{key}.pub"), issuer="kalends", scopes=scopes)
+    trusted = load_trusted_keys(Path(f"{key}.pub"), KeyTerms("kalends", scopes))
     issued_at = int(json.loads(run_json(key))["data"]["expires_at"]) - 8 * 3_600
     caller = KeyRing(trusted, "sdsc").verify(token, issued_at)
     assert caller.principal.user == "ada"
@@ -188,3 +190,36 @@ def test_a_comparison_that_goes_on_is_told_as_such_and_ends_with_a_code_of_its_o
     gone = run(*words, "1")
     assert gone.exit_code == 1
     assert "caltech: not reached\n" in gone.stdout
+
+
+def test_a_revoked_token_is_refused_by_who_reads_the_file(tmp_path: Path) -> None:
+    key, listed, text = tmp_path / "owner", tmp_path / "revoked.txt", tmp_path / "ada.token"
+    run("admin", "key", str(key))
+    made = json.loads(run_json(key))["data"]
+    text.write_text(made["token"] + "\n")
+    trusted = load_trusted_keys(Path(f"{key}.pub"), KeyTerms("kalends"))
+    listed.touch()
+    ring = KeyRing(trusted, "sdsc", revoked=Revocations(listed))
+    now_s = made["expires_at"] - 60
+    assert ring.verify(made["token"], now_s).principal.user == "ada"
+    result = run("admin", "revoke", str(listed), "--token-of", str(text), "--note", "laptop lost")
+    assert result.exit_code == 0, result.output
+    with pytest.raises(NotAuthenticated, match="revoked"):
+        ring.verify(made["token"], now_s)
+    listed.write_text("")
+    assert ring.verify(made["token"], now_s).principal.user == "ada"
+    result = run("admin", "revoke", str(listed), "--key-of", f"{key}.pub", "--json")
+    [revoked] = json.loads(result.stdout)["data"]["revoked"]
+    assert revoked == {"kind": "key", "id": trusted[0].key_id}
+    with pytest.raises(NotAuthenticated, match="revoked"):
+        ring.verify(made["token"], now_s)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--token", "a b"], ["--token", "a#b"], ["--token", ""], ["--key-of", "owner"]]
+)
+def test_what_revokes_nothing_is_a_usage_error(words: list[str], tmp_path: Path) -> None:
+    run("admin", "key", str(tmp_path / "owner"))
+    words = [str(tmp_path / each) if each == "owner" else each for each in words]
+    assert run("admin", "revoke", str(tmp_path / "revoked.txt"), *words).exit_code == 2
+    assert not (tmp_path / "revoked.txt").exists()

@@ -103,7 +103,7 @@ def test_the_examples_parse(
     command_line, _, _ = example.partition(" > ")
     program, *words = shlex.split(command_line)
     for word in words:
-        if word == "people" or Path(word).suffix in (".toml", ".sqlite", ".pub"):
+        if word == "people" or Path(word).suffix in (".toml", ".sqlite", ".token", ".pub"):
             Path(word).touch()
         if Path(word).suffix == ".sh":
             Path(word).write_text("#!/bin/sh\n#KALENDS --for 1h\n")

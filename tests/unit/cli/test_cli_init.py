@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.cli import cli
-from kalends.serving.auth.keys import load_trusted_keys, write_key_pair
+from kalends.serving.auth.keys import write_key_pair
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
 from kalends.serving.installation.plan import Installation, NamedUrl, WantedResource
@@ -69,7 +70,7 @@ def test_the_site_believes_its_broker_as_that_broker_and_its_operator_as_operato
     assert configuration.site is not None
     people, broker = configuration.site.keys
     assert (broker.brokers, broker.scopes) == (("npaci",), ("use", "broker"))
-    keys = load_trusted_keys(people.file, issuer="", scopes=frozenset(people.scopes))
+    keys = load_trusted_keys(people.file, KeyTerms(scopes=frozenset(people.scopes)))
     token = (folder / "ctc/tokens/operator").read_text().strip()
     made_at = int((folder / "ctc/tokens/operator").stat().st_mtime)
     caller = KeyRing(keys, "ctc").verify(token, made_at)

@@ -15,7 +15,8 @@ from kalends.client.client import Client
 from kalends.contract.calls import OPERATIONS
 from kalends.core.errors import NoCommonTime, NotAllowed, NotAuthenticated, NotFound, OutcomeUnknown
 from kalends.serving.auth.callers import Caller
-from kalends.serving.auth.keys import load_private_key, load_trusted_keys, write_key_pair
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.http.dispatch import Handler, Role
 from kalends.serving.http.rate_limits import ServingLimits
@@ -90,7 +91,7 @@ async def test_a_signed_token_lets_in_and_its_scopes_bound_what_it_may(
     transport: str, tmp_path: Path
 ) -> None:
     public = write_key_pair(tmp_path / "owner.key")
-    trusted = load_trusted_keys(public, issuer="kalends", scopes=frozenset({"use", "audit"}))
+    trusted = load_trusted_keys(public, KeyTerms("kalends", frozenset({"use", "audit"})))
     clock = ManualClock()
     token = mint(
         load_private_key(tmp_path / "owner.key"), user="eve", groups=["physics"],

@@ -14,8 +14,9 @@ from tests.unit.broker.test_broker_site_link import HELLO, Site, linked
 from tests.unit.serving.test_sessions_that_last import Clocks, site_with
 
 from kalends.core.errors import NotAuthenticated
-from kalends.serving.auth.keys import load_trusted_keys, write_key_pair
+from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.auth.peer_auth import TOKEN_S, Proof, server_proofs
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
 
 DAY_S = 86_400
@@ -27,7 +28,7 @@ class StrictSite(Site):
 
     def __init__(self, public: Path, ahead_s: int) -> None:
         super().__init__()
-        keys = load_trusted_keys(public, issuer="", scopes=frozenset({"broker"}))
+        keys = load_trusted_keys(public, KeyTerms("", frozenset({"broker"})))
         self.ring = KeyRing(keys, "sdsc")
         self.ahead_s = ahead_s
         self.refused = 0
@@ -76,7 +77,7 @@ async def test_a_site_whose_clock_is_set_right_is_linked_again(tmp_path: Path) -
 
 def test_a_token_for_another_clock_is_for_that_server_and_that_moment_only(tmp_path: Path) -> None:
     proof, public = proof_for(tmp_path, lambda: NOW_S)
-    keys = load_trusted_keys(public, issuer="", scopes=frozenset({"broker"}))
+    keys = load_trusted_keys(public, KeyTerms("", frozenset({"broker"})))
     proof.refused(formatdate(NOW_S + DAY_S, usegmt=True))
     token = proof.token()
     assert KeyRing(keys, "sdsc").verify(token, NOW_S + DAY_S).principal.user == "npaci-1"
@@ -98,7 +99,7 @@ def test_a_token_for_another_clock_is_for_that_server_and_that_moment_only(tmp_p
 )  # fmt: skip
 def test_a_refusal_without_a_date_changes_nothing(date: str, tmp_path: Path) -> None:
     proof, public = proof_for(tmp_path, lambda: NOW_S)
-    keys = load_trusted_keys(public, issuer="", scopes=frozenset({"broker"}))
+    keys = load_trusted_keys(public, KeyTerms("", frozenset({"broker"})))
     proof.refused(date)
     KeyRing(keys, "sdsc").verify(proof.token(), NOW_S)
 

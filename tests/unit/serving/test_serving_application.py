@@ -17,7 +17,8 @@ from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import NoCommonTime, Refusal
 from kalends.serving.auth.callers import Caller, OpenAccess
-from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.http.application import build_application, caller_of
 from kalends.serving.http.rate_limits import ServingLimits
@@ -29,7 +30,9 @@ BOOK = {"key": "key-0001", "request": REQUEST}
 
 def key_ring() -> KeyRing:
     public = KEY.public_key()
-    return KeyRing([TrustedKey(public, key_id(public), "", frozenset({"use", "audit"}))], "npaci")
+    return KeyRing(
+        [TrustedKey(public, key_id(public), KeyTerms("", frozenset({"use", "audit"})))], "npaci"
+    )
 
 
 def bearer(clock: ManualClock, *scopes: str, **changes: Any) -> dict[str, str]:

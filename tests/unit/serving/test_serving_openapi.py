@@ -17,7 +17,8 @@ from serving_support import Deeds, serving
 
 from kalends.contract.calls import OPERATIONS
 from kalends.serving.auth.callers import SCOPES, OpenAccess
-from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.dispatch import Role
@@ -26,7 +27,8 @@ from kalends.serving.http.rate_limits import ServingLimits
 
 KEY = generate_key()
 RING = KeyRing(
-    [TrustedKey(KEY.public_key(), key_id(KEY.public_key()), "", frozenset(SCOPES))], "npaci"
+    [TrustedKey(KEY.public_key(), key_id(KEY.public_key()), KeyTerms("", frozenset(SCOPES)))],
+    "npaci",
 )
 DOCUMENT = build("broker", "npaci", "1", RING)
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)

@@ -13,7 +13,8 @@ from serving_support import REQUEST, RID, Deeds, ManualClock, call, frame, repli
 
 from kalends.contract import calls
 from kalends.serving.auth.callers import Caller
-from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.http.application import open_socket
 from kalends.serving.http.rate_limits import ServingLimits
@@ -263,7 +264,7 @@ async def test_a_stop_answers_what_is_in_flight_refuses_what_is_new_and_goes_awa
 async def test_sessions_are_authenticated_at_the_upgrade_and_expire_with_their_token() -> None:
     key, clock = generate_key(), ManualClock()
     public = key.public_key()
-    ring = KeyRing([TrustedKey(public, key_id(public), "", frozenset({"use"}))], "npaci")
+    ring = KeyRing([TrustedKey(public, key_id(public), KeyTerms("", frozenset({"use"})))], "npaci")
     fields: dict[str, Any] = {"user": "anna", "groups": [], "issuer": "", "lifetime_s": 600}
     fields |= {"audience": ["npaci"], "scopes": ["use"], "now_s": clock.wall_now_s}
     async with serving(authenticator=ring, clock=clock) as server:

@@ -35,6 +35,9 @@ ABOUT_A_REQUEST: Final = (
 )  # fmt: skip
 """Messages that only the request's own register may send."""
 
+WITH_ADDRESSES: Final = (m.Visit, m.Solicit, m.Dispatch, m.Relock)
+"""Messages that say where a broker can be asked what was decided."""
+
 
 @dataclass(eq=False)
 class Ownership:
@@ -67,7 +70,15 @@ class Ownership:
                 self.outbox.send(source, stale)
                 return None
             message = passed_on
-        if not self.is_its_owners(source, message) or not self._may_vouch(source, message):
+        if not self.is_its_owners(source, message):
+            return None
+        detail = self._beyond_its_key(source, message)
+        if isinstance(message, WITH_ADDRESSES) and message.coords:
+            coords = tuple(url for url in message.coords if url in self.here.addresses)
+            if not coords and not detail:
+                detail = f"the owner here does not let this site ask at {message.coords[0]}"
+            message = msgspec.structs.replace(message, coords=coords)
+        if detail and self._refuse(source, message, detail):
             return None
         return message
 
@@ -86,16 +97,17 @@ class Ownership:
         true = self._secret_of_soft(message.rid)
         return not true or proofs.same(message.secret, true) or self._turned_down(source, message)
 
-    def _may_vouch(self, source: str, message: m.Message) -> bool:
-        """Whether the key behind `source` may speak for the user; if not, refuse everything asked."""
+    def _beyond_its_key(self, source: str, message: m.Message) -> str:
+        """Return for whom the key behind `source` may not speak, in words; "" where it may."""
         if not isinstance(message, m.Query | m.Visit | m.Solicit | m.Dispatch | m.Await):
-            return True
+            return ""
         register = message.register if isinstance(message, m.Dispatch) and message.way else ""
         badge = self.registers.badge(register or self.registers.of(source))
-        beyond = badge.beyond(message.principal)
-        if not beyond:
-            return True
-        detail = f"its key may not vouch here for {beyond}"
+        beyond = badge.vouching.beyond(message.principal)
+        return f"its key may not vouch here for {beyond}" if beyond else ""
+
+    def _refuse(self, source: str, message: m.Message, detail: str) -> bool:
+        """Refuse everything that `message` asks; False for one that asks nothing that could be refused."""
         refusals = (self.here.refusal(RefusalCode.NOT_ALLOWED, detail),)
         match message:
             case m.Query():
@@ -121,7 +133,9 @@ class Ownership:
             case m.Await():
                 locked = m.Locked(rid=message.rid, att=message.att, refusals=refusals)
                 self.outbox.send(source, locked)
-        return False
+            case _:
+                return False
+        return True
 
     def _secret_of_soft(self, rid: str) -> str:
         """Return the secret of a request that claims nothing here yet; "" for an unknown one."""

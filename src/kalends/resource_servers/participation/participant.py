@@ -14,7 +14,7 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -82,7 +82,7 @@ from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.start_questions import StartQuestions
 from kalends.resource_servers.participation.sure_time import TimePassed
-from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
+from kalends.resource_servers.participation.this_site import AnyAddress, FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.views import Views
 from kalends.resource_servers.participation.visit_handler import VisitHandler
@@ -143,6 +143,7 @@ class Participant:
         backends: Mapping[str, ResourceBackend] = MappingProxyType({}),
         grants: Iterable[NodeGrant] = (),
         slots: KnownSlots = NO_SLOTS,
+        addresses: Container[str] = AnyAddress(),
         now: Moment,
     ) -> None:
         self.past = past
@@ -153,7 +154,7 @@ class Participant:
         """Requests that a step has broken at: with the next message it might break again."""
         self._near = agents.near
 
-        here = self.here = ThisSite(site, epoch)
+        here = self.here = ThisSite(site, epoch, addresses)
         then = Consequences()
         numbers = self.numbers_type(epoch)
         outbox = self.outbox = self.outbox_type()

@@ -9,7 +9,6 @@ over the name and the registers that have spoken as it. That is how a broker's k
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,7 +16,7 @@ import msgspec
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
-from kalends.core.principals import Principal
+from kalends.core.vouched_names import ANYBODY, VouchedNames
 
 REGISTERS_OF_KEY_MAX: Final = 64
 """Registers that one key may be first with: a broker has one, and a new one after a loss of its file."""
@@ -31,29 +30,10 @@ SOURCES_MAX: Final = 10_000
 
 
 class Badge(NamedTuple):
-    """What a session has proved: its key, and what the owner lets that vouch for.
-
-    `brokers` are names that the owner has listed for the key; `users` and `groups` are patterns, as of a
-    shell, of those for whom it may speak.
-    """
+    """What a session has proved: its key, and whom and what the owner lets that vouch for."""
 
     key: str = ""
-    brokers: tuple[str, ...] = ()
-    users: tuple[str, ...] = ("*",)
-    groups: tuple[str, ...] = ("*",)
-
-    def speaks_as(self, source: str) -> bool:
-        """Whether `source` is a broker, or a replica of one, whose name the owner lists for this key."""
-        return any(source == name or source.startswith(f"{name}-") for name in self.brokers)
-
-    def beyond(self, principal: Principal) -> str:
-        """Return the part of `principal` that the key may not speak for, in words; "" for none."""
-        if not any(fnmatchcase(principal.user, pattern) for pattern in self.users):
-            return f"the user {principal.user}"
-        for group in principal.groups:
-            if not any(fnmatchcase(group, pattern) for pattern in self.groups):
-                return f"the group {group}"
-        return ""
+    vouching: VouchedNames = ANYBODY
 
 
 NO_BADGE: Final = Badge()
@@ -174,7 +154,7 @@ class Registers:
         if known is None:
             self._check_count(badge)
             known = KnownRegister(welcome.register, badge.key, welcome.secret, (name,))
-        elif known.key != badge.key and not all(map(badge.speaks_as, known.names)):
+        elif known.key != badge.key and not all(map(badge.vouching.speaks_as, known.names)):
             raise NotAllowed(
                 "this register is bound to another key",
                 where="register",
@@ -195,11 +175,11 @@ class Registers:
         return now
 
     def _check_name(self, name: str, badge: Badge) -> None:
-        if badge.brokers:
-            if badge.speaks_as(name):
+        if badge.vouching.brokers:
+            if badge.vouching.speaks_as(name):
                 return
             raise NotAllowed(
-                f"this key may speak as {', '.join(badge.brokers)}, not as {name}",
+                f"this key may speak as {', '.join(badge.vouching.brokers)}, not as {name}",
                 where="source",
                 remedy="name the broker as the owner lists it, or let the owner list this name, too",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final, Literal, NamedTuple
 
 from kalends.contract import messages as m
@@ -13,11 +14,19 @@ SEQUENCE_BITS: Final = 40
 """The bits of a fence number below its epoch: 10^12 claims between two restarts."""
 
 
+class AnyAddress:
+    """All of them."""
+
+    def __contains__(self, url: object) -> bool:
+        return True
+
+
 class ThisSite(NamedTuple):
-    """`epoch` is higher than at any earlier start of the site."""
+    """`epoch` is higher than at any earlier start of the site; it may ask others at `addresses`."""
 
     name: str
     epoch: int
+    addresses: Container[str] = AnyAddress()
 
     def refusal(self, code: str, detail: str) -> Refusal:
         """Return a refusal in the name of the site."""

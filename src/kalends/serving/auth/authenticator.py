@@ -2,24 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from kalends.serving.auth.callers import Authenticator, OpenAccess, VouchedNames
-from kalends.serving.auth.keys import load_trusted_keys
+from kalends.core.vouched_names import VouchedNames
+from kalends.serving.auth.callers import Authenticator, OpenAccess
+from kalends.serving.auth.claim_names import ClaimNames
+from kalends.serving.auth.peer_auth import trust_in
+from kalends.serving.auth.providers import Provider
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, load_trusted_keys
+from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
-from kalends.serving.configuration import KeyConfiguration
+from kalends.serving.configuration import KeyConfiguration, ListeningConfiguration
+
+Report = Callable[[str, str], None]
+"""Takes what a problem is about, and the problem, or "" when it is over."""
 
 
-def authenticator_of(name: str, keys: Sequence[KeyConfiguration]) -> Authenticator:
-    """Return how server `name` knows its callers: by tokens of `keys`, or open access."""
-    trusted = [
-        found
-        for key in keys
-        for found in load_trusted_keys(
-            key.file,
-            issuer=key.issuer,
-            scopes=frozenset(key.scopes),
-            vouching=VouchedNames(key.users, key.groups, key.brokers),
-        )
-    ]
-    return KeyRing(trusted, name) if trusted else OpenAccess()
+def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenticator:
+    """Return how `server` knows its callers: by tokens of its keys, or open access.
+
+    `report` hears what is wrong with the keys of providers, and with the list of what is revoked. Raises
+    `InvalidInput` for files that cannot be used.
+    """
+    if not server.keys:
+        return OpenAccess()
+    realms = frozenset(key.realm for key in server.keys if key.realm)
+    trusted: list[TrustedKey] = []
+    providers = []
+    for number, key in enumerate(server.keys):
+        terms = terms_of(key, realms)
+        if key.file is not None:
+            trusted += load_trusted_keys(key.file, terms)
+        else:
+            providers.append(_provider_of(key, terms, f"keys[{number}]", report))
+    revoked = Revocations(server.revoked, lambda text: report("revoked", text))
+    return KeyRing(trusted, server.name, providers=providers, revoked=revoked)
+
+
+def asks_for_certificates(server: ListeningConfiguration) -> bool:
+    """Return whether other servers must show `server` a certificate."""
+    return server.tls is not None and server.tls.clients is not None
+
+
+def terms_of(key: KeyConfiguration, realms: frozenset[str]) -> KeyTerms:
+    """Return on which terms `key` is believed at a server that has keys of `realms`."""
+    claims = key.claims
+    return KeyTerms(
+        issuer=key.issuer or key.openid,
+        scopes=frozenset(key.scopes),
+        vouching=VouchedNames(key.users, key.groups, key.brokers, key.realm, realms),
+        claims=ClaimNames(
+            user=claims.user,
+            groups=claims.groups,
+            scope=claims.scope,
+            audiences=claims.audiences,
+            scoped=claims.scoped,
+            many_groups=key.file is None,
+            scopes={str(ours): theirs for ours, theirs in claims.scopes.items()},
+        ),
+        longest_s=key.longest_s,
+        hosts=key.hosts,
+    )
+
+
+def _provider_of(key: KeyConfiguration, terms: KeyTerms, where: str, report: Report) -> Provider:
+    return Provider(
+        terms.issuer,
+        terms,
+        jwks=key.jwks,
+        client=key.client,
+        tls=trust_in(key.ca, f"{where}.ca"),
+        trouble=lambda text: report(f"keys of {terms.issuer}", text),
+    )

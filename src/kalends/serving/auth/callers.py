@@ -9,8 +9,7 @@ machine only (`require_loopback`), and not from a web page that a user of that m
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
 from kalends.core.principals import Principal
+from kalends.core.vouched_names import ANYBODY, VouchedNames
 
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
 """All that a token can allow (`kalends.contract.calls.Scope`)."""
@@ -26,36 +26,15 @@ USER_HEADER: Final = "Kalends-User"
 GROUPS_HEADER: Final = "Kalends-Groups"
 
 
-class VouchedNames(msgspec.Struct, frozen=True):
-    """The users that tokens of a key may name: `users` and `groups` by shell patterns.
-
-    `brokers` are the brokers that may use it; without any, those that come with it first.
-    """
-
-    users: tuple[str, ...] = ("*",)
-    groups: tuple[str, ...] = ("*",)
-    brokers: tuple[str, ...] = ()
-
-    def check(self, principal: Principal) -> None:
-        """Raises `NotAuthenticated` for a user or group that the key may not name."""
-        named = [("user", principal.user, self.users)]
-        named += [("group", group, self.groups) for group in principal.groups]
-        for kind, name, patterns in named:
-            if not any(fnmatchcase(name, pattern) for pattern in patterns):
-                raise NotAuthenticated(
-                    f"the token was refused: its key may not vouch for the {kind} {name!a}",
-                    where="token",
-                    remedy=f"ask the owner of this server to add it to `{kind}s` of that key",
-                )
-
-
-ANYBODY: Final = VouchedNames()
+def _never() -> bool:
+    return False
 
 
 class Caller(msgspec.Struct, frozen=True):
     """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
 
-    `key` is the id of the key that vouches, "open" where access is open.
+    `key` is the id of the key that vouches, "open" where access is open. `is_revoked` says whether the token,
+    or that key, has been revoked meanwhile. With `hosts`, who calls must show a certificate for one of these.
     """
 
     principal: Principal
@@ -64,15 +43,23 @@ class Caller(msgspec.Struct, frozen=True):
     expires_at: int = 0
     key: str = "open"
     vouching: VouchedNames = ANYBODY
+    is_revoked: Callable[[], bool] = _never
+    hosts: tuple[str, ...] = ()
 
     def require(self, scope: str, now_s: int) -> None:
-        """Raises `NotAuthenticated` once the token has expired, `NotAllowed` without `scope`.
+        """Raises `NotAuthenticated` once the token has expired or was revoked, `NotAllowed` without `scope`.
 
-        "" asks for nothing. A session keeps its caller for hours: that is why the expiry is looked
-        at on every call.
+        "" asks for nothing. A session keeps its caller for hours: that is why both are looked at on every
+        call.
         """
         if not scope:
             return
+        if self.is_revoked():
+            raise NotAuthenticated(
+                "the token, or the key that has signed it, was revoked",
+                where="token",
+                remedy="ask the issuer for a new token",
+            )
         if self.expires_at and now_s >= self.expires_at:
             raise NotAuthenticated(
                 "the token has expired during this session",
@@ -97,11 +84,20 @@ class Authenticator(Protocol):
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Raises `NotAuthenticated` with the reason."""
 
+    def follow(self, older: Authenticator) -> None:
+        """Know what `older` knows, in whose place this is asked from now on."""
+
     def believes(self, caller: Caller) -> bool:
         """Return whether `caller`, who has come in some time ago, could still come with the same rights."""
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        """Return the name and OpenAPI security scheme of this way in."""
+    async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
+        """Fetch what `authenticate` will need for `headers`, if that is not here; never raises."""
+
+    async def close(self) -> None:
+        """Nothing is fetched any more."""
+
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        """Return the OpenAPI security schemes of this way in, by name: any of them will do."""
 
 
 class OpenAccess:
@@ -130,15 +126,26 @@ class OpenAccess:
         groups = [text.strip() for text in headers.get(GROUPS_HEADER, "").split(",")]
         return Caller(principal_of(user, [text for text in groups if text]), SCOPES, "open")
 
+    def follow(self, older: Authenticator) -> None:
+        """Nothing is known."""
+
     def believes(self, caller: Caller) -> bool:
         return caller.token_id == "open"
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        return "user", {
-            "type": "apiKey",
-            "in": "header",
-            "name": USER_HEADER,
-            "description": "Access is open on loopback: the header names the caller.",
+    async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
+        """Nothing is needed."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        return {
+            "user": {
+                "type": "apiKey",
+                "in": "header",
+                "name": USER_HEADER,
+                "description": "Access is open on loopback: the header names the caller.",
+            }
         }
 
 

@@ -21,6 +21,7 @@ from kalends.core.errors import InvalidInput
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.auth.keys import load_private_key
 from kalends.serving.auth.tokens import mint
+from kalends.serving.configuration import CallsConfiguration
 
 TOKEN_S: Final = 300
 """A token is made for one call, or one proof in a session: its life only has to cover clocks that
@@ -99,18 +100,37 @@ class _ClockOf:
             self._ahead_s = int(parsedate_to_datetime(date).timestamp()) - self._ours_s()
 
 
-def trust_in(authority: Path | None, where: str) -> ssl.SSLContext | bool:
+def trust_in(
+    authority: Path | None, where: str, shown: tuple[Path, Path] | None = None
+) -> ssl.SSLContext | bool:
     """Return the certificates to believe: those that `authority` has signed, or without it the system's.
 
-    Raises `InvalidInput` at `where` for a file that cannot be used.
+    `shown` is our own certificate and its key, for servers that ask for one. Raises `InvalidInput` at `where`
+    for a file that cannot be used.
     """
-    if authority is None:
+    if authority is None and shown is None:
         return True
     try:
-        return ssl.create_default_context(cafile=authority)
+        context = ssl.create_default_context(cafile=authority)
+        if shown is not None:
+            # A key with a passphrase would stop a server until somebody types it.
+            context.load_cert_chain(*shown, password="")
+        return context
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(
-            f"cannot use {authority}: {error}",
+            f"cannot use {authority if shown is None else shown[0]}: {error}",
             where=where,
-            remedy="give a file with certificates in PEM form",
+            remedy="give files with certificates in PEM form, and a key without a passphrase",
         ) from error
+
+
+def trust_for(
+    calls: CallsConfiguration, authority: Path | None, where: str
+) -> ssl.SSLContext | bool:
+    """Return what a server that calls as in `calls` believes of one with a certificate by `authority`.
+
+    Raises `InvalidInput` as `trust_in`.
+    """
+    pair = (calls.certificate, calls.key)
+    shown = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+    return trust_in(authority or calls.ca, where, shown)

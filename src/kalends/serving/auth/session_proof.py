@@ -12,6 +12,7 @@ from typing import Final
 
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.claims import was_revoked
 
 BELIEVED_S: Final = 300
 """Seconds after which a peer is shut out that can no longer prove itself because its key is gone."""
@@ -57,7 +58,9 @@ class Belief:
         return max(self._until_ms - monotonic_ms, 0) / 1000 if self.runs_out else None
 
     def check(self, monotonic_ms: int) -> None:
-        """Raises `NotAuthenticated` once the last proof is too old."""
+        """Raises `NotAuthenticated` once the last proof is too old, or what it was made with is revoked."""
+        if self.caller.is_revoked():
+            raise was_revoked()
         if self.left_s(monotonic_ms) == 0:
             raise NotAuthenticated(
                 f"no proof of identity was accepted for {BELIEVED_S} s",

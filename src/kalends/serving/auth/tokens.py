@@ -1,54 +1,51 @@
-"""Signed tokens: JWTs (RFC 7519) with EdDSA over Ed25519.
+"""Signed tokens: JWTs (RFC 7519).
 
 A token says who (``sub``, ``groups``), for which servers (``aud``), what it allows (``scope``,
 separated by spaces), by whom (``iss``) and how long (``exp``). A server believes it when one of the
 keys that its owner lists has signed it, and never more than the owner lets that key issue. Reasons
-for a refusal are precise and never contain the token.
+for a refusal are precise and never contain the token. Our own are signed with EdDSA over Ed25519.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.utils import base64url_decode
 
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, NotAuthenticated
-from kalends.serving.auth.callers import SCOPES, Caller, principal_of
-from kalends.serving.auth.keys import TrustedKey, key_id
-
-ALGORITHM: Final = "EdDSA"
-
-CLOCK_SKEW_S_MAX: Final = 60
-"""A token may start this much in our future: the clock of the machine that made it runs ahead."""
-
-SERVERS_SCOPES: Final = frozenset({"broker", "near"})
-"""Scopes of servers; tokens with no other scope name a server and no user."""
-
-LIFETIME_S_MAX: Final = 366 * 86_400
+from kalends.serving.auth.callers import SCOPES, Authenticator, Caller, principal_of
+from kalends.serving.auth.claims import Revoked, caller_from, expired, refused, short, was_revoked
+from kalends.serving.auth.providers import Provider
+from kalends.serving.auth.public_keys import LIFETIME_S_MAX, TrustedKey, key_id
 
 VERIFIED_MAX: Final = 4_096
 """Verified tokens remembered: each saves a signature check of about 0.1 ms per call."""
 
-_JWS: Final = jwt.PyJWS(algorithms=[ALGORITHM])
+ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
+"""Each for keys of its kind only; what a token says of itself chooses nothing."""
+
+_JWS: Final = jwt.PyJWS(algorithms=ALGORITHMS)
 
 
 class _Claims(msgspec.Struct, omit_defaults=True):
     sub: str
-    exp: int | float
-    aud: str | list[str]
+    exp: int
+    aud: list[str]
     iss: str = ""
     jti: str = ""
     scope: str = ""
     groups: list[str] = []
-    iat: int | float = 0
-    nbf: int | float = 0
+    iat: int = 0
+    nbf: int = 0
 
 
 def mint(
@@ -96,7 +93,7 @@ def mint(
         jti=secrets.token_hex(8),
     )
     headers = {"kid": key_id(private_key.public_key())}
-    token = _JWS.encode(msgspec.json.encode(claims), private_key, ALGORITHM, headers)
+    token = _JWS.encode(msgspec.json.encode(claims), private_key, "EdDSA", headers)
     if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise InvalidInput(
             f"a token of {len(token)} characters would not fit into a header field",
@@ -106,26 +103,43 @@ def mint(
     return token
 
 
+def id_of(token: str) -> str:
+    """Return the id by which a token is revoked, believed or not: its ``jti``, or else its hash.
+
+    Raises `NotAuthenticated` for what is no token.
+    """
+    return _unverified(token)[1].jti or _digest(token).hex()
+
+
 class KeyRing:
     """The keys that one owner lists, and the name that tokens must be for.
 
-    Verified tokens are remembered by their hash until they expire, the least recently used leaving
-    first; a refused token is never remembered. Not thread-safe.
+    Those of `providers` come and go. Verified tokens are remembered by their hash until they expire, the
+    least recently used leaving first; a refused token is never remembered. Not thread-safe.
     """
 
-    def __init__(self, keys: Sequence[TrustedKey], audience: str) -> None:
-        if not keys or not audience:
+    def __init__(
+        self,
+        keys: Sequence[TrustedKey],
+        audience: str,
+        *,
+        providers: Sequence[Provider] = (),
+        revoked: Revoked = lambda token_id, key_id: False,
+    ) -> None:
+        if not (keys or providers) or not audience:
             raise InvalidInput(
                 "tokens cannot be verified without a key and a name of this server", where="keys"
             )
-        self._keys = tuple(keys)
+        self._listed = tuple(keys)
         self._audience = audience
+        self._providers = tuple(providers)
+        self._listed_ids = frozenset(key.key_id for key in keys)
+        self._revoked = revoked
         self._verified: OrderedDict[bytes, Caller] = OrderedDict()
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Verify the token in the ``Authorization`` header, see `verify`."""
-        kind, _, token = headers.get("Authorization", "").partition(" ")
-        token = token.strip()
+        kind, token = _bearer(headers)
         if kind.lower() != "bearer" or not token:
             raise NotAuthenticated(
                 "no token was sent"
@@ -136,129 +150,148 @@ class KeyRing:
             )
         return self.verify(token, now_s)
 
+    async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
+        """Have the providers fetch their keys, where a token may need newer ones."""
+        if not self._providers or (token := _bearer(headers)[1]) == "":
+            return
+        try:
+            header, claims = _unverified(token)
+        except NotAuthenticated:
+            return
+        for provider in self._providers:
+            if provider.issuer == claims.iss:
+                await provider.prepare(header.get("kid", ""), monotonic_s)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(each.close() for each in self._providers))
+
     def verify(self, token: str, now_s: int) -> Caller:
         """Return the caller whom `token` vouches for, with the scopes both the token and its key allow.
 
-        Raises `NotAuthenticated` with the reason: malformed, another algorithm, signed by a key that
-        is not listed, by another issuer than its key is listed for, for another audience, not valid
-        yet, or expired.
+        Raises `NotAuthenticated` with the reason: malformed, another algorithm than its key's, signed by a
+        key that is not listed, by another issuer than its key is listed for, for another audience, not
+        valid yet, good for too long, revoked, or expired.
         """
-        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        digest = _digest(token)
         known = self._verified.get(digest)
         if known is not None:
-            if now_s < known.expires_at:
-                self._verified.move_to_end(digest)
-                return known
-            del self._verified[digest]
-            raise _expired(known.expires_at, now_s)
-        caller = self._verify(token, now_s)
+            if now_s >= known.expires_at:
+                del self._verified[digest]
+                raise expired(known.expires_at, now_s)
+            if known.is_revoked():
+                raise was_revoked()
+            self._verified.move_to_end(digest)
+            return known
+        key, payload = self._check_signature(token)
+        caller = caller_from(payload, digest.hex(), key, self._audience, self._is_revoked, now_s)
         self._verified[digest] = caller
         if len(self._verified) > VERIFIED_MAX:
             self._verified.popitem(last=False)
         return caller
 
+    def follow(self, older: Authenticator) -> None:
+        """Know the keys that `older` has fetched: this is asked in its place from now on."""
+        for before in older._providers if isinstance(older, KeyRing) else ():
+            for each in self._providers:
+                each.take_over(before)
+
     def believes(self, caller: Caller) -> bool:
         """Return whether the key of `caller` is listed, for all that they may do here."""
         return any(
             key.key_id == caller.key
-            and caller.scopes <= key.scopes_allowed
-            and key.vouching == caller.vouching
-            for key in self._keys
+            and caller.scopes <= key.terms.scopes
+            and key.terms.vouching == caller.vouching
+            and key.terms.hosts == caller.hosts
+            for key in self._keys()
         )
 
-    def security_scheme(self) -> tuple[str, dict[str, object]]:
-        return "token", {
+    def security_schemes(self) -> dict[str, dict[str, object]]:
+        token: dict[str, object] = {
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "JWT",
-            "description": f"A token signed with {ALGORITHM} for the audience {self._audience!r}.",
+            "description": f"A signed token for the audience {self._audience!r}.",
         }
+        logins = (scheme for each in self._providers if (scheme := each.security_scheme()))
+        return {"token": token} | {f"openid-{n}": each for n, each in enumerate(logins, 1)}
 
-    def _verify(self, token: str, now_s: int) -> Caller:
-        key, payload = self._check_signature(token)
-        try:
-            claims = msgspec.json.decode(payload, type=_Claims)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _refused("its claims are not those of a kalends token") from error
-        if key.issuer and claims.iss != key.issuer:
-            raise _refused(
-                f"its issuer is {_short(claims.iss)}, but its key is listed for {key.issuer!r}"
-            )
-        audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
-        if self._audience not in audiences:
-            raise _refused(
-                f"it is for {', '.join(_short(name) for name in audiences[:8]) or 'nobody'}, "
-                f"not for {self._audience!r}",
-                remedy=f"ask for a token with the audience {self._audience!r}",
-            )
-        starts_at = int(claims.nbf)
-        if now_s < starts_at - CLOCK_SKEW_S_MAX:
-            raise _refused(
-                f"it is not valid yet, but in {_about(starts_at - now_s)}",
-                remedy="wait, or set the clocks of both hosts (NTP)",
-            )
-        expires_at = int(claims.exp)
-        if now_s >= expires_at:
-            raise _expired(expires_at, now_s)
-        principal = principal_of(claims.sub, claims.groups)
-        scopes = key.scopes_allowed.intersection(claims.scope.split())
-        if not scopes <= SERVERS_SCOPES:
-            key.vouching.check(principal)
-        return Caller(
-            principal, scopes, _short(claims.jti)[1:-1], expires_at, key.key_id, key.vouching
-        )
+    def _is_revoked(self, token_id: str, key_id: str) -> bool:
+        """Whether the owner has revoked token or key, or a provider has withdrawn the key."""
+        listed = key_id in self._listed_ids or any(each.has(key_id) for each in self._providers)
+        return not listed or self._revoked(token_id, key_id)
+
+    def _keys(self) -> list[TrustedKey]:
+        return [*self._listed, *(key for each in self._providers for key in each.keys)]
 
     def _check_signature(self, token: str) -> tuple[TrustedKey, bytes]:
         """Return the listed key that signed `token`, and the signed payload."""
-        if len(token) > limits.TOKEN_CHARACTERS_MAX:
-            raise _refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
-        if not token.isascii():
-            raise _refused("it is malformed", remedy="send the token exactly as it was issued")
-        try:
-            header = _JWS.get_unverified_header(token)
-        except jwt.InvalidTokenError as error:
-            raise _refused(
-                "it is malformed", remedy="send the token exactly as it was issued"
-            ) from error
-        algorithm = header.get("alg")
-        if algorithm != ALGORITHM:
-            raise _refused(
-                f"its algorithm is {_short(algorithm)}, not {ALGORITHM}",
-                remedy=f"ask for a token that is signed with {ALGORITHM} (Ed25519)",
-            )
-        named = header.get("kid", "")
+        header = _header(token)
+        keys = self._keys()
         # A key listed as a PEM file has no name of its own: then every key may be the one.
-        candidates = [key for key in self._keys if key.key_id == named] or self._keys
-        for key in candidates:
+        candidates = [key for key in keys if key.is_called(header.get("kid", ""))] or keys
+        algorithm = header.get("alg")
+        fitting = [key for key in candidates if key.algorithm == algorithm]
+        if not fitting:
+            raise _of_another_algorithm(algorithm, candidates)
+        for key in fitting:
             try:
-                complete = _JWS.decode_complete(token, key.public_key, [ALGORITHM])
+                complete = _JWS.decode_complete(token, key.public_key, [key.algorithm])
             except jwt.InvalidSignatureError:
                 continue
             except jwt.InvalidTokenError as error:
-                raise _refused("it is malformed") from error
+                raise refused("it is malformed") from error
             return key, complete["payload"]
-        raise _refused(
+        raise refused(
             "it is signed by a key that this owner does not list",
             remedy="ask the owner of this server to list the public key of the issuer",
         )
 
 
-def _refused(reason: str, *, remedy: str = "ask the issuer for a new token") -> NotAuthenticated:
-    return NotAuthenticated(f"the token was refused: {reason}", where="token", remedy=remedy)
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-def _expired(expires_at: int, now_s: int) -> NotAuthenticated:
-    return _refused(f"it expired {_about(now_s - expires_at)} ago")
+def _bearer(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the kind of the ``Authorization`` header, and what it carries."""
+    kind, _, token = headers.get("Authorization", "").partition(" ")
+    return kind, token.strip()
 
 
-def _about(seconds: int) -> str:
-    """Return a length of time as people say it: the largest unit that is not zero, rounded down."""
-    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length_s:
-            return f"{seconds // length_s} {unit}"
-    return f"{seconds} s"
+def _header(token: str) -> Mapping[str, Any]:
+    """Return the header of a token, which nobody has verified yet."""
+    if len(token) > limits.TOKEN_CHARACTERS_MAX:
+        raise refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
+    malformed = refused("it is malformed", remedy="send the token exactly as it was issued")
+    if not token.isascii():
+        raise malformed
+    try:
+        return _JWS.get_unverified_header(token)
+    except jwt.InvalidTokenError as error:
+        raise malformed from error
 
 
-def _short(value: object) -> str:
-    """Quote and escape `value` for an error text, with at most 64 characters of it."""
-    return ascii(str(value)[:64])
+class _Unverified(msgspec.Struct):
+    iss: str = ""
+    jti: str = ""
+
+
+def _unverified(token: str) -> tuple[Mapping[str, Any], _Unverified]:
+    """Return the header of a token and some of its claims, none of which anybody has verified yet."""
+    header = _header(token)
+    try:
+        payload = base64url_decode(token.split(".")[1])
+        return header, msgspec.json.decode(payload, type=_Unverified)
+    except (ValueError, RecursionError) as error:
+        raise refused("it is malformed") from error
+
+
+def _of_another_algorithm(algorithm: object, candidates: Iterable[TrustedKey]) -> NotAuthenticated:
+    theirs = " or ".join(sorted({key.algorithm for key in candidates}))
+    if not theirs:
+        return refused(
+            "the keys of its issuer are not known here yet", remedy="try again in a minute"
+        )
+    return refused(
+        f"its algorithm is {short(algorithm)}, not {theirs}",
+        remedy=f"ask for a token that is signed with {theirs}",
+    )

@@ -21,6 +21,8 @@ from kalends.core.conversion import convert
 from kalends.core.errors import LimitExceeded, NotAuthenticated, Problem
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
+from kalends.serving.auth.certificates import check_certificate
+from kalends.serving.auth.claims import SERVERS_SCOPES
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
@@ -66,6 +68,7 @@ def build_application(
     on_stop: Callable[[], None] | None = None,
     report: Report = lambda about, text: None,
     audit: AuditPlace = NOWHERE,
+    certified: bool = False,
 ) -> web.Application:
     """Return the complete application of a server.
 
@@ -75,14 +78,14 @@ def build_application(
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
     get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
     about something (connections, the certificate), and "" once they are over. `audit` is where calls
-    are written.
+    are written. Where `certified`, other servers must show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
     dispatcher = Dispatcher(Misdirected(role, name), handlers, limits, clock, metrics, logger, log)
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
-    server = _Server(dispatcher, authenticator, on_stop, connections, report)
+    server = _Server(dispatcher, authenticator, on_stop, connections, report, certified)
     application = web.Application(
         middlewares=[_problems(server, version)],
         client_max_size=limits.body_bytes_max,
@@ -108,6 +111,7 @@ def build_application(
             route.kwargs.setdefault("expect_handler", _expect)
         route.register(application.router)
     application.on_shutdown.append(drain)
+    application.on_cleanup.append(_stop_fetching)
     return application
 
 
@@ -118,6 +122,15 @@ def caller_of(request: web.Request, scope: str) -> Caller:
     """
     server = request.app[_SERVER]
     return server.caller_of(request, scope)
+
+
+def check_server(request: web.Request) -> None:
+    """Raises `NotAuthenticated` where servers show certificates, and the sender of `request` did not.
+
+    For questions of other servers that come without a token.
+    """
+    if request.app[_SERVER].certified:
+        check_certificate(request.transport)
 
 
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
@@ -153,6 +166,8 @@ def metrics_of(application: web.Application) -> Metrics:
 def trust(application: web.Application, authenticator: Authenticator) -> None:
     """Let `authenticator` say who callers are from now on; sessions of those whom it does not believe end."""
     server = application[_SERVER]
+    authenticator.follow(server.authenticator)
+    server.dispatcher.start(server.authenticator.close())
     server.authenticator = authenticator
     for session in list(server.sessions):
         if not authenticator.believes(session.caller):
@@ -169,7 +184,9 @@ class _Server:
         on_stop: Callable[[], None] | None,
         connections: Connections,
         report: Report,
+        certified: bool,
     ) -> None:
+        self.certified = certified
         self.dispatcher = dispatcher
         self.report = report
         self.connections = connections
@@ -184,6 +201,8 @@ class _Server:
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
         caller = self.caller(request, request.headers, scope)
+        if caller.hosts or (self.certified and scope in SERVERS_SCOPES):
+            check_certificate(request.transport, caller.hosts)
         if scope:
             self.connections.known(request.transport)
         return caller
@@ -300,6 +319,7 @@ def _problems(server: _Server, version: str) -> Any:
         started_s = dispatcher.clock.monotonic_s()
         try:
             with server.connections.at_work(request.transport):
+                await server.authenticator.prepare(request.headers, started_s)
                 response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             problem = HttpRefusal(
@@ -378,6 +398,10 @@ def _metrics(metrics: Metrics) -> _Respond:
         return web.Response(body=metrics.render(), headers=headers)
 
     return respond
+
+
+async def _stop_fetching(application: web.Application) -> None:
+    await application[_SERVER].authenticator.close()
 
 
 async def drain(application: web.Application) -> None:

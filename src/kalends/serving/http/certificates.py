@@ -24,7 +24,7 @@ class ServerCertificate:
     """
 
     def __init__(self, files: TlsConfiguration) -> None:
-        self.context = tls_context(files.certificate, files.key)
+        self.context = tls_context(files.certificate, files.key, files.clients)
         self.path = files.certificate
         self.ends_at = _end_of(files.certificate)
 

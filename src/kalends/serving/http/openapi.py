@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -46,11 +47,11 @@ def document(role: Role, name: str, version: str, authenticator: Authenticator) 
 def build(role: Role, name: str, version: str, authenticator: Authenticator) -> Schema:
     """Build the document as plain values, see `document`."""
     operations = operations_of(role)
-    scheme_name, scheme = authenticator.security_scheme()
+    schemes = authenticator.security_schemes()
     schemas = _schemas(operations)
     paths: dict[str, Schema] = {}
     for operation in operations:
-        described = _operation(operation, schemas, scheme_name)
+        described = _operation(operation, schemas, schemes)
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -64,7 +65,7 @@ def build(role: Role, name: str, version: str, authenticator: Authenticator) -> 
         "components": {
             "schemas": schemas,
             "responses": {"Problem": _problem_response()},
-            "securitySchemes": {scheme_name: scheme},
+            "securitySchemes": schemes,
         },
     }
 
@@ -100,13 +101,13 @@ def _narrow(schema: Any) -> None:
             _narrow(inner)
 
 
-def _operation(operation: Operation, schemas: dict[str, Schema], scheme_name: str) -> Schema:
+def _operation(operation: Operation, schemas: dict[str, Schema], schemes: Iterable[str]) -> Schema:
     fields = _PATH_FIELD.findall(operation.path)
     body = schemas[operation.body.__name__]
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "security": [{scheme_name: [operation.scope]}] if operation.scope else [],
+        "security": [{name: [operation.scope]} for name in schemes if operation.scope],
         "responses": _responses(operation),
     }
     parameters = [

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.callers import Authenticator
 from kalends.serving.configuration import (
     BrokerConfiguration,
     SiteConfiguration,
@@ -24,7 +25,7 @@ Apply = Callable[[], None]
 LOOK_EVERY_S: Final = 3_600.0
 """A certificate ends in days."""
 
-RULES: Final[web.AppKey[Callable[[Any], Apply]]] = web.AppKey("rules")
+RULES: Final[web.AppKey[Callable[[Any, Authenticator], Apply]]] = web.AppKey("rules")
 """Of an application with rules of its own: checks a section, and returns what lets it hold."""
 
 
@@ -41,14 +42,14 @@ def prepared(part: ServerPart, section: Section) -> Sequence[Apply]:
 
     Raises `InvalidInput`, and then nothing has changed.
     """
-    authenticator = authenticator_of(section.name, section.keys)
+    authenticator = authenticator_of(section, report_of(part.application))
     steps: list[Apply] = []
     if part.certificate is not None and section.tls is not None:
         # First: its files are read once more then, and might have gone.
         steps.append(_renewed(part, part.certificate, section.tls))
     steps.append(lambda: trust(part.application, authenticator))
     if RULES in part.application:
-        steps.append(part.application[RULES](section))
+        steps.append(part.application[RULES](section, authenticator))
     return steps
 
 

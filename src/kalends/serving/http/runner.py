@@ -140,10 +140,11 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
     return Listener(runner, door, f"{scheme}://{shown}:{sockets[0].getsockname()[1]}")
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+def tls_context(certificate: Path, key: Path, clients: Path | None = None) -> ssl.SSLContext:
     """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used.
 
     The key is a secret: one that others can read is refused.
+    `clients` is the authority that signs the certificates of callers, if any is shown.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -157,6 +158,16 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
             remedy="give a certificate and its key in PEM form, the key without a passphrase",
         ) from error
     check_private(key, "tls.key")
+    if clients is not None:
+        try:
+            context.load_verify_locations(clients)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(
+                f"cannot use {clients}: {error}",
+                where="tls.clients",
+                remedy="give a file with the certificates of an authority in PEM form",
+            ) from error
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

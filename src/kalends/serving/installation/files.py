@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.serving.auth.keys import load_private_key, load_trusted_keys, write_key_pair
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import TlsConfiguration
 from kalends.serving.http.certificates import ServerCertificate
@@ -64,7 +65,7 @@ def write_installation(plan: Installation, operator: str, now_s: int) -> Written
 
 def _check_named_files(plan: Installation) -> None:
     for path in (*plan.people_keys, *plan.broker_keys):
-        load_trusted_keys(path, issuer="", scopes=frozenset())
+        load_trusted_keys(path, KeyTerms())
     if plan.certificate is not None and plan.certificate_key is not None:
         ServerCertificate(TlsConfiguration(certificate=plan.certificate, key=plan.certificate_key))
 

@@ -32,6 +32,7 @@ from kalends.contract import proofs
 from kalends.core.errors import NotAllowed, RefusalCode
 from kalends.core.principals import Principal
 from kalends.core.scripts import Starts, asked_for
+from kalends.core.vouched_names import VouchedNames
 from kalends.resource_servers.participation.registers import Badge, Registers
 
 ROGUE = "d0e" + "0" * 29
@@ -201,7 +202,9 @@ def test_what_is_bound_stays_bound_after_a_restart() -> None:
 def test_the_owner_gives_a_brokers_name_and_registers_to_a_new_key_by_listing_it() -> None:
     registers = Registers()
     registers.admit("npaci-1", welcome(), Badge("old key"))
-    moved = registers.admit("npaci-1", welcome(), Badge("new key", brokers=("npaci",)))
+    moved = registers.admit(
+        "npaci-1", welcome(), Badge("new key", VouchedNames(brokers=("npaci",)))
+    )
     assert moved is not None
     assert moved.key == "new key"
     with pytest.raises(NotAllowed):
@@ -211,7 +214,7 @@ def test_the_owner_gives_a_brokers_name_and_registers_to_a_new_key_by_listing_it
 def test_a_key_with_listed_names_speaks_as_no_other_and_takes_no_other_register() -> None:
     registers = Registers()
     registers.admit("npaci-1", welcome(), Badge("one key"))
-    evil = Badge("another key", brokers=("evil",))
+    evil = Badge("another key", VouchedNames(brokers=("evil",)))
     for name, register in (("npaci-1", ROGUE), ("npaci", ROGUE), ("evil-1", REGISTER)):
         with pytest.raises(NotAllowed):
             registers.admit(name, welcome(register), evil)
@@ -228,7 +231,7 @@ def test_a_key_does_not_fill_the_store_with_registers() -> None:
 
 def test_a_key_speaks_only_for_users_and_groups_that_its_owner_lists() -> None:
     site = Site()
-    badge = Badge("a key", users=("b*",), groups=("staff",))
+    badge = Badge("a key", VouchedNames(("b*",), ("staff",)))
     site.participant.welcome("campus", m.Welcome(register=ROGUE, secret=OTHER_KEY), badge)
     for number, principal in enumerate((ANN, Principal("bob", ("root",)))):
         asked = [

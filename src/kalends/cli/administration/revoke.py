@@ -1,0 +1,79 @@
+"""``kalends admin revoke``: revoke tokens or keys at the servers that read a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._server_parts import server_parts
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+
+
+@click.command(
+    "revoke",
+    cls=LocalCommand,
+    examples=(
+        "kalends admin revoke revoked.txt --token-of ada.token --note 'laptop lost'",
+        "kalends admin revoke revoked.txt --key-of people.pub",
+    ),
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--token", "tokens", metavar="ID", multiple=True, help="Token by its id, the claim jti."
+)
+@click.option(
+    "--key", "keys", metavar="ID", multiple=True, help="Key by its id, with all its tokens."
+)
+@click.option(
+    "--token-of",
+    "token_files",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="File with a token; may be repeated, as all these.",
+)
+@click.option(
+    "--key-of",
+    "key_files",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="File with public keys, a PEM or a JWKS.",
+)
+@click.option("--note", metavar="TEXT", default="", help="Reason, for people.")
+@pass_settings
+def command(
+    settings: Settings, file: Path, tokens: tuple[str, ...], keys: tuple[str, ...],
+    token_files: tuple[Path, ...], key_files: tuple[Path, ...], note: str,
+) -> None:  # fmt: skip
+    """Revoke tokens or keys at the servers that read a file.
+
+    Adds lines to FILE, which is made if there is none. A server reads the file that its configuration names
+    as `revoked`, and reads it again whenever it has changed: what is revoked there ends at once, sessions
+    too.
+    """
+    with server_parts():
+        from kalends.serving.auth.public_keys import KeyTerms, key_id, load_trusted_keys
+        from kalends.serving.auth.revocations import Revocation, revoke
+        from kalends.serving.auth.tokens import id_of
+    revoked = [Revocation("token", each) for each in tokens]
+    revoked += [Revocation("token", id_of(each.read_text().strip())) for each in token_files]
+    revoked += [Revocation("key", each) for each in keys]
+    revoked += [
+        Revocation("key", id)
+        for each in key_files
+        for key in load_trusted_keys(each, KeyTerms())
+        # A key in a JWKS file goes by the name that it has there, one of a provider by its thumbprint.
+        for id in dict.fromkeys((key.key_id, key_id(key.public_key)))
+    ]
+    if not revoked:
+        raise click.UsageError("name what to revoke: --token, --token-of, --key or --key-of")
+    revoke(file, revoked, note)
+    _output.answer(
+        settings,
+        "revoked",
+        {"file": str(file), "revoked": [each._asdict() for each in revoked]},
+        lambda: [f"{each.kind} {each.id} is revoked in {file}" for each in revoked],
+    )

@@ -1,0 +1,134 @@
+"""Addresses of others that a server calls, each checked before it is believed.
+
+A broker says where a site may ask what was decided, and where other sites are. A site asks there only if
+its owner lets it; and where the owner has said nothing, never at its own host or link, so that nobody
+reaches through it what is not for them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from kalends.core.errors import InvalidInput
+from kalends.serving.auth.callers import is_loopback
+
+PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class AllowedAddresses:
+    """Where a server may call: at addresses that match one of `patterns`, as ``https://*.example.org``.
+
+    Without any, everywhere but at this host and on its link; `at_home`, for a server that is itself reached
+    from its own host only, there too.
+    """
+
+    patterns: tuple[str, ...] = ()
+    at_home: bool = False
+
+    def __contains__(self, url: object) -> bool:
+        parts = _parts(url) if isinstance(url, str) else None
+        if parts is None:
+            return False
+        if self.patterns:
+            return any(_matches(parts, pattern) for pattern in self.patterns)
+        return self.at_home or not (is_loopback(_host(parts)) or _is_inner(_host(parts)))
+
+    @property
+    def resolver(self) -> AbstractResolver | None:
+        """What finds hosts by name, and none that the rules forbid; None where any will do."""
+        return None if self.patterns or self.at_home else OuterResolver()
+
+
+class OuterResolver(ThreadedResolver):
+    """Finds hosts by name, but neither this host nor those on its link, whatever name points there."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await super().resolve(host, port, family)
+        outer = [each for each in found if not _is_inner(each["host"])]
+        if not outer:
+            raise OSError(None, f"{host} is this host, or on its link")
+        return outer
+
+
+def check_pattern(pattern: str, where: str) -> None:
+    """Raises `InvalidInput` unless `pattern` is an address, with ``*`` in its host at most."""
+    if _parts(pattern) is None or "*" in urlsplit(pattern).path:
+        raise InvalidInput(
+            f"{pattern!r} is no address that servers can have",
+            where=where,
+            remedy="write https:// and a host, as https://broker.example.org:7100 or https://*.example.org",
+        )
+
+
+def check_fetched(url: str, where: str) -> None:
+    """Raises `InvalidInput` unless `url` is https, or http on this host; it may end with a query."""
+    address, _, query = url.partition("?")
+    parts = _parts(address)
+    if (
+        parts is None
+        or "#" in query
+        or not query.isprintable()
+        or not (parts.scheme == "https" or is_loopback(_host(parts)))
+    ):
+        raise InvalidInput(
+            f"{url[:200]!a} is not where keys can be fetched",
+            where=where,
+            remedy="write an https:// address; http:// only for this host",
+        )
+
+
+def is_here(url: str) -> bool:
+    """Return whether a URL names this host by its inner interface."""
+    parts = _parts(url)
+    return parts is not None and is_loopback(_host(parts))
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Return the parts of the address of a server; None for any other text."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    plain = url.isascii() and url.isprintable() and not {" ", "\\"}.intersection(url)
+    extra = parts.username is not None or parts.query or parts.fragment
+    dots = {".", ".."}.intersection(parts.path.split("/")) or "%" in parts.path
+    return parts if fine and plain and not (extra or dots) else None
+
+
+def _host(parts: SplitResult) -> str:
+    return (parts.hostname or "").rstrip(".")
+
+
+def _matches(parts: SplitResult, pattern: str) -> bool:
+    allowed = urlsplit(pattern)
+    below = allowed.path.rstrip("/")
+    return (
+        parts.scheme == allowed.scheme
+        and (parts.port or PORTS[parts.scheme]) == (allowed.port or PORTS[allowed.scheme])
+        and fnmatchcase(_host(parts), _host(allowed))
+        and (parts.path.rstrip("/") == below or parts.path.startswith(f"{below}/"))
+    )
+
+
+def _is_inner(host: str) -> bool:
+    """Return whether an address, if `host` is one, is of this host, its link, or of no host at all."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return (
+        mapped.is_loopback or mapped.is_link_local or mapped.is_unspecified or mapped.is_multicast
+    )

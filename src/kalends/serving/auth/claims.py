@@ -1,0 +1,144 @@
+"""What a signed token says, judged by the terms of the key that has signed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from kalends.core.durations import format_duration
+from kalends.core.errors import NotAuthenticated
+from kalends.core.principals import Principal, in_realm
+from kalends.serving.auth.callers import Caller, principal_of
+from kalends.serving.auth.public_keys import TrustedKey
+
+CLOCK_SKEW_S_MAX: Final = 60
+"""A token may start this much in our future: the clock of the machine that made it runs ahead."""
+
+SERVERS_SCOPES: Final = frozenset({"broker", "near"})
+"""Scopes of servers; tokens with no other scope name a server and no user."""
+
+Revoked = Callable[[str, str], bool]
+"""Whether a token, by its id, or a key, by its own, has been revoked."""
+
+
+class _Registered(msgspec.Struct):
+    """The claims of RFC 7519 that are the same everywhere."""
+
+    exp: int | float
+    aud: str | list[str]
+    iss: str = ""
+    jti: str = ""
+    iat: int | float = 0
+    nbf: int | float = 0
+
+
+def caller_from(
+    payload: bytes, digest: str, key: TrustedKey, audience: str, revoked: Revoked, now_s: int
+) -> Caller:
+    """Return whom `payload`, which `key` has signed, vouches for at the server called `audience`.
+
+    `digest` is the id of a token that has none. Raises `NotAuthenticated` with the reason.
+    """
+    terms = key.terms
+    try:
+        registered = msgspec.json.decode(payload, type=_Registered)
+        claims = msgspec.json.decode(payload, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refused("its claims are not those of a kalends token") from error
+    if terms.issuer and registered.iss != terms.issuer:
+        raise refused(
+            f"its issuer is {short(registered.iss)}, but its key is listed for {terms.issuer!r}"
+        )
+    _check_audience(registered.aud, terms.claims.audiences or (audience,))
+    expires_at = _check_times(registered, terms.longest_s, now_s)
+    token_id = registered.jti or digest
+    if revoked(token_id, key.key_id):
+        raise was_revoked()
+    try:
+        scopes = terms.claims.scopes_in(claims, terms.scopes)
+        principal = _principal_in(claims, key, scopes)
+    except ValueError as error:
+        raise refused(str(error)) from error
+    return Caller(
+        principal, scopes, short(token_id)[1:-1], expires_at, key.key_id, terms.vouching,
+        lambda: revoked(token_id, key.key_id), terms.hosts,
+    )  # fmt: skip
+
+
+def _check_audience(said: str | list[str], audiences: tuple[str, ...]) -> None:
+    named = [said] if isinstance(said, str) else said
+    if not set(named).isdisjoint(audiences):
+        return
+    wanted = " or ".join(repr(each) for each in audiences)
+    raise refused(
+        f"it is for {', '.join(short(name) for name in named[:8]) or 'nobody'}, not for {wanted}",
+        remedy=f"ask for a token with the audience {wanted}",
+    )
+
+
+def _check_times(said: _Registered, longest_s: int, now_s: int) -> int:
+    """Return when the token expires (seconds UTC)."""
+    starts_at = int(said.nbf)
+    if now_s < starts_at - CLOCK_SKEW_S_MAX:
+        raise refused(
+            f"it is not valid yet, but in {about(starts_at - now_s)}",
+            remedy="wait, or set the clocks of both hosts (NTP)",
+        )
+    expires_at = int(said.exp)
+    if now_s >= expires_at:
+        raise expired(expires_at, now_s)
+    made_at = min(int(said.iat) or starts_at or now_s, now_s + CLOCK_SKEW_S_MAX)
+    if expires_at - made_at > longest_s:
+        raise refused(
+            f"it is good for {format_duration(expires_at - made_at)}, and the owner here accepts"
+            f" {format_duration(longest_s)}",
+            remedy="ask for a token with a shorter life",
+        )
+    return expires_at
+
+
+def _principal_in(claims: dict[str, Any], key: TrustedKey, scopes: frozenset[str]) -> Principal:
+    """Return user and groups as they are called here; raises `ValueError` and `NotAuthenticated`."""
+    names, vouching = key.terms.claims, key.terms.vouching
+    user, groups = names.user_in(claims, vouching.realm), names.groups_in(claims)
+    if scopes <= SERVERS_SCOPES:
+        return principal_of(user, groups)
+    groups = [in_realm(each, vouching.realm) for each in groups]
+    if names.many_groups:
+        groups = [each for each in groups if vouching.has_group(each)]
+    principal = principal_of(in_realm(user, vouching.realm) if user else "", groups)
+    if beyond := vouching.beyond(principal):
+        kind = beyond.split()[1]
+        raise NotAuthenticated(
+            f"the token was refused: its key may not vouch for {beyond}",
+            where="token",
+            remedy=f"ask the owner of this server to add it to `{kind}s` of that key",
+        )
+    return principal
+
+
+def refused(reason: str, *, remedy: str = "ask the issuer for a new token") -> NotAuthenticated:
+    return NotAuthenticated(f"the token was refused: {reason}", where="token", remedy=remedy)
+
+
+def expired(expires_at: int, now_s: int) -> NotAuthenticated:
+    return refused(f"it expired {about(now_s - expires_at)} ago")
+
+
+def was_revoked() -> NotAuthenticated:
+    return refused("it, or the key that has signed it, was revoked")
+
+
+def about(seconds: int) -> str:
+    """Return a length of time as people say it: the largest unit that is not zero, rounded down."""
+    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length_s:
+            return f"{seconds // length_s} {unit}"
+    return f"{seconds} s"
+
+
+def short(value: object) -> str:
+    """Quote and escape `value` for an error text, with at most 64 characters of it."""
+    return ascii(str(value)[:64])

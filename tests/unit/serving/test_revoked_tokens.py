@@ -1,0 +1,209 @@
+"""Revocation: what the file says ends at once, and stays revoked whatever becomes of the file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from serving_support import ManualClock, call, frame, replies, serving
+
+from kalends.batch import terminal_sessions
+from kalends.batch.terminal_sessions import Seat, TerminalSessions
+from kalends.contract import codec
+from kalends.contract.terminal_frames import TERMINALS_PATH, AttachTerminal
+from kalends.core.errors import InvalidInput, NotAuthenticated
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
+from kalends.serving.auth.revocations import Revocation, Revocations, revocations_in, revoke
+from kalends.serving.auth.session_proof import Belief
+from kalends.serving.auth.tokens import KeyRing, id_of, mint
+from kalends.serving.http.rate_limits import ServingLimits
+
+NOW_S = 1_700_000_000
+KEY = generate_key()
+KEY_ID = key_id(KEY.public_key())
+
+
+def token(key: Any = KEY, scopes: tuple[str, ...] = ("use",)) -> str:
+    return mint(key, user="ada", groups=(), audience=("npaci",), scopes=scopes, issuer="i",
+                lifetime_s=600, now_s=NOW_S)  # fmt: skip
+
+
+def ring(path: Path, troubles: list[str] | None = None) -> KeyRing:
+    said = troubles if troubles is not None else []
+    terms = KeyTerms(scopes=frozenset({"use", "broker"}))
+    return KeyRing(
+        [TrustedKey(KEY.public_key(), KEY_ID, terms)],
+        "npaci",
+        revoked=Revocations(path, said.append),
+    )
+
+
+def refused(keys: KeyRing, text: str) -> bool:
+    try:
+        keys.verify(text, NOW_S)
+    except NotAuthenticated as error:
+        return "revoked" in error.detail
+    return False
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "revoked.txt").touch()
+    return tmp_path / "revoked.txt"
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "believed before"])
+@pytest.mark.parametrize("kind", ["token", "key"])
+def test_what_is_revoked_is_refused_at_once(kind: Any, known: bool, path: Path) -> None:
+    keys, text, other = ring(path), token(), token()
+    if known:
+        assert not refused(keys, text)
+    revoke(path, [Revocation(kind, id_of(text) if kind == "token" else KEY_ID)], "laptop lost")
+    assert refused(keys, text)
+    assert refused(keys, other) == (kind == "key")
+    assert refused(ring(path), text), "another server, or this one after a restart"
+
+
+def test_a_token_without_an_id_is_revoked_by_its_hash(path: Path) -> None:
+    import jwt
+
+    text = jwt.encode({"sub": "ada", "aud": "npaci", "exp": NOW_S + 9}, KEY, "EdDSA")
+    keys = ring(path)
+    assert not refused(keys, text)
+    revoke(path, [Revocation("token", id_of(text))])
+    assert refused(keys, text)
+
+
+def test_a_session_ends_its_calls_when_its_token_is_revoked(path: Path) -> None:
+    caller = ring(path).verify(token(scopes=("use", "broker")), NOW_S)
+    belief = Belief(caller, 0)
+    belief.check(0)
+    caller.require("use", NOW_S)
+    revoke(path, [Revocation("token", caller.token_id)])
+    with pytest.raises(NotAuthenticated, match="revoked"):
+        caller.require("use", NOW_S)
+    with pytest.raises(NotAuthenticated, match="revoked"):
+        belief.check(0)
+
+
+async def test_a_served_session_hears_that_its_token_is_revoked(path: Path) -> None:
+    text = token()
+    headers = {"Authorization": f"Bearer {text}"}
+    async with (
+        serving(authenticator=ring(path), clock=ManualClock()) as server,
+        server.session(headers=headers) as session,
+    ):
+        for number in (1, 2):
+            await session.send_bytes(frame(call(number, "list")))
+            [reply] = await replies(session, 1)
+            assert ("problem" in reply and reply["problem"] is not None) == (number == 2)
+            revoke(path, [Revocation("token", id_of(text))])
+        assert reply["problem"]["code"] == "not-authenticated"
+        assert (await server.call("GET", "/v1/requests/x", headers=headers))[0] == 401
+
+
+def test_what_was_revoked_stays_so_when_the_file_is_lost_or_spoilt(path: Path) -> None:
+    troubles: list[str] = []
+    first, second = token(), token()
+    revoke(path, [Revocation("token", id_of(first))])
+    keys = ring(path, troubles)
+    assert refused(keys, first)
+    path.unlink()
+    assert refused(keys, first)
+    assert "revoked" in troubles[-1]
+    path.write_text(f"tokn {id_of(first)}\ntoken {id_of(second)}\n")
+    assert refused(keys, first), "the spoilt line takes nothing back"
+    assert refused(keys, second), "and the others count"
+    assert "revoked.txt:1" in troubles[-1]
+    path.write_text(f"token {id_of(second)}\n")
+    assert not refused(keys, first), "the owner has taken it back"
+    assert troubles[-1] == ""
+
+
+@pytest.mark.parametrize(
+    "content", ["tokens abc", "token", "key a b", "revoke everything", "token " + "x" * 513]
+)
+def test_a_file_that_cannot_be_read_stops_a_server_from_starting(content: str, path: Path) -> None:
+    path.write_text(f"# all well here\n{content}\n")
+    with pytest.raises(InvalidInput) as caught:
+        Revocations(path)
+    assert caught.value.where == f"{path}:2"
+    with pytest.raises(InvalidInput):
+        revoke(path, [Revocation("token", "fine")])
+    assert content in path.read_text(), "nothing was changed"
+
+
+def test_a_missing_file_stops_a_server_from_starting(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="what is revoked"):
+        Revocations(tmp_path / "none")
+
+
+def test_without_a_file_nothing_is_revoked() -> None:
+    assert not Revocations(None)("any", "key")
+
+
+IDS = st.text(
+    st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=20
+)
+
+
+@given(
+    st.lists(st.builds(Revocation, st.sampled_from(["token", "key"]), IDS), max_size=5), st.text()
+)
+def test_what_is_added_is_read_back_or_refused_whole(
+    tmp_path_factory: pytest.TempPathFactory, revoked: list[Any], note: str
+) -> None:
+    path = tmp_path_factory.mktemp("revoked") / "list"
+    path.write_text("token first")
+    try:
+        revoke(path, revoked, note)
+    except InvalidInput:
+        assert path.read_text() == "token first"
+        assert any("#" in each.id or each.id.split() != [each.id] for each in revoked)
+    else:
+        assert revocations_in(path.read_bytes(), "x") == [Revocation("token", "first"), *revoked]
+    os.unlink(path)
+
+
+class SilentPlace:
+    """A place at a terminal where nothing happens."""
+
+    def look_on(self) -> None:
+        """There is nothing to see."""
+
+    async def next(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """There is nothing to give up."""
+
+
+class SilentGate:
+    async def attach(self, caller: Any, wish: Any) -> Seat:
+        place: Any = SilentPlace()
+        return Seat(1, place)
+
+
+async def test_a_terminal_ends_when_its_token_is_revoked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal_sessions, "LOOK_EVERY_S", 0.01)
+    text, clock = token(), ManualClock()
+    terminals = TerminalSessions(SilentGate(), ServingLimits(), clock.wall_s)
+    route = web.get(TERMINALS_PATH, terminals.respond, allow_head=False)
+    async with serving(authenticator=ring(path), clock=clock, routes=[route]) as server:
+        headers = {"Authorization": f"Bearer {text}"}
+        async with server.client.ws_connect(server.url + TERMINALS_PATH, headers=headers) as socket:
+            wish = AttachTerminal(machine="alpha/press", job=1, keys=False)
+            await socket.send_bytes(codec.encode_msgpack(wish))
+            revoke(path, [Revocation("token", id_of(text))])
+            closing = await socket.receive()
+            assert closing.data == 1008
+            assert "no longer good" in str(closing.extra)
