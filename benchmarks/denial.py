@@ -121,8 +121,12 @@ async def measure(name: str, seconds: float, directory: Path) -> dict[str, Any]:
         for when, measured in phases.items():
             told[when] = {who: each._asdict() for who, each in measured.spreads().items()}
             told[when]["failed"] = dict(measured.failed)
-        told["log_kb"] = sum(each.stat().st_size for each in directory.glob("*.log")) // 1024
+        told["log_kb"] = log_bytes(directory) // 1024
     return told
+
+
+def log_bytes(directory: Path) -> int:
+    return sum(each.stat().st_size for each in directory.glob("*.log"))
 
 
 def shown(name: str, told: dict[str, Any]) -> str:
@@ -133,10 +137,11 @@ def shown(name: str, told: dict[str, Any]) -> str:
             spread = told[when].get(call)
             row += [f"{spread['p50_ms']:.0f}", f"{spread['p99_ms']:.0f}"] if spread else ["-", "-"]
         rows.append(row)
-    head = ["ms", *(f"{when} {p}" for when in ("before", "during", "after") for p in ("p50", "p99"))]
-    others = {
-        key: value for key, value in told.items() if key not in ("before", "during", "after")
-    }
+    head = [
+        "ms",
+        *(f"{when} {p}" for when in ("before", "during", "after") for p in ("p50", "p99")),
+    ]
+    others = {key: value for key, value in told.items() if key not in ("before", "during", "after")}
     failed = {when: told[when]["failed"] for when in ("before", "during", "after")}
     return "\n".join([table(name, head, rows), f"failed {failed}; {others}"])
 

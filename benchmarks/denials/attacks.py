@@ -132,7 +132,10 @@ async def agents(broker: str, site: str) -> None:
                 while True:
                     try:
                         view = await client.book(
-                            "site0/cluster:1", duration="1h", window=("now+4d", "now+5d"), agent="busy"
+                            "site0/cluster:1",
+                            duration="1h",
+                            window=("now+4d", "now+5d"),
+                            agent="busy",
                         )
                         await client.cancel(view.id)
                     except (KalendsError, TimeoutError):

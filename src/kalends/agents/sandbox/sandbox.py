@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import msgpack
 
 from kalends.agents.runs import RunCost, RunOutcome, ScriptCheck, ScriptRun
-from kalends.agents.sandbox.budgets import Budgets, Suspensions
+from kalends.agents.sandbox.budgets import Budgets, Crashes, Suspensions
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
-from kalends.agents.sandbox.fair_queue import FairQueue
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
 from kalends.agents.sandbox.lockdown import Allowance
 from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, PoolClosed, WorkerPool
@@ -25,8 +24,9 @@ from kalends.agents.sandbox.results import (
     RunResult,
     read_result,
 )
-from kalends.agents.sandbox.verdicts import verdict
+from kalends.agents.sandbox.verdicts import RunVerdict, verdict
 from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
+from kalends.core.fair_queue import FairQueue
 from kalends.core.scripts import RunCode
 
 Alerted = Callable[[str, str], None]
@@ -39,6 +39,9 @@ class SandboxLimits(NamedTuple):
     `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most.
     Steps should end a run before processor time does, and that before wall time: only the first is
     the same on every host.
+
+    A crash has the zygote replaced, but not within `zygote_s_min` of its start. Whose scripts crash
+    `crashes_max` times is suspended as after an attack.
     """
 
     steps_max: int = 2_000_000
@@ -47,6 +50,8 @@ class SandboxLimits(NamedTuple):
     memory_mb_max: int = 96
     cpu_s_per_minute: float = 10.0
     suspended_s: float = 600.0
+    crashes_max: int = 3
+    zygote_s_min: float = 5.0
     waiting_max: int = 256
     waiting_per_user_max: int = 32
     wait_s_max: float = 5.0
@@ -87,12 +92,15 @@ class Sandbox:
         self._pool = pool
         self._limits = limits
         self._alerted = alerted
+        self._budgets = Budgets(limits.cpu_s_per_minute)
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue(
-            limits.waiting_max, limits.waiting_per_user_max
+            limits.waiting_max,
+            limits.waiting_per_user_max,
+            lambda user: self._budgets.used_s(user, time.monotonic()),
         )
         self._running = 0
-        self._budgets = Budgets(limits.cpu_s_per_minute)
         self._suspensions = Suspensions(limits.suspended_s)
+        self._crashes = Crashes(limits.suspended_s)
         self._bytecode = BytecodeCache(limits.bytecode_bytes_max)
         self._closed = False
         self._at_rest = asyncio.Event()
@@ -129,7 +137,7 @@ class Sandbox:
 
     async def check(self, source: str, user: str) -> ScriptCheck:
         """Check a script, see `Engine.check`; a valid one is compiled and kept."""
-        known = self._bytecode.get(source, self.engine)
+        known = self._bytecode.get(user, source, self.engine)
         if known is not None:
             return ScriptCheck("ok", functions=known.functions)
         checked, _ = await self._check(source, user)
@@ -138,7 +146,7 @@ class Sandbox:
     async def run(self, job: ScriptRun) -> RunOutcome:
         """Run a script, see `Engine.run`, after a check if there was none here."""
         started = time.monotonic()
-        known = self._bytecode.get(job.source, self.engine)
+        known = self._bytecode.get(job.user, job.source, self.engine)
         if known is None:
             checked, known = await self._check(job.source, job.user)
             if known is None:
@@ -179,7 +187,7 @@ class Sandbox:
         if ran.code != "ok":
             return checked, None
         compiled = Compiled(result.bytecode, result.functions)
-        self._bytecode.put(source, self.engine, compiled)
+        self._bytecode.put(user, source, self.engine, compiled)
         return checked, compiled
 
     async def _perform(self, user: str, request: dict[str, Any], answer_bytes_max: int) -> _Ran:
@@ -219,8 +227,11 @@ class Sandbox:
             self._pool.release(worker)
         if self._closed or ending is None:
             return ran or _Ran(*(_CLOSED if self._closed else _LOST))
-        ran = ran or _Ran(*verdict(ending.status))
+        ran = ran or _Ran(*self._verdict(ending, before_us))
         return ran._replace(cpu_us=max(0, ending.cpu_us - before_us))
+
+    def _verdict(self, ending: ExitStatus, before_us: int) -> RunVerdict:
+        return verdict(ending.status, ending.cpu_us - before_us, self._limits.cpu_s_max * 1e6)
 
     async def _converse(self, worker: Worker, body: bytes, answer_bytes_max: int) -> _Ran | None:
         """Return the result or fault of `worker` within its time; None if it ends without a result."""
@@ -248,15 +259,22 @@ class Sandbox:
             raise _Refused("busy", "there are no workers now; try again") from None
 
     def _settle(self, user: str, ending: ExitStatus | None, before_us: int) -> None:
-        """Charge the use of a worker; after an attack report it and suspend this user."""
+        """Charge the use of a worker; after an attack, or many crashes, report it and suspend this user."""
         if ending is None:
             return
         now = time.monotonic()
         self._budgets.charge(user, max(0, ending.cpu_us - before_us) / 1e6, now)
-        code, detail = verdict(ending.status)
-        if code == "policy-violation":
-            self._suspensions.suspend(user, now)
-            self._alerted(user, detail)
+        code, detail = self._verdict(ending, before_us)
+        if code == "crash":
+            self._pool.suspect(self._limits.zygote_s_min)
+            crashes = self._crashes.count(user, now)
+            if crashes < self._limits.crashes_max:
+                return
+            detail = f"{crashes} interpreters crashed by it; the last: {detail}"
+        elif code != "policy-violation":
+            return
+        self._suspensions.suspend(user, now)
+        self._alerted(user, detail)
 
     def _admit(self, user: str) -> None:
         """Raise `_Refused` unless `user` may run something now."""
@@ -266,7 +284,7 @@ class Sandbox:
         if (wait_s := self._suspensions.wait_s(user, now)) > 0:
             raise _Refused(
                 "policy-violation",
-                f"scripts of this user are not run for {wait_s:.0f} s after an attack",
+                f"scripts of this user are not run for {wait_s:.0f} s after an attack, or many crashes",
             )
         if (wait_s := self._budgets.wait_s(user, now)) > 0:
             raise _Refused(
@@ -291,8 +309,11 @@ class Sandbox:
     async def _wait(self, user: str) -> None:
         """Queue until a place is passed on."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._queue.push(user, turn):
-            raise _Refused("busy", "too many scripts are waiting; try again")
+        put_out = self._queue.push(user, turn)
+        if put_out is turn:
+            raise _Refused(*_CROWDED)
+        if put_out is not None and not put_out.done():
+            put_out.set_exception(_Refused(*_CROWDED))
         mine = False
         try:
             async with asyncio.timeout(self._limits.wait_s_max):
@@ -318,6 +339,7 @@ class Sandbox:
 
 
 _CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")
+_CROWDED: tuple[RunCode, str] = ("busy", "too many scripts are waiting; try again")
 _LOST: tuple[RunCode, str] = ("killed", "its worker was lost; try again")
 
 
