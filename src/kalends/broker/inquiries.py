@@ -17,6 +17,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
+from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.serving.pending_replies import Waiters
@@ -72,7 +73,7 @@ class Inquiries:
         self._waiters.fail(error)
 
     async def _respond(self, kind: type[Question], request: web.Request) -> web.Response:
-        self._limiter.take(request.remote or "", self._monotonic_s())
+        self._limiter.take(neighbourhood(request.remote or ""), self._monotonic_s())
         body = await read_body(request, _LIMITS)
         question = codec.decode_msgpack(body, kind, bytes_max=INQUIRE_BYTES_MAX)
         answer = await self._answer_to(question)

@@ -18,6 +18,7 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
 from kalends.core.intervals import Moment
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.serving.pending_replies import Waiters
@@ -48,7 +49,7 @@ class PeerQuestions:
 
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
-        self._limiter.take(request.remote or "", self._moment().monotonic_ms / 1000)
+        self._limiter.take(neighbourhood(request.remote or ""), self._moment().monotonic_ms / 1000)
         body = await read_body(request, self._limits)
         ask = codec.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
