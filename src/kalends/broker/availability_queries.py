@@ -13,7 +13,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
 from kalends.broker.planning.start_costs import price
-from kalends.broker.site_queries import SiteQueries
+from kalends.broker.site_queries import GLANCE_S_MAX, SiteQueries
 from kalends.calendars import unknown_resource
 from kalends.contract import calls
 from kalends.contract.messages import FreeSteps, Want
@@ -70,7 +70,7 @@ class AvailabilityQueries:
                 start = align_up(now_s, info.grain_s)
                 want = Want(name, start, start + info.grain_s, 1)
                 wants[site] = (*wants.get(site, ()), want)
-        seen = await self._site_queries.ask(caller.principal, wants)
+        seen = await self._site_queries.ask(caller.principal, wants, patience_s=GLANCE_S_MAX)
         visible = [
             infos[view.resource]
             for views in seen.values()
