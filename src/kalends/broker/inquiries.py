@@ -29,6 +29,8 @@ INQUIRE_S_MAX: Final = 10.0
 INQUIRIES_PER_S: Final = 500.0
 INQUIRIES_BURST: Final = 2_000
 """A site that comes back after a crash asks about everything in doubt at once."""
+UNPROVED_COSTS: Final = 50
+"""A question without a true secret counts as so many: sites that take part have no such questions."""
 
 Question = m.Inquire | m.StartAsk
 
@@ -73,10 +75,15 @@ class Inquiries:
         self._waiters.fail(error)
 
     async def _respond(self, kind: type[Question], request: web.Request) -> web.Response:
-        self._limiter.take(neighbourhood(request.remote or ""), self._monotonic_s())
+        asker = neighbourhood(request.remote or "")
+        self._limiter.take(asker, self._monotonic_s())
         body = await read_body(request, _LIMITS)
         question = codec.decode_msgpack(body, kind, bytes_max=INQUIRE_BYTES_MAX)
-        answer = await self._answer_to(question)
+        try:
+            answer = await self._answer_to(question)
+        except NotAllowed:
+            self._limiter.fine(asker, UNPROVED_COSTS)
+            raise
         return web.Response(body=msgspec.msgpack.encode(answer), content_type=codec.MSGPACK)
 
     async def _answer_to(self, question: Question) -> m.Message:

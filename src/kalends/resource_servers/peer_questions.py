@@ -27,6 +27,8 @@ ASK_BYTES_MAX: Final = 4_096
 ASKS_PER_S: Final = 50.0
 ASKS_BURST: Final = 200
 """For each address: peers ask a few times a minute about each promise that nobody decides."""
+UNPROVED_COSTS: Final = 20
+"""A question without a true secret counts as so many: sites that take part have no such questions."""
 
 SOURCE: Final = "peer#"
 """How sources of questions begin; no broker can have such a name."""
@@ -49,7 +51,8 @@ class PeerQuestions:
 
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
-        self._limiter.take(neighbourhood(request.remote or ""), self._moment().monotonic_ms / 1000)
+        asker = neighbourhood(request.remote or "")
+        self._limiter.take(asker, self._moment().monotonic_ms / 1000)
         body = await read_body(request, self._limits)
         ask = codec.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
@@ -57,6 +60,7 @@ class PeerQuestions:
         engine = self._engine()
         with self._waiters.one() as waiter:
             if not any(send.to == waiter.source for send in engine.receive(waiter.source, (ask,))):
+                self._limiter.fine(asker, UNPROVED_COSTS)
                 raise NotAllowed(
                     "the secret is not that of this request",
                     where="secret",
