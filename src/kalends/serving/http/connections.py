@@ -108,11 +108,14 @@ class Connections:
         finally:
             self._count(connection, -1)
 
-    def known(self, transport: object, user: str) -> None:
-        """A request on `transport` has been authenticated as that of `user`."""
+    def known(self, transport: object, user: str = "") -> None:
+        """A request on `transport` has been authenticated, as that of `user` if that is said."""
         connection = self._of.get(transport)
-        if connection is not None and not (connection.is_known and connection.party == user):
-            self._move(connection, user=user)
+        if connection is None:
+            return
+        party = user or connection.party
+        if not (connection.is_known and connection.party == party):
+            self._move(connection, known_as=party)
 
     def starved(self, reason: str) -> None:
         """Nothing can be accepted at all: the operating system refuses, for `reason`."""
@@ -162,12 +165,12 @@ class Connections:
         connection.since_s = self._monotonic_s()
 
     def _move(
-        self, connection: Connection, *, user: str | None = None, requests: int | None = None
+        self, connection: Connection, *, known_as: str = "", requests: int | None = None
     ) -> None:
         """Put `connection` where it now belongs, as the youngest; one that is over stays away."""
         was_there = self._take(connection)
-        if user is not None:
-            connection.is_known, connection.party = True, user
+        if known_as:
+            connection.is_known, connection.party = True, known_as
         if requests is not None:
             connection.requests = requests
         if was_there:
