@@ -7,12 +7,12 @@ from typing import NoReturn
 
 import msgspec
 
-from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
+from kalends.broker.coordination.query_plan import QueryPlan
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.planning.directory import Directory
-from kalends.broker.planning.obstacles import Moves, fewest_to_move
-from kalends.broker.planning.planner import Free, Plan
-from kalends.broker.planning.start_costs import price
+from kalends.broker.planning.planner import Plan
+from kalends.broker.search_questions import BestStarts, Explanation, Pieces, WhyNone
+from kalends.broker.searches import Searches
 from kalends.broker.site_queries import GLANCE_S_MAX, SiteQueries
 from kalends.calendars import unknown_resource
 from kalends.contract import calls
@@ -46,6 +46,7 @@ class AvailabilityQueries:
         directory: Directory,
         site_queries: SiteQueries,
         clock: Clock,
+        searches: Searches,
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
         experience: Callable[[], Experience] = Experience,
         tally: Callable[[], BidTally] = BidTally,
@@ -55,6 +56,7 @@ class AvailabilityQueries:
         self._directory = directory
         self._site_queries = site_queries
         self._clock = clock
+        self._searches = searches
         self._experience = experience
         self._tally = tally
         self._learned = learned
@@ -179,13 +181,15 @@ class AvailabilityQueries:
             caller.principal, queries.by_site, detail=body.explain,
             length_s=shortest_stage_s(request),
         )  # fmt: skip
+        user = caller.principal.user
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
-        found = plans(request, self._directory, free, count=body.count)
-        refusals = () if found else self._refusals(request, queries, free, seen)
+        found = await self._searches.answer(
+            user, BestStarts(request=request, free=free, count=body.count)
+        )
         told = calls.Found(
             candidates=tuple(_candidate(each, None) for each in found),
-            refusals=refusals,
+            refusals=() if found else await self._refusals(user, request, queries, free, seen),
             as_of=_as_of(found, views),
         )
         if not body.explain:
@@ -198,31 +202,40 @@ class AvailabilityQueries:
         request: Request,
         queries: QueryPlan,
         views: Sequence[FreeSteps],
-        found: Sequence[Plan],
+        found: list[Plan],
         told: calls.Found,
     ) -> calls.Found:
         """Return `told` with the price of each start, and what stands in the way of a better one."""
-        free = {view.resource: view.steps for view in views}
         wants = [want for of_site in queries.by_site.values() for want in of_site]
-        looked = (
-            min((want.start for want in wants), default=0),
-            max((want.end for want in wants), default=0),
+        seen = await self._site_queries.ask(
+            caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
         )
-        waiting = {
-            view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
-            for view in views
-        }
-        candidates = [_candidate(each, price(each.wants, free, looked, waiting)) for each in found]
+        explanation = Explanation(
+            request=request,
+            free={view.resource: view.steps for view in views},
+            found=found,
+            looked=(
+                min((want.start for want in wants), default=0),
+                max((want.end for want in wants), default=0),
+            ),
+            waiting={
+                view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
+                for view in views
+            },
+            allowed={view.resource: view.steps for of_site in seen.values() for view in of_site},
+            slots={view.resource: view.slots for view in views},
+        )
+        explained = await self._searches.answer(caller.principal.user, explanation)
+        moves = explained.moves
         shown = {
             view.resource
             for view in views
             if view.refusal is None or view.refusal.code != RefusalCode.UNKNOWN_RESOURCE
         }
         hidden = {want.resource for want in wants} - shown
-        moves = await self._moves(caller, request, queries, views, found)
         return msgspec.structs.replace(
             told,
-            candidates=tuple(candidates),
+            candidates=tuple(map(_candidate, found, explained.prices)),
             obstacles=tuple(
                 calls.Obstacle(start=moves.start, resource=each.resource, slot=each.slot)
                 for each in moves.moves
@@ -233,53 +246,35 @@ class AvailabilityQueries:
             polls=self._polls(request, hidden),
         )
 
-    def _refusals(
-        self, request: Request, queries: QueryPlan, free: Free, seen: Mapping[str, list[FreeSteps]]
-    ) -> tuple[Refusal, ...]:
-        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
-        refusals = [
-            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
-            *(view.refusal for views in seen.values() for view in views if view.refusal),
-        ]
-        named = {term.resource for each in request.alternatives for term in each.terms}
-        told = why_not(request, self._directory, free, refusals)
-        if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
-            raise error_of(told)
-        return why_not(request, self._directory, free, refusals, hopeless=True)
-
-    async def _moves(
+    async def _refusals(
         self,
-        caller: Caller,
+        user: str,
         request: Request,
         queries: QueryPlan,
-        views: Sequence[FreeSteps],
-        found: Sequence[Plan],
-    ) -> Moves | None:
-        """The bookings in the way of a start, or of a better one than any of `found`."""
-        seen = await self._site_queries.ask(
-            caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
+        free: Pieces,
+        seen: Mapping[str, list[FreeSteps]],
+    ) -> tuple[Refusal, ...]:
+        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
+        refusals = (
+            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
+            *(view.refusal for views in seen.values() for view in views if view.refusal),
         )
-        allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
-        slots = {view.resource: view.slots for view in views}
-        only = None
-        if found:
-            wished = plans(request, self._directory, allowed)
-            if not wished or _rank(wished[0]) >= _rank(found[0]):
-                return None
-            only = wished[0].key
-        moves = fewest_to_move(request, self._directory.resources, allowed, slots, only)
-        complete = all(len(of_one) < limits.LISTING_MAX for of_one in slots.values())
-        return moves and moves._replace(exact=moves.exact and complete)
+        named = {term.resource for each in request.alternatives for term in each.terms}
+        told = await self._searches.answer(
+            user, WhyNone(request=request, free=free, refusals=refusals)
+        )
+        if any(
+            each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named
+            for each in told.hopeful
+        ):
+            raise error_of(told.hopeful)
+        return told.all
 
 
 def _as_of(found: Sequence[Plan], views: Sequence[FreeSteps]) -> dict[str, int]:
     """Return when the batch systems behind the resources of `found` were last seen."""
     used = {want.resource for each in found for want in each.wants}
     return {view.resource: view.as_of for view in views if view.as_of and view.resource in used}
-
-
-def _rank(found: Plan) -> tuple[float, int]:
-    return -found.weight, found.start
 
 
 def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:

@@ -23,6 +23,7 @@ from kalends.broker.request_commands import RequestCommands
 from kalends.broker.request_queries import Records
 from kalends.broker.script_checks import ScriptChecks
 from kalends.broker.scripts import Scripts
+from kalends.broker.searches import Searches
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
@@ -93,6 +94,7 @@ def build_broker(
 
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
+    searches = Searches(directory, logger)
 
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
@@ -122,6 +124,7 @@ def build_broker(
                     link.cancel()
                 await asyncio.gather(*links, return_exceptions=True)
         finally:
+            await searches.close()
             await checks.stop()
             lock.release()
 
@@ -129,7 +132,7 @@ def build_broker(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checks),
+        handlers=_handlers(configuration, version, service, clock, checks, searches),
         authenticator=authenticator_of(configuration.name, configuration.keys),
         metrics=metrics,
         logger=logger,
@@ -157,6 +160,7 @@ def _handlers(
     service: BrokerService,
     clock: Clock,
     checks: ScriptChecks,
+    searches: Searches,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
@@ -169,7 +173,7 @@ def _handlers(
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
     availability = AvailabilityQueries(
-        service.directory, service.site_queries, clock, polls,
+        service.directory, service.site_queries, clock, searches, polls,
         lambda: service.coordinator.bids.experience,
         lambda: service.coordinator.bids.tally,
         lambda: service.coordinator.bids.candidates.learned,

@@ -12,6 +12,7 @@ from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
+from kalends.broker.searches import Searches
 from kalends.broker.site_queries import SiteQueries
 from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.access import open_access
@@ -26,6 +27,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.federation.experience import Experience
 from kalends.resource_servers.participation.participant import Participant
 from kalends.serving.auth.callers import Caller
+from kalends.serving.logs import get_logger
 
 T0 = 1_800_000_000
 H = 3_600
@@ -49,8 +51,9 @@ class Site:
         clock.wall_now_s = T0
         self.now = Moment(int(clock.monotonic_s() * 1_000), T0 * 1_000)
         self.experience = Experience()
+        searches = Searches(self.directory, get_logger(role="broker", name="npaci"))
         self.availability = AvailabilityQueries(
-            self.directory, self.queries, clock, self._polls, lambda: self.experience
+            self.directory, self.queries, clock, searches, self._polls, lambda: self.experience
         )
         self.silent: set[str] = set()
 

@@ -16,6 +16,7 @@ from tests.unit.broker.test_availability_queries import ADA
 from touring_support import AgentBroker, held, says
 
 from kalends.broker.availability_queries import AvailabilityQueries
+from kalends.broker.searches import Searches
 from kalends.broker.site_queries import SiteQueries
 from kalends.contract import calls
 from kalends.contract import messages as m
@@ -23,6 +24,7 @@ from kalends.contract.messages import FreeSteps, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.resources import Slot
+from kalends.serving.logs import get_logger
 
 ONE_DAY = 86_400
 ABROAD = Refusal(where="there/one", code=RefusalCode.BUSY, detail="says here of there")
@@ -97,7 +99,9 @@ async def test_what_a_site_shows_without_sense_hides_only_its_own_resources(
         queries.answered(site, m.View(query_id=message.query_id, epoch=1, views=views))
 
     queries = SiteQueries(send)
-    availability = AvailabilityQueries(Broker().directory, queries, clock)
+    directory = Broker().directory
+    searches = Searches(directory, get_logger(role="broker", name="npaci"))
+    availability = AvailabilityQueries(directory, queries, clock, searches)
     seen = await availability.resources(ADA, calls.ListResources())
     assert [info.name for info in seen.resources] == ["there/one"]
 

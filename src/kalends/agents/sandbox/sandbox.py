@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
@@ -28,6 +27,7 @@ from kalends.agents.sandbox.verdicts import RunVerdict, verdict
 from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
 from kalends.core.fair_queue import FairQueue
 from kalends.core.scripts import RunCode
+from kalends.serving.turns import Turns
 
 Alerted = Callable[[str, str], None]
 """Called with a user and what their script did, when it attacked the host."""
@@ -93,18 +93,21 @@ class Sandbox:
         self._limits = limits
         self._alerted = alerted
         self._budgets = Budgets(limits.cpu_s_per_minute)
-        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(
+        queue: FairQueue[asyncio.Future[None]] = FairQueue(
             limits.waiting_max,
             limits.waiting_per_user_max,
             lambda user: self._budgets.used_s(user, time.monotonic()),
         )
-        self._running = 0
+        self._turns = Turns(
+            queue,
+            at_once_max=limits.running_max,
+            wait_s_max=limits.wait_s_max,
+            crowded=lambda: _Refused(*_CROWDED),
+        )
         self._suspensions = Suspensions(limits.suspended_s)
         self._crashes = Crashes(limits.suspended_s)
         self._bytecode = BytecodeCache(limits.bytecode_bytes_max)
         self._closed = False
-        self._at_rest = asyncio.Event()
-        self._at_rest.set()
 
     @classmethod
     async def start(
@@ -133,7 +136,7 @@ class Sandbox:
     @property
     def running(self) -> int:
         """Jobs that are being done now."""
-        return self._running
+        return self._turns.taken
 
     async def check(self, source: str, user: str) -> ScriptCheck:
         """Check a script, see `Engine.check`; a valid one is compiled and kept."""
@@ -173,11 +176,9 @@ class Sandbox:
     async def close(self) -> None:
         """Close, see `Engine.close`. No process is left, and no descriptor."""
         self._closed = True
-        while (turn := self._queue.pop()) is not None:
-            if not turn.done():
-                turn.set_exception(_Refused(*_CLOSED))
+        self._turns.end(_Refused(*_CLOSED))
         await self._pool.close()
-        await self._at_rest.wait()
+        await self._turns.rest()
 
     async def _check(self, source: str, user: str) -> tuple[ScriptCheck, Compiled | None]:
         request = {"op": "check", "source": source, "steps_max": self._limits.steps_max}
@@ -194,7 +195,7 @@ class Sandbox:
         """Do `request` when it is the turn of `user`; return its end, whatever it is."""
         try:
             self._admit(user)
-            async with self._turn(user):
+            async with self._turns.one(user):
                 # Others of this user's may have spent the budget while this one waited.
                 self._admit(user)
                 # Not before: what waits, or is refused, is worth no copy.
@@ -292,50 +293,6 @@ class Sandbox:
                 f"scripts of this user have used up {self._limits.cpu_s_per_minute:g} s of"
                 f" processor time a minute; try again in {wait_s:.1f} s",
             )
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, user: str) -> AsyncIterator[None]:
-        """Hold one of `running_max` places; raises `_Refused` if none is free in time."""
-        if self._running >= self._limits.running_max:
-            await self._wait(user)
-        else:
-            self._running += 1
-            self._at_rest.clear()
-        try:
-            yield
-        finally:
-            self._pass_on()
-
-    async def _wait(self, user: str) -> None:
-        """Queue until a place is passed on."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        put_out = self._queue.push(user, turn)
-        if put_out is turn:
-            raise _Refused(*_CROWDED)
-        if put_out is not None and not put_out.done():
-            put_out.set_exception(_Refused(*_CROWDED))
-        mine = False
-        try:
-            async with asyncio.timeout(self._limits.wait_s_max):
-                await turn
-                mine = True
-        except TimeoutError:
-            raise _Refused("busy", "its turn did not come in time; try again") from None
-        finally:
-            in_queue = self._queue.remove(user, turn)
-            if not (mine or in_queue or turn.cancelled() or turn.exception()):
-                # The place came just as its owner gave up waiting.
-                self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Pass this place to the next waiting run, or give it up."""
-        while (turn := self._queue.pop()) is not None:
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._running -= 1
-        if self._running == 0:
-            self._at_rest.set()
 
 
 _CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")

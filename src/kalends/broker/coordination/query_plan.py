@@ -12,6 +12,7 @@ from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.explanations import explain_one, of_alternative, others_were_faster
 from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, plan
+from kalends.broker.planning.search_budget import Work
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import Want
 from kalends.core import limits
@@ -78,9 +79,10 @@ def plans(
     *,
     count: int = 1,
     excluded: Collection[Key] = (),
+    work: Work | None = None,
 ) -> Sequence[Plan]:
     """As `planner.plan`, for the resources that the broker knows."""
-    return plan(request, directory.resources, free, count=count, excluded=excluded)
+    return plan(request, directory.resources, free, count=count, excluded=excluded, work=work)
 
 
 def why_not(
