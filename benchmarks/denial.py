@@ -19,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from kalends.core.errors import KalendsError
 SILENT: Final = "silent"
 NAMES: Final = (*ATTACKS, SILENT)
 CALM_S: Final = 3.0
+LOOKS_MAX: Final = 300
 PREPARED: Final = 120
 """Bookings that are there before: what is hard to search has to have pieces."""
 
@@ -45,8 +46,8 @@ def choose(view, request):
 RESOURCE: Final = "site1/cluster"
 
 
-@asynccontextmanager
-async def denied(name: str, place: Facility) -> AsyncIterator[None]:
+@contextmanager
+def denied(name: str, place: Facility) -> Iterator[None]:
     if name == SILENT:
         place.sites[0].process.send_signal(signal.SIGSTOP)
         try:
@@ -60,7 +61,6 @@ async def denied(name: str, place: Facility) -> AsyncIterator[None]:
     ]  # fmt: skip
     attack = subprocess.Popen(command, cwd=ROOT)
     try:
-        await asyncio.sleep(CALM_S)  # Until it is in full swing.
         yield
     finally:
         attack.kill()
@@ -69,7 +69,9 @@ async def denied(name: str, place: Facility) -> AsyncIterator[None]:
 
 async def prepare(url: str) -> None:
     async with kalends.connect(url, user=honest.USER, zone="UTC") as client:
-        while len((await client.resources()).resources) < 2:
+        for _ in range(LOOKS_MAX):
+            if len((await client.resources()).resources) == 2:
+                break
             await asyncio.sleep(0.1)
         await client.upload_agent("last", LAST)
         now_s = int(time.time()) // 60 * 60
@@ -110,7 +112,8 @@ async def measure(name: str, seconds: float, directory: Path) -> dict[str, Any]:
         told: dict[str, Any] = {}
         phases = {"before": await honest.probe(url, RESOURCE, CALM_S)}
         used_s = place.cpu_seconds()
-        async with denied(name, place):
+        with denied(name, place):
+            await asyncio.sleep(CALM_S)  # Until it is in full swing.
             phases["during"] = await honest.probe(url, RESOURCE, seconds)
             if name == "agents":
                 told["own_choice"] = await own_choices(url, 2 * seconds)

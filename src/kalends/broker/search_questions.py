@@ -91,8 +91,8 @@ class Explained(msgspec.Struct, frozen=True):
 class Explanation(Question[Explained], frozen=True, kw_only=True, tag=True):
     """What `found` would cost others, and which of `slots` are in the way of something better.
 
-    `looked` are the times that were looked at, `waiting` what waits in line for each resource, and `allowed` what
-    the owners' rules alone would allow.
+    `looked` are the times that were looked at, `waiting` what waits in line for each resource, and `allowed`
+    what the owners' rules alone would allow.
     """
 
     found: list[Plan]
@@ -116,9 +116,7 @@ class Explanation(Question[Explained], frozen=True, kw_only=True, tag=True):
             if not wished or _rank(wished[0]) >= _rank(self.found[0]):
                 return None
             only = wished[0].key
-        moves = fewest_to_move(
-            self.request, directory.resources, self.allowed, self.slots, only
-        )  # fmt: skip
+        moves = fewest_to_move(self.request, directory.resources, self.allowed, self.slots, only)
         complete = all(len(of_one) < limits.LISTING_MAX for of_one in self.slots.values())
         return moves and moves._replace(exact=moves.exact and complete)
 

@@ -45,11 +45,11 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
-def answered(asked: Asked) -> Answered:
-    """Work it out here and now."""
+def answered(asked: Asked, work: Work | None = None) -> Answered:
+    """Work it out here and now, with as much `work` as one search may do."""
     began_s = os.times().user
     try:
-        answer = asked.question.answer(known(asked.sites, asked.resources), Work())
+        answer = asked.question.answer(known(asked.sites, asked.resources), work or Work())
     except KalendsError as error:
         return Answered(os.times().user - began_s, problem=error.to_problem())
     return Answered(os.times().user - began_s, msgspec.msgpack.encode(answer))

@@ -4,8 +4,8 @@ Every connection costs a file descriptor, and a process that has none left can n
 nor reach its own store. So there is a greatest number of connections, and when it is reached the least
 valuable one makes room for the next: an idle one of somebody unknown first. A connection is known once one of
 its requests was authenticated. Among equals, whoever has most of them makes room, with the oldest: strangers
-count by where they come from, users by their names. A request in progress of somebody known is cut off only for
-a user who has more than half of all.
+count by where they come from, users by their names. A request in progress of somebody known is cut off only
+where that is a user who has more than half of all.
 """
 
 from __future__ import annotations
