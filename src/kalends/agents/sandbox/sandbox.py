@@ -36,7 +36,8 @@ Alerted = Callable[[str, str], None]
 class SandboxLimits(NamedTuple):
     """Limits of one run and of one user, of the queue, and of the number of processes.
 
-    `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most.
+    `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most. That is
+    longer: so whoever is first in line has a turn, however long the runs of others are.
     Steps should end a run before processor time does, and that before wall time: only the first is
     the same on every host.
 
@@ -54,7 +55,7 @@ class SandboxLimits(NamedTuple):
     zygote_s_min: float = 5.0
     waiting_max: int = 256
     waiting_per_user_max: int = 32
-    wait_s_max: float = 5.0
+    wait_s_max: float = 6.0
     running_max: int = os.cpu_count() or 1
     spares: int = 2 * (os.cpu_count() or 1)
     bytecode_bytes_max: int = 16 * 1024 * 1024
@@ -93,10 +94,12 @@ class Sandbox:
         self._limits = limits
         self._alerted = alerted
         self._budgets = Budgets(limits.cpu_s_per_minute)
+
+        def used_s(user: str) -> float:
+            return self._budgets.used_s(user, time.monotonic())
+
         queue: FairQueue[asyncio.Future[None]] = FairQueue(
-            limits.waiting_max,
-            limits.waiting_per_user_max,
-            lambda user: self._budgets.used_s(user, time.monotonic()),
+            limits.waiting_max, limits.waiting_per_user_max, used_s
         )
         self._turns = Turns(
             queue,
