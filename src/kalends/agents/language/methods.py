@@ -48,7 +48,8 @@ def _text_methods(meter: Meter) -> dict[str, Guard]:
         native = getattr(str, name)
 
         def guard(text: str, /, *arguments: Any, **named: Any) -> Any:
-            meter.charge_text(len(text) * (1 + sum(_sought(one) for one in arguments)))
+            sought = sum(_sought(one) for one in (*arguments, *named.values()))
+            meter.charge_text(len(text) * (1 + sought))
             result = native(text, *arguments, **named)
             if type(result) is list:
                 meter.charge(len(result))
