@@ -23,7 +23,6 @@ from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment, align_up
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
-from kalends.core.resources import ResourceInfo
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import LearnedRuns
@@ -132,15 +131,15 @@ class AvailabilityQueries:
                 where="end",
                 remedy="give an `end` after `start`, at most ten years later",
             )
-        info = self._known(body.resource)
-        site = split_resource(body.resource)[0]
+        site = self._site_of(body.resource)
         want = Want(body.resource, body.start, body.end, 1)
         seen = await self._site_queries.ask(caller.principal, {site: (want,)}, detail=True)
         if site not in seen:
             _raise(site_down(site, SILENT))
         (view,) = seen[site]
-        if view.refusal is not None:
-            _raise(view.refusal)
+        info = self._directory.resources.get(body.resource)
+        if view.refusal is not None or info is None:
+            _raise(view.refusal or unknown_resource(body.resource))
         return calls.CalendarView(
             resource=info,
             start=body.start,
@@ -151,14 +150,18 @@ class AvailabilityQueries:
             as_of=view.as_of,
         )
 
-    def _known(self, resource: str) -> ResourceInfo:
+    def _site_of(self, resource: str) -> str:
+        """The site that is asked about `resource`, whether it has told of it or not.
+
+        What is not there must cost the same as what is hidden: else the time would tell them apart.
+        """
         site = split_resource(resource)[0]
-        if site in self._directory.sites and not self._directory.is_up(site):
-            _raise(site_down(site, self._directory.sites[site].detail))
-        info = self._directory.resources.get(resource)
-        if info is None:
+        entry = self._directory.sites.get(site)
+        if entry is None:
             _raise(unknown_resource(resource))
-        return info
+        if not entry.up:
+            _raise(site_down(site, entry.detail))
+        return site
 
     async def find(self, caller: Caller, body: calls.Find) -> calls.Found:
         """The best starts now, or who stands in the way; not a promise of anything.

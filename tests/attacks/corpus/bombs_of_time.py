@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .kinds import ERROR, OK, RECURSION, REJECTED, STEPS, harmless, inside, whole
 
-"""Work that no count of steps sees: only the sandbox ends it."""
-
 ATTACKS = [
     inside("while True", "never end", "while True:\n    pass", STEPS),
     inside("while with continue", "never end", "while 1:\n    continue", STEPS),

@@ -15,7 +15,7 @@ from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.searches import Searches
 from kalends.broker.site_queries import SiteQueries
 from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
-from kalends.calendars.rules.access import open_access
+from kalends.calendars.rules.access import AccessList, AccessRule, open_access
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.core.errors import NotFound, RefusalCode
@@ -35,10 +35,19 @@ ADA = Caller(Principal("ada"), frozenset(), "t")
 
 
 class Site:
-    """The site `lab` with its calendars, asked as over a session that loses nothing."""
+    """The site `lab` with its calendars, asked as over a session that loses nothing.
+
+    Resources whose name ends with `hidden` are for its staff only.
+    """
 
     def __init__(self, *infos: ResourceInfo) -> None:
-        self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
+        staff = AccessList([AccessRule("staff", "group:staff", ("see",))])
+        self.calendars = {
+            info.name: ResourceCalendar(
+                info, staff if info.name.endswith("hidden") else open_access()
+            )
+            for info in infos
+        }
         self.ids = itertools.count(1)
         self.views = Participant(
             "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
@@ -215,3 +224,19 @@ async def test_the_state_of_a_site_tells_how_it_bids() -> None:
     assert (lab.answer_ms, lab.rests_s) == (40, 0)
     assert 0 < lab.wait_s <= 600
     assert (far.answer_ms, far.wait_s, far.rests_s) == (0, 0, 30)
+
+
+async def test_what_is_hidden_and_what_is_not_there_take_the_same_way_to_the_same_answer() -> None:
+    told = []
+    for name in ("lab/hidden", "lab/absent"):
+        site = Site(ResourceInfo(name="lab/one"), ResourceInfo(name="lab/hidden"))
+        shown = calls.ShowCalendar(resource=name, start=T0, end=T0 + H)
+        said = []
+        for look in (site.find(name), site.availability.calendar(ADA, shown)):
+            with pytest.raises(NotFound) as caught:
+                await look
+            said.append(str(caught.value).replace(name, "NAME"))
+        asked = [(len(query.wants), query.detail, query.counting) for query in site.asked]
+        told.append((said, asked))
+    assert told[0] == told[1]
+    assert len(told[0][1]) == 2

@@ -39,8 +39,9 @@ class QueryPlan(NamedTuple):
     ) -> QueryPlan:
         """Raises `Unavailable` when of each alternative a named resource's site cannot be asked.
 
-        A named resource that no site has is left out here and refused by `why_not`: whoever may not
-        see a resource must not learn from the difference that it is there.
+        A named resource that a site has not told of is asked for there, too, and refused in the end by
+        `why_not`: whoever may not see a resource must not learn that it is there, from no word and not from
+        how long the answer took.
         """
         request = record.spec.request
         return cls.of_request(request, directory, shunned, wall_s)
@@ -57,7 +58,7 @@ class QueryPlan(NamedTuple):
         if all(down):
             raise error_of(refusal for of_one in down for refusal in of_one)
         reachable = [number for number in numbers if not down[number]]
-        named = _named(request, reachable) & directory.resources.keys()
+        named = _named(request, reachable)
         picked = {
             name
             for number in reachable
@@ -66,7 +67,8 @@ class QueryPlan(NamedTuple):
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
         start = max(request.not_before, wall_s - limits.DURATION_S_MAX)
-        horizon = max((directory.resources[name].horizon_s for name in asked), default=1)
+        infos = [directory.resources[name] for name in asked if name in directory.resources]
+        horizon = max((info.horizon_s for info in infos), default=1)
         end = min(request.not_after or wall_s + horizon, limits.TIME_S_MAX)
         wants = tuple(Want(name, start, max(end, start + 1), 1) for name in asked)
         return cls(by_site(wants))
