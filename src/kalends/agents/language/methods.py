@@ -24,6 +24,9 @@ def method_guard(meter: Meter) -> Guard:
         tuple: _searching(meter),
         dict: _dict_methods(meter),
     }
+    for table in tables.values():
+        for name, method in table.items():
+            method.__qualname__ = name  # What Python's own errors about a call begin with.
     none: dict[str, Guard] = {}
 
     def call(value: Any, name: str, /, *arguments: Any, **named: Any) -> Any:

@@ -222,6 +222,25 @@ async def test_what_a_script_raises_is_said(statement: str, detail: str) -> None
     assert outcome.detail.isprintable()
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'a'.join()",
+        "'a'.split(foo=1)",
+        "[1].append()",
+        "{}.get()",
+        "[2].sort(1)",
+        "(1,).count()",
+        "len()",
+    ],
+)
+async def test_errors_of_calls_name_what_was_called_and_nothing_of_ours(expression: str) -> None:
+    ended = await run(f"return {expression}")
+    assert ended.code == "agent-error"
+    assert "locals" not in ended.detail
+    assert "guard" not in ended.detail
+
+
 async def test_the_text_of_an_error_is_short() -> None:
     outcome = await run("raise ValueError('\\x00' * 100_000)")
     assert len(outcome.detail) == limits.DETAIL_CHARS_MAX
