@@ -25,7 +25,7 @@ NICENESS: Final = 5
 """Beside servers, which have 0: the broker itself goes before hard searches."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class HardSearch(msgspec.Struct, frozen=True):
     """A question, and what the broker knows."""
 
     question: AnyQuestion
@@ -33,7 +33,7 @@ class Asked(msgspec.Struct, frozen=True):
     resources: list[ResourceInfo]
 
 
-class Answered(msgspec.Struct, frozen=True):
+class SearchAnswer(msgspec.Struct, frozen=True):
     """`answer` in MessagePack, or the problem; and how long it took the processor."""
 
     cpu_s: float
@@ -45,14 +45,14 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
-def answered(asked: Asked, work: Work | None = None) -> Answered:
+def answered(asked: HardSearch, work: Work | None = None) -> SearchAnswer:
     """Work it out here and now, with as much `work` as one search may do."""
     began_s = os.times().user
     try:
         answer = asked.question.answer(known(asked.sites, asked.resources), work or Work())
     except KalendsError as error:
-        return Answered(os.times().user - began_s, problem=error.to_problem())
-    return Answered(os.times().user - began_s, msgspec.msgpack.encode(answer))
+        return SearchAnswer(os.times().user - began_s, problem=error.to_problem())
+    return SearchAnswer(os.times().user - began_s, msgspec.msgpack.encode(answer))
 
 
 def known(sites: list[SiteEntry], resources: list[ResourceInfo]) -> Directory:
@@ -66,7 +66,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer until there are no more questions."""
     while len(header := questions.read(HEADER_BYTES)) == HEADER_BYTES:
         body = questions.read(int.from_bytes(header, "big"))
-        asked = msgspec.msgpack.decode(body, type=Asked)
+        asked = msgspec.msgpack.decode(body, type=HardSearch)
         answers.write(framed(msgspec.msgpack.encode(answered(asked))))
         answers.flush()
 

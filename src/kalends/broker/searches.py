@@ -18,7 +18,7 @@ from kalends.agents.sandbox.budgets import Budgets
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import TooMuchWork, Work
 from kalends.broker.search_questions import AnyQuestion, BestStarts, Question
-from kalends.broker.search_worker import HEADER_BYTES, Answered, Asked, framed
+from kalends.broker.search_worker import HEADER_BYTES, HardSearch, SearchAnswer, framed
 from kalends.core.errors import LimitExceeded, Unavailable, error_from_problem
 from kalends.core.fair_queue import FairQueue
 from kalends.serving.logs import Logger
@@ -87,9 +87,9 @@ class Searches:
                 retry_after_s=wait_s,
             )
 
-    async def _in_worker(self, user: str, question: Question[T]) -> Answered:
+    async def _in_worker(self, user: str, question: Question[T]) -> SearchAnswer:
         directory = self._directory
-        asked = Asked(
+        asked = HardSearch(
             cast("AnyQuestion", question),
             list(directory.sites.values()),
             list(directory.resources.values()),
@@ -97,7 +97,7 @@ class Searches:
         try:
             async with asyncio.timeout(SEARCH_S_MAX):
                 body = await self._exchanged(msgspec.msgpack.encode(asked))
-                answered = msgspec.msgpack.decode(body, type=Answered)
+                answered = msgspec.msgpack.decode(body, type=SearchAnswer)
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as error:
             self._logger.warning("search_worker_lost", detail=repr(error))
             self._budgets.charge(user, SEARCH_S_MAX, _now_s())

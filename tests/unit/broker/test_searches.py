@@ -13,7 +13,7 @@ import pytest
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.search_questions import BestStarts, Explanation, Pieces, WhyNone
-from kalends.broker.search_worker import Asked, answered, serve
+from kalends.broker.search_worker import HardSearch, answered, serve
 from kalends.broker.searches import CPU_S_PER_MINUTE, EASY_COST, EASY_STARTS_COST, Searches
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
@@ -148,7 +148,9 @@ async def test_who_has_used_up_a_minute_of_hard_searches_waits_and_nobody_else_d
 def test_a_search_beyond_its_steps_is_refused_as_such() -> None:
     directory = known()
     question = BestStarts(request=hard(), free=pieces(20), count=1)
-    asking = Asked(question, list(directory.sites.values()), list(directory.resources.values()))
+    asking = HardSearch(
+        question, list(directory.sites.values()), list(directory.resources.values())
+    )
     problem = answered(asking, Work(100)).problem
     assert problem is not None
     assert "too many combinations" in problem.detail
