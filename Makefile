@@ -24,7 +24,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-psij \
 	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-backends bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends published papers clean
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends bench-denial published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -164,6 +164,9 @@ bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, 
 
 bench-bids: setup-test ## Jobs that are left to a broker, a second, over five sites on loopback
 	@$(IN_VENV)/python -m benchmarks.bids $(ARGS)
+
+bench-denial: setup-test ## What an honest user has of a broker during each denial of service
+	@$(IN_VENV)/python -m benchmarks.denial $(ARGS)
 
 bench-backends: setup-test ## What a slot costs where a Slurm stands behind it, beside scontrol used by hand
 	@$(IN_VENV)/python -m benchmarks.backends $(ARGS)

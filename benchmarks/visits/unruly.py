@@ -67,6 +67,11 @@ def _attack() -> None:
     os.fork()
 
 
+def _return_from_a_signal() -> None:
+    """As who wants to block the signal that ends a run without processor time (rt_sigreturn of x86-64)."""
+    ctypes.CDLL(None).syscall(15)
+
+
 MISDEEDS: Final[dict[str, Callable[[], None]]] = {
     "compute": _compute,
     "search": _search,
@@ -76,4 +81,5 @@ MISDEEDS: Final[dict[str, Callable[[], None]]] = {
     "wait": _wait,
     "crash": _crash,
     "attack": _attack,
+    "return from a signal": _return_from_a_signal,
 }

@@ -32,7 +32,7 @@ def test_every_end_that_a_script_can_bring_about_is_the_end_of_some_attack() -> 
     ends = {code for attack in ATTACKS for code in attack.codes}
     assert ends == {
         "ok", "rejected", "agent-error", "bad-result", "limit-steps", "limit-recursion",
-        "limit-output", "limit-memory", "limit-cpu",
+        "limit-output", "limit-memory",
     }  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from typing import Final
 
 import pytest
 
-from kalends.agents.sandbox.sandbox import Sandbox, SandboxLimits
+from kalends.agents.sandbox.sandbox import Language, Sandbox, SandboxLimits
 from tests.process_tree import descendants
+from tests.support.patience import PATIENCE_S
 
 from . import world
 from .corpus import ATTACKS, KINDS
@@ -29,13 +30,20 @@ LIMITS: Final = SandboxLimits(
 )
 
 
+UNRULY: Final = Language("benchmarks.visits.unruly:perform", "benchmarks.visits.unruly:ENGINE")
+"""In place of the language: what a script could do that has got out of it."""
+
 ENDLESS: Final = "def choose(view, request):\n    while True:\n        pass\n"
 
 
 @asynccontextmanager
-async def sandbox(alerts: list[str], limits: SandboxLimits = LIMITS) -> AsyncIterator[Sandbox]:
+async def sandbox(
+    alerts: list[str], limits: SandboxLimits = LIMITS, language: Language | None = None
+) -> AsyncIterator[Sandbox]:
     """A sandbox that tells `alerts` of attacks on the host."""
-    engine = await Sandbox.start(limits, alerted=lambda user, detail: alerts.append(user))
+    engine = await Sandbox.start(
+        limits, alerted=lambda user, detail: alerts.append(user), language=language
+    )
     try:
         yield engine
     finally:
@@ -100,6 +108,54 @@ async def test_who_has_used_up_a_minute_is_busy_and_nobody_else_is(canary: Canar
         control = await engine.run(honest)
     assert (codes[0], codes[-1]) == ("limit-steps", "busy")
     assert problems_of_control(ATTACKS[0], control) == []
+
+
+async def test_an_honest_run_comes_next_after_those_of_ten_greedy_accounts(canary: Canary) -> None:
+    honest = world.job(world.HONEST_USER, world.HONEST_SOURCE, note=canary.secret)
+    limits = LIMITS._replace(steps_max=500_000, waiting_max=40, running_max=1)
+    async with sandbox([], limits) as engine:
+        await engine.run(honest)  # It is compiled, and has been paid for, before.
+        flood = [
+            asyncio.create_task(engine.run(world.job(f"greedy {number % 10}", ENDLESS)))
+            for number in range(200)
+        ]
+        await asyncio.sleep(0)  # All have taken their places.
+        control = await engine.run(honest)
+        under_way = sum(not each.done() for each in flood)
+        for each in flood:
+            each.cancel()
+        await asyncio.gather(*flood, return_exceptions=True)
+    assert problems_of_control(ATTACKS[0], control) == []
+    assert under_way >= limits.waiting_max - 2
+
+
+async def test_who_crashes_interpreters_again_and_again_is_suspended_and_told_of() -> None:
+    alerts: list[str] = []
+    async with sandbox(alerts, language=UNRULY) as engine:
+        codes = [(await engine.run(world.job("mallory", "crash"))).code for _ in range(4)]
+        other = await engine.run(world.job("ada", "nothing"))
+    assert codes == ["crash", "crash", "crash", "policy-violation"]
+    assert alerts == ["mallory"]
+    assert other.code == "ok"
+
+
+async def test_after_a_crash_workers_come_from_another_zygote() -> None:
+    others = descendants(os.getpid()).keys()
+    async with sandbox([], LIMITS._replace(zygote_s_min=0.0), UNRULY) as engine:
+        before = descendants(os.getpid()).keys() - others
+        await engine.run(world.job("mallory", "crash"))
+        async with asyncio.timeout(PATIENCE_S):
+            while before & descendants(os.getpid()).keys():
+                await engine.run(world.job("ada", "nothing"))
+        assert (await engine.run(world.job("ada", "nothing"))).code == "ok"
+
+
+async def test_nobody_returns_from_a_signal_in_a_worker() -> None:
+    alerts: list[str] = []
+    async with sandbox(alerts, language=UNRULY) as engine:
+        ended = await engine.run(world.job("mallory", "return from a signal"))
+    assert ended.code == "policy-violation"
+    assert alerts == ["mallory"]
 
 
 async def test_a_closed_sandbox_leaves_no_process_behind() -> None:

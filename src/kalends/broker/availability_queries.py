@@ -7,14 +7,14 @@ from typing import NoReturn
 
 import msgspec
 
-from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
+from kalends.broker.coordination.query_plan import QueryPlan
 from kalends.broker.coordination.refusal_errors import site_away, site_down
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.needs import barred_needs
-from kalends.broker.planning.obstacles import Moves, fewest_to_move
-from kalends.broker.planning.planner import Free, Plan
-from kalends.broker.planning.start_costs import price
-from kalends.broker.site_queries import SiteQueries
+from kalends.broker.planning.planner import Plan
+from kalends.broker.search_questions import BestStarts, Explanation, Pieces, WhyNone
+from kalends.broker.searches import Searches
+from kalends.broker.site_queries import GLANCE_S_MAX, SiteQueries
 from kalends.calendars import unknown_resource
 from kalends.contract import calls
 from kalends.contract.messages import FreeSteps, Want
@@ -24,7 +24,7 @@ from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment, align_up
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request, shortest_stage_s
-from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.resources import Slot
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import LearnedRuns
@@ -56,6 +56,7 @@ class AvailabilityQueries:
         directory: Directory,
         site_queries: SiteQueries,
         clock: Clock,
+        searches: Searches,
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
         experience: Callable[[], Experience] = Experience,
         tally: Callable[[], BidTally] = BidTally,
@@ -66,6 +67,7 @@ class AvailabilityQueries:
         self._directory = directory
         self._site_queries = site_queries
         self._clock = clock
+        self._searches = searches
         self._experience = experience
         self._tally = tally
         self._learned = learned
@@ -82,7 +84,7 @@ class AvailabilityQueries:
                 start = align_up(now_s, info.grain_s)
                 want = Want(name, start, start + info.grain_s, 1)
                 wants[site] = (*wants.get(site, ()), want)
-        seen = await self._site_queries.ask(caller.principal, wants)
+        seen = await self._site_queries.ask(caller.principal, wants, patience_s=GLANCE_S_MAX)
         visible = [
             infos[view.resource]
             for views in seen.values()
@@ -142,15 +144,15 @@ class AvailabilityQueries:
                 where="end",
                 remedy="give an `end` after `start`, at most ten years later",
             )
-        info = self._known(body.resource)
-        site = split_resource(body.resource)[0]
+        site = self._site_of(body.resource)
         want = Want(body.resource, body.start, body.end, 1)
         seen = await self._site_queries.ask(caller.principal, {site: (want,)}, detail=True)
         if site not in seen:
             _raise(site_down(site, SILENT))
         (view,) = seen[site]
-        if view.refusal is not None:
-            _raise(view.refusal)
+        info = self._directory.resources.get(body.resource)
+        if view.refusal is not None or info is None:
+            _raise(view.refusal or unknown_resource(body.resource))
         return calls.CalendarView(
             resource=info,
             start=body.start,
@@ -173,14 +175,18 @@ class AvailabilityQueries:
             for slot in slots
         )
 
-    def _known(self, resource: str) -> ResourceInfo:
+    def _site_of(self, resource: str) -> str:
+        """The site that is asked about `resource`, whether it has told of it or not.
+
+        What is not there must cost the same as what is hidden: else the time would tell them apart.
+        """
         site = split_resource(resource)[0]
-        if site in self._directory.sites and not self._directory.is_up(site):
-            _raise(site_away(self._directory.sites[site]))
-        info = self._directory.resources.get(resource)
-        if info is None:
+        entry = self._directory.sites.get(site)
+        if entry is None:
             _raise(unknown_resource(resource))
-        return info
+        if not entry.up:
+            _raise(site_away(entry))
+        return site
 
     async def find(self, caller: Caller, body: calls.Find) -> calls.Found:
         """The best starts now, or who stands in the way; not a promise of anything.
@@ -203,13 +209,15 @@ class AvailabilityQueries:
             caller.principal, queries.by_site, detail=body.explain,
             length_s=shortest_stage_s(request), needs=queries.needs,
         )  # fmt: skip
+        user = caller.principal.user
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
-        found = plans(request, self._directory, free, count=body.count)
-        refusals = () if found else self._refusals(request, queries, free, seen)
+        found = await self._searches.answer(
+            user, BestStarts(request=request, free=free, count=body.count)
+        )
         told = calls.Found(
             candidates=tuple(_candidate(each, None) for each in found),
-            refusals=refusals,
+            refusals=() if found else await self._refusals(user, request, queries, free, seen),
             as_of=_as_of(found, views),
         )
         if not body.explain:
@@ -222,31 +230,40 @@ class AvailabilityQueries:
         request: Request,
         queries: QueryPlan,
         views: Sequence[FreeSteps],
-        found: Sequence[Plan],
+        found: list[Plan],
         told: calls.Found,
     ) -> calls.Found:
         """Return `told` with the price of each start, and what stands in the way of a better one."""
-        free = {view.resource: view.steps for view in views}
         wants = [want for of_site in queries.by_site.values() for want in of_site]
-        looked = (
-            min((want.start for want in wants), default=0),
-            max((want.end for want in wants), default=0),
+        seen = await self._site_queries.ask(
+            caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
         )
-        waiting = {
-            view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
-            for view in views
-        }
-        candidates = [_candidate(each, price(each.wants, free, looked, waiting)) for each in found]
+        explanation = Explanation(
+            request=request,
+            free={view.resource: view.steps for view in views},
+            found=found,
+            looked=(
+                min((want.start for want in wants), default=0),
+                max((want.end for want in wants), default=0),
+            ),
+            waiting={
+                view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
+                for view in views
+            },
+            allowed={view.resource: view.steps for of_site in seen.values() for view in of_site},
+            slots={view.resource: view.slots for view in views},
+        )
+        explained = await self._searches.answer(caller.principal.user, explanation)
+        moves = explained.moves
         shown = {
             view.resource
             for view in views
             if view.refusal is None or view.refusal.code != RefusalCode.UNKNOWN_RESOURCE
         }
         hidden = {want.resource for want in wants} - shown
-        moves = await self._moves(caller, request, queries, views, found)
         return msgspec.structs.replace(
             told,
-            candidates=tuple(candidates),
+            candidates=tuple(map(_candidate, found, explained.prices)),
             obstacles=tuple(
                 calls.Obstacle(start=moves.start, resource=each.resource, slot=each.slot)
                 for each in moves.moves
@@ -257,55 +274,40 @@ class AvailabilityQueries:
             polls=self._polls(request, hidden),
         )
 
-    def _refusals(
-        self, request: Request, queries: QueryPlan, free: Free, seen: Mapping[str, list[FreeSteps]]
-    ) -> tuple[Refusal, ...]:
-        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
-        refusals = [
-            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
-            *(view.refusal for views in seen.values() for view in views if view.refusal),
-        ]
-        named = {term.resource for each in request.alternatives for term in each.terms}
-        views = [view for of_site in seen.values() for view in of_site]
-        barred = barred_needs(views, queries.needs)
-        told = why_not(request, self._directory, free, refusals, barred=barred)
-        if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
-            raise error_of(told)
-        return why_not(request, self._directory, free, refusals, hopeless=True, barred=barred)
-
-    async def _moves(
+    async def _refusals(
         self,
-        caller: Caller,
+        user: str,
         request: Request,
         queries: QueryPlan,
-        views: Sequence[FreeSteps],
-        found: Sequence[Plan],
-    ) -> Moves | None:
-        """The bookings in the way of a start, or of a better one than any of `found`."""
-        seen = await self._site_queries.ask(
-            caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
+        free: Pieces,
+        seen: Mapping[str, list[FreeSteps]],
+    ) -> tuple[Refusal, ...]:
+        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
+        refusals = (
+            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
+            *(view.refusal for views in seen.values() for view in views if view.refusal),
         )
-        allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
-        slots = {view.resource: view.slots for view in views}
-        only = None
-        if found:
-            wished = plans(request, self._directory, allowed)
-            if not wished or _rank(wished[0]) >= _rank(found[0]):
-                return None
-            only = wished[0].key
-        moves = fewest_to_move(request, self._directory.resources, allowed, slots, only)
-        complete = all(len(of_one) < limits.LISTING_MAX for of_one in slots.values())
-        return moves and moves._replace(exact=moves.exact and complete)
+        named = {term.resource for each in request.alternatives for term in each.terms}
+        barred = barred_needs([view for views in seen.values() for view in views], queries.needs)
+        told = await self._searches.answer(
+            user,
+            WhyNone(
+                request=request, free=free, refusals=refusals,
+                barred=tuple((*key, refusal) for key, refusal in barred.items()),
+            ),
+        )  # fmt: skip
+        if any(
+            each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named
+            for each in told.hopeful
+        ):
+            raise error_of(told.hopeful)
+        return told.all
 
 
 def _as_of(found: Sequence[Plan], views: Sequence[FreeSteps]) -> dict[str, int]:
     """Return when the batch systems behind the resources of `found` were last seen."""
     used = {want.resource for each in found for want in each.wants}
     return {view.resource: view.as_of for view in views if view.as_of and view.resource in used}
-
-
-def _rank(found: Plan) -> tuple[float, int]:
-    return -found.weight, found.start
 
 
 def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:

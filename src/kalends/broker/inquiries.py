@@ -17,6 +17,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
+from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
@@ -29,6 +30,8 @@ INQUIRE_S_MAX: Final = 10.0
 INQUIRIES_PER_S: Final = 500.0
 INQUIRIES_BURST: Final = 2_000
 """A site that comes back after a crash asks about everything in doubt at once."""
+UNPROVED_COSTS: Final = 50
+"""A question without a true secret counts as so many: sites that take part have no such questions."""
 
 Question = m.Inquire | m.StartAsk
 
@@ -74,10 +77,15 @@ class Inquiries:
 
     async def _respond(self, kind: type[Question], request: web.Request) -> web.Response:
         check_server(request)
-        self._limiter.take(request.remote or "", self._monotonic_s())
+        asker = neighbourhood(request.remote or "")
+        self._limiter.take(asker, self._monotonic_s())
         body = await read_body(request, _LIMITS)
         question = codec.decode_msgpack(body, kind, bytes_max=INQUIRE_BYTES_MAX)
-        answer = await self._answer_to(question)
+        try:
+            answer = await self._answer_to(question)
+        except NotAllowed:
+            self._limiter.fine(asker, UNPROVED_COSTS)
+            raise
         return web.Response(body=msgspec.msgpack.encode(answer), content_type=codec.MSGPACK)
 
     async def _answer_to(self, question: Question) -> m.Message:

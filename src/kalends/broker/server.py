@@ -24,6 +24,7 @@ from kalends.broker.request_commands import RequestCommands
 from kalends.broker.request_queries import Records
 from kalends.broker.script_checks import ScriptChecks
 from kalends.broker.scripts import Scripts
+from kalends.broker.searches import Searches
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
@@ -100,6 +101,7 @@ def build_broker(
 
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
+    searches = Searches(directory, logger)
 
     archive = Archive(
         configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
@@ -135,6 +137,7 @@ def build_broker(
                     link.cancel()
                 await asyncio.gather(*links, return_exceptions=True)
         finally:
+            await searches.close()
             await checks.stop()
             lock.release()
 
@@ -142,7 +145,7 @@ def build_broker(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checks, grants),
+        handlers=_handlers(configuration, version, service, clock, checks, grants, searches),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
         logger=logger,
@@ -174,6 +177,7 @@ def _handlers(
     clock: Clock,
     checks: ScriptChecks,
     grants: PriorityGrants,
+    searches: Searches,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
@@ -185,7 +189,7 @@ def _handlers(
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
     availability = AvailabilityQueries(
-        service.directory, service.site_queries, clock, polls,
+        service.directory, service.site_queries, clock, searches, polls,
         lambda: service.coordinator.bids.experience,
         lambda: service.coordinator.bids.tally,
         lambda: service.coordinator.bids.candidates.learned,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from kalends.broker.coordination.hearing import SiteQuestion, complaint_about_view, refused_view
@@ -19,18 +19,27 @@ Counting = Literal["all", "locked", "none"]
 ASK_S_MAX: Final = 5.0
 """As long as a request looks: who is silent longer is left out."""
 
+GLANCE_S_MAX: Final = 1.0
+"""As long as a listing waits: one silent site must not keep the rest from being shown."""
+
 FIRST_QUERY_ID: Final = 1 << 40
 """Query ids from here on are ours, those below the coordinator's."""
 
 
 class SiteQueries:
-    """Queries on their way. `send` takes a site and a message; False means that it is not connected."""
+    """Queries on their way; `send` takes a site and a message.
+
+    Patience is with a site, not with each question: it begins with the first that is not answered. So
+    whoever asks a site that has been silent for long waits for it no more, and its next word, about
+    whatever it was asked, ends that.
+    """
 
     def __init__(self, send: Callable[[str, m.Message], None]) -> None:
         self._send = send
         # An answer that was on its way before a restart is for none of these.
         self._ids = itertools.count(FIRST_QUERY_ID + secrets.randbelow(FIRST_QUERY_ID))
         self._waiting: dict[int, tuple[SiteQuestion, asyncio.Future[View | None]]] = {}
+        self._silent_since_s: dict[str, float] = {}
 
     async def ask(
         self,
@@ -41,11 +50,17 @@ class SiteQueries:
         counting: Counting = "all",
         length_s: int = 0,
         needs: tuple[m.RoomNeed, ...] = (),
+        patience_s: float = ASK_S_MAX,
     ) -> dict[str, list[FreeSteps]]:
         """What each site shows `principal` of `wants`; sites that do not answer all are missing.
 
         `detail`, `counting`, `length_s` and `needs` are as in `Query`.
         """
+        now_s = asyncio.get_running_loop().time()
+        left_s = {
+            site: self._silent_since_s.setdefault(site, now_s) + patience_s - now_s
+            for site in wants_by_site
+        }
         asked = [
             (
                 site,
@@ -60,8 +75,7 @@ class SiteQueries:
             for site, wants in wants_by_site.items()
             for part in batched(wants)
         ]  # fmt: skip
-        if asked:
-            await asyncio.wait([future for _, (_, future) in asked], timeout=ASK_S_MAX)
+        await self._until_answered([(left_s[site], future) for site, (_, future) in asked])
         seen: dict[str, list[FreeSteps]] = {}
         silent = set()
         for site, (query_id, future) in asked:
@@ -75,6 +89,7 @@ class SiteQueries:
 
     def answered(self, site: str, view: View) -> str:
         """Take the answer of `site`; returns what is wrong with it ("" for nothing), and is then refused."""
+        self._silent_since_s.pop(site, None)
         asked, future = self._waiting.get(view.query_id, (None, None))
         if asked is None or future is None or asked.site != site or future.done():
             return ""
@@ -84,9 +99,24 @@ class SiteQueries:
 
     def lost(self, site: str) -> None:
         """Wait no longer for `site`."""
+        self._silent_since_s.pop(site, None)
         for asked, future in self._waiting.values():
             if asked.site == site and not future.done():
                 future.set_result(None)
+
+    async def _until_answered(
+        self, waited_for: Sequence[tuple[float, asyncio.Future[View | None]]]
+    ) -> None:
+        """Return once each has an answer, or its seconds are over."""
+        loop = asyncio.get_running_loop()
+        timers = [
+            loop.call_later(left_s, _give_up, future) for left_s, future in waited_for if left_s > 0
+        ]
+        patient = [future for left_s, future in waited_for if left_s > 0]
+        if patient:
+            await asyncio.wait(patient)
+        for timer in timers:
+            timer.cancel()
 
     def _sent(
         self, question: SiteQuestion, query: m.Query
@@ -95,3 +125,8 @@ class SiteQueries:
         self._waiting[query.query_id] = (question, future)
         self._send(question.site, query)
         return query.query_id, future
+
+
+def _give_up(future: asyncio.Future[View | None]) -> None:
+    if not future.done():
+        future.set_result(None)

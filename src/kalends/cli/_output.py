@@ -70,10 +70,21 @@ def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
 
 
 def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
-    """Return the text that `print_json` prints."""
+    """Return the text that `print_json` prints.
+
+    What could steer a terminal, or turn round what is read there, is escaped: to programs it is the same.
+    """
     envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
     text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
-    return text.decode()
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else _escaped(sign) for sign in text.decode()
+    )
+
+
+def _escaped(sign: str) -> str:
+    """Return `sign` as JSON names it: in one or two units of UTF-16."""
+    units = sign.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def plain(value: object) -> object:

@@ -18,6 +18,7 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
 from kalends.core.intervals import Moment
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
@@ -27,6 +28,8 @@ ASK_BYTES_MAX: Final = 4_096
 ASKS_PER_S: Final = 50.0
 ASKS_BURST: Final = 200
 """For each address: peers ask a few times a minute about each promise that nobody decides."""
+UNPROVED_COSTS: Final = 20
+"""A question without a true secret counts as so many: sites that take part have no such questions."""
 
 SOURCE: Final = "peer#"
 """How sources of questions begin; no broker can have such a name."""
@@ -50,7 +53,8 @@ class PeerQuestions:
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
         check_server(request)
-        self._limiter.take(request.remote or "", self._moment().monotonic_ms / 1000)
+        asker = neighbourhood(request.remote or "")
+        self._limiter.take(asker, self._moment().monotonic_ms / 1000)
         body = await read_body(request, self._limits)
         ask = codec.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
@@ -58,6 +62,7 @@ class PeerQuestions:
         engine = self._engine()
         with self._waiters.one() as waiter:
             if not any(send.to == waiter.source for send in engine.receive(waiter.source, (ask,))):
+                self._limiter.fine(asker, UNPROVED_COSTS)
                 raise NotAllowed(
                     "the secret is not that of this request",
                     where="secret",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from .kinds import ERROR, OK, RECURSION, REJECTED, STEPS, Codes, harmless, inside, whole
-
-_PROCESSOR: Codes = frozenset({"limit-cpu"})
-"""Work that no count of steps sees: only the sandbox ends it."""
+from .kinds import ERROR, OK, RECURSION, REJECTED, STEPS, harmless, inside, whole
 
 ATTACKS = [
     inside("while True", "never end", "while True:\n    pass", STEPS),
@@ -284,7 +281,7 @@ ATTACKS = [
         "every look into the dict compares with all keys",
         "m = 2 ** 61 - 1\nd = {}\nfor n in range(100000):\n    d[n * m] = n\n"
         "for n in range(100000):\n    d.get(n * m)\nreturn [0]",
-        _PROCESSOR,
+        ERROR,
     ),
     inside(
         "tuples of one hash",
@@ -303,7 +300,24 @@ ATTACKS = [
             for pair in d:
                 d.get(pair)
         """,
-        _PROCESSOR,
+        ERROR,
+    ),
+    inside(
+        "a separator by its name",
+        "a search for a long text, charged as if it were for nothing",
+        "many, sought = 'a' * 90000, 'a' * 45000 + 'b'\nwhile True:\n    many.split(sep=sought)",
+        STEPS,
+    ),
+    inside(
+        "dicts of long keys",
+        "keys that are tuples are hashed and compared anew each time, charged as one item",
+        """
+        one = {tuple(range(100000)): 1}
+        other = [{tuple(range(100000)): 1}]
+        while True:
+            one == other[0] or one in other or other.count(one)
+        """,
+        STEPS,
     ),
     inside(
         "merging what overlaps",

@@ -12,6 +12,7 @@ from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
+from kalends.broker.searches import Searches
 from kalends.broker.site_queries import SiteQueries
 from kalends.calendars import (
     AccessList,
@@ -35,6 +36,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.federation.experience import Experience
 from kalends.resource_servers.participation.participant import Participant
 from kalends.serving.auth.callers import Caller
+from kalends.serving.logs import get_logger
 
 T0 = 1_800_000_000
 H = 3_600
@@ -42,10 +44,19 @@ ADA = Caller(Principal("ada"), frozenset(), "t")
 
 
 class Site:
-    """The site `lab` with its calendars, asked as over a session that loses nothing."""
+    """The site `lab` with its calendars, asked as over a session that loses nothing.
+
+    Resources whose name ends with `hidden` are for its staff only.
+    """
 
     def __init__(self, *infos: ResourceInfo) -> None:
-        self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
+        staff = AccessList([AccessRule("staff", "group:staff", ("see",))])
+        self.calendars = {
+            info.name: ResourceCalendar(
+                info, staff if info.name.endswith("hidden") else open_access()
+            )
+            for info in infos
+        }
         self.ids = itertools.count(1)
         self.participant = self.begun()
         self.directory = Directory({"lab": "http://lab", "far": "http://far"})
@@ -56,8 +67,9 @@ class Site:
         clock.wall_now_s = T0
         self.now = Moment(int(clock.monotonic_s() * 1_000), T0 * 1_000)
         self.experience = Experience()
+        searches = Searches(self.directory, get_logger(role="broker", name="npaci"))
         self.availability = AvailabilityQueries(
-            self.directory, self.queries, clock, self._polls, lambda: self.experience
+            self.directory, self.queries, clock, searches, self._polls, lambda: self.experience
         )
         self.silent: set[str] = set()
 
@@ -326,3 +338,19 @@ async def test_a_site_that_does_not_trust_the_broker_is_not_one_to_ask_again_lat
     site.directory.lose("lab", "it does not answer")
     with pytest.raises(Unavailable):
         await site.find("lab/one")
+
+
+async def test_what_is_hidden_and_what_is_not_there_take_the_same_way_to_the_same_answer() -> None:
+    told = []
+    for name in ("lab/hidden", "lab/absent"):
+        site = Site(ResourceInfo(name="lab/one"), ResourceInfo(name="lab/hidden"))
+        shown = calls.ShowCalendar(resource=name, start=T0, end=T0 + H)
+        said = []
+        for look in (site.find(name), site.availability.calendar(ADA, shown)):
+            with pytest.raises(NotFound) as caught:
+                await look
+            said.append(str(caught.value).replace(name, "NAME"))
+        asked = [(len(query.wants), query.detail, query.counting) for query in site.asked]
+        told.append((said, asked))
+    assert told[0] == told[1]
+    assert len(told[0][1]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -10,10 +11,12 @@ from serving_support import ManualClock
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import ReclaimWorld
+from tests.support.patience import PATIENCE_S
 from tests.unit.broker.test_availability_queries import ADA
 from touring_support import AgentBroker, held, says
 
 from kalends.broker.availability_queries import AvailabilityQueries
+from kalends.broker.searches import Searches
 from kalends.broker.site_queries import SiteQueries
 from kalends.contract import calls
 from kalends.contract import messages as m
@@ -21,6 +24,7 @@ from kalends.contract.messages import FreeSteps, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.resources import Slot
+from kalends.serving.logs import get_logger
 
 ONE_DAY = 86_400
 ABROAD = Refusal(where="there/one", code=RefusalCode.BUSY, detail="says here of there")
@@ -95,9 +99,57 @@ async def test_what_a_site_shows_without_sense_hides_only_its_own_resources(
         queries.answered(site, m.View(query_id=message.query_id, epoch=1, views=views))
 
     queries = SiteQueries(send)
-    availability = AvailabilityQueries(Broker().directory, queries, clock)
+    directory = Broker().directory
+    searches = Searches(directory, get_logger(role="broker", name="npaci"))
+    availability = AvailabilityQueries(directory, queries, clock, searches)
     seen = await availability.resources(ADA, calls.ListResources())
     assert [info.name for info in seen.resources] == ["there/one"]
+
+
+class Quiet:
+    """Sites of which `silent` say nothing."""
+
+    def __init__(self) -> None:
+        self.silent = {"here"}
+        self.asked: list[tuple[str, m.Query]] = []
+        self.queries = SiteQueries(self.send)
+
+    def send(self, site: str, message: m.Message) -> None:
+        assert isinstance(message, m.Query)
+        self.asked.append((site, message))
+        if site not in self.silent:
+            self.answer(site, message)
+
+    def answer(self, site: str, query: m.Query) -> None:
+        views = tuple(shown(want) for want in query.wants)
+        self.queries.answered(site, m.View(query_id=query.query_id, epoch=1, views=views))
+
+    async def ask(self, patience_s: float) -> set[str]:
+        wants = {site: (Want(f"{site}/one", START, START + 60, 1),) for site in ("here", "there")}
+        return set(await self.queries.ask(ADA.principal, wants, patience_s=patience_s))
+
+
+async def test_a_silent_site_is_waited_for_once_and_then_by_nobody_until_it_speaks() -> None:
+    sites = Quiet()
+    assert await sites.ask(patience_s=0.01) == {"there"}
+    async with asyncio.timeout(PATIENCE_S):
+        # Its patience is used up: an hour of it would not come to an end here.
+        sites.queries._silent_since_s["here"] -= 3_600
+        for _ in range(3):
+            assert await sites.ask(patience_s=3_600) == {"there"}
+        sites.answer(*next(each for each in sites.asked if each[0] == "here"))
+        asking = asyncio.create_task(sites.ask(patience_s=3_600))
+        await asyncio.sleep(0)
+        sites.answer(*next(each for each in reversed(sites.asked) if each[0] == "here"))
+        assert await asking == {"here", "there"}
+
+
+async def test_a_site_that_is_lost_and_comes_back_is_waited_for_again() -> None:
+    sites = Quiet()
+    assert await sites.ask(patience_s=0.01) == {"there"}
+    sites.queries.lost("here")
+    sites.silent.clear()
+    assert await sites.ask(patience_s=0.01) == {"here", "there"}
 
 
 def test_an_answer_to_what_was_asked_before_a_restart_is_an_answer_to_nothing_else() -> None:

@@ -12,9 +12,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from client_broker import Broker, serving_broker
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kalends
 from kalends.cli import cli
+from kalends.cli._output import json_text
 from kalends.core.errors import (
     Expired,
     KalendsError,
@@ -137,6 +140,14 @@ def test_what_others_wrote_cannot_steer_the_terminal(run: Run) -> None:
     listed = run("list").stdout + run("why", "0001").stdout + run("show", "0001").stdout
     assert "\x1b" not in listed
     assert "\x07" not in listed
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_is_printable_and_means_what_it_meant(text: str) -> None:
+    meant = {"text": text, text: "\x9b31m \u202egnp.exe \U000e0041"}
+    told = json_text("note", meant)
+    assert all(sign.isprintable() or sign == "\n" for sign in told)
+    assert json.loads(told)["data"] == meant
 
 
 def test_a_missing_broker_says_so_and_what_to_check() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import resource
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import generate_latest
@@ -32,9 +34,9 @@ class Crowd:
         self.metrics = Metrics(role="site", name="sdsc", version="1")
         self.connections = Connections(3, self.clock.monotonic_s, self.told.append, self.metrics)
 
-    def comes(self, *names: str) -> None:
+    def comes(self, *names: str, host: str = "192.0.2.1") -> None:
         for name in names:
-            connection = self.connections.admit(lambda name=name: self.closed.append(name))  # type: ignore[misc]  # a default argument
+            connection = self.connections.admit(partial(self.closed.append, name), host)
             if connection is None:
                 self.closed.append(name)
             else:
@@ -43,7 +45,7 @@ class Crowd:
     def asks(self, name: str, *, known: bool = False) -> None:
         with self.connections.at_work(name):
             if known:
-                self.connections.known(name)
+                self.connections.known(name, name)
 
     def counted(self, reason: str) -> float:
         text = generate_latest(self.metrics.registry).decode()
@@ -83,10 +85,30 @@ def test_a_request_of_a_customer_is_never_cut_off_for_another() -> None:
         crowd.connections.at_work("eve"),
     ):
         for name in ("ann", "bob", "eve"):
-            crowd.connections.known(name)
+            crowd.connections.known(name, name)
         crowd.comes("new")
     assert crowd.closed == ["new"]
     assert crowd.counted("refused") == 1
+
+
+def test_of_strangers_those_make_room_who_come_from_where_most_come_from() -> None:
+    crowd = Crowd()
+    crowd.comes("only one", host="198.51.100.7")
+    crowd.comes(*(f"flood {number}" for number in range(5)), host="2001:db8::1")
+    crowd.comes("flood 5", host="2001:db8::2")
+    assert crowd.closed == [f"flood {number}" for number in range(4)]
+
+
+def test_a_user_who_has_more_than_half_of_all_makes_room_even_with_requests_in_progress() -> None:
+    crowd = Crowd()
+    crowd.comes("one", "two", "ann")
+    with contextlib.ExitStack() as requests:
+        for name in ("one", "two", "ann"):
+            requests.enter_context(crowd.connections.at_work(name))
+            crowd.connections.known(name, "ann" if name == "ann" else "greedy")
+        crowd.comes("new")
+        assert crowd.closed == ["one"]
+        assert len(crowd.connections) == 3
 
 
 def test_who_asks_nothing_in_time_is_closed_and_who_has_asked_stays() -> None:

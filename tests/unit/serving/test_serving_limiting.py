@@ -55,6 +55,19 @@ def test_coming_back_when_told_always_passes(
         assert taken(limiter, key, now_s)
 
 
+@given(wrong=st.integers(1, 40), per_s=st.integers(1, 20), burst=st.integers(1, 10))
+def test_a_fine_is_paid_by_who_was_fined_within_the_time_of_two_bursts(
+    wrong: int, per_s: int, burst: int
+) -> None:
+    limiter = RateLimiter(per_s=per_s, burst=burst, tracked_max=10)
+    limiter.take("a", 0.0)
+    for _ in range(wrong):
+        limiter.fine("a", 10)
+    assert not taken(limiter, "a", 0.0)
+    assert taken(limiter, "b", 0.0)
+    assert taken(limiter, "a", (burst + 1) / per_s + 1e-9)
+
+
 @given(STEPS)
 def test_what_one_caller_does_changes_nothing_for_another(steps: list[tuple[str, int]]) -> None:
     def outcomes(only: str | None) -> list[bool]:

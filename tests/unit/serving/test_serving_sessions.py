@@ -309,6 +309,28 @@ async def test_sessions_are_bounded_in_number_and_counted() -> None:
         assert 'kalends_calls_total{operation="book",status="200"} 1.0' in text
 
 
+async def test_who_has_most_sessions_gives_one_up_for_who_has_none() -> None:
+    greedy, deeds = {"headers": {"Kalends-User": "greedy"}}, Gated()
+    async with (
+        serving(deeds, limits=ServingLimits(sessions_max=3)) as server,
+        server.session(**greedy) as busy,
+        server.session(**greedy) as idle,
+        server.session(**greedy) as last,
+    ):
+        await busy.send_bytes(frame(call(1, "find", {"request": REQUEST})))
+        await deeds.begun.wait()
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await server.session(**greedy)
+        async with server.session() as socket:
+            await socket.send_bytes(frame(call(1, "book", BOOK)))
+            assert "answer" in (await replies(socket, 1))[0]
+        ended = await idle.receive()
+        assert (ended.type, ended.data) == (WSMsgType.CLOSE, 1013)
+        deeds.gate.set()
+        assert "answer" in (await replies(busy, 1))[0]
+        assert not last.closed
+
+
 @pytest.mark.parametrize(
     "headers",
     [

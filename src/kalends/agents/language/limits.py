@@ -21,6 +21,11 @@ VIOLATIONS_MAX: Final = 100
 """Violations that are reported of one source: the first, by place."""
 
 INTEGER_BITS_MAX: Final = 512
+KEY_BITS_MAX: Final = 60
+"""An integer as a key: up to here its hash is its value, beyond 61 bits many have the same."""
+
+KEY_PART_BITS_MAX: Final = 40
+"""An integer in a tuple that is a key: with longer ones, tuples can be made to have one hash."""
 TEXT_CHARS_MAX: Final = 100_000
 ITEMS_MAX: Final = 200_000
 """Items of one list, tuple, range or dict that an operation makes."""

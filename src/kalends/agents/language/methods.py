@@ -24,6 +24,9 @@ def method_guard(meter: Meter) -> Guard:
         tuple: _searching(meter),
         dict: _dict_methods(meter),
     }
+    for table in tables.values():
+        for name, method in table.items():
+            method.__qualname__ = name  # What Python's own errors about a call begin with.
     none: dict[str, Guard] = {}
 
     def call(value: Any, name: str, /, *arguments: Any, **named: Any) -> Any:
@@ -48,7 +51,8 @@ def _text_methods(meter: Meter) -> dict[str, Guard]:
         native = getattr(str, name)
 
         def guard(text: str, /, *arguments: Any, **named: Any) -> Any:
-            meter.charge_text(len(text) * (1 + sum(_sought(one) for one in arguments)))
+            sought = sum(_sought(one) for one in (*arguments, *named.values()))
+            meter.charge_text(len(text) * (1 + sought))
             result = native(text, *arguments, **named)
             if type(result) is list:
                 meter.charge(len(result))

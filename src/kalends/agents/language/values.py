@@ -72,7 +72,8 @@ def _walk(meter: Meter, value: Any, depth: int) -> int:
         raise RecursionError(f"data nested deeper than {limits.DATA_DEPTH_MAX}")
     steps = 1 + len(value)
     meter.charge(steps)
-    for item in value.values() if type(value) is dict else value:
+    # Keys are hashed and compared like everything else.
+    for item in (*value, *value.values()) if type(value) is dict else value:
         if type(item) in (list, tuple, dict):
             steps += _walk(meter, item, depth + 1)
         elif type(item) is str:
@@ -85,12 +86,14 @@ def _walk(meter: Meter, value: Any, depth: int) -> int:
 def key(meter: Meter, value: Any) -> Any:
     """Return `value` as the key of a dict. Raises `TypeError` if it cannot be one.
 
-    Keys are plain and flat enough: hashing a deep tuple would end the interpreter.
+    Keys are plain and flat enough: hashing a deep tuple would end the interpreter. Integers are small enough
+    to have hashes of their own: with one hash for all, a dict compares each key with each other.
     """
     if type(value) is str:
         meter.charge(1 + (len(value) >> limits.CHARS_PER_STEP_BITS))
     elif type(value) in NUMBERS:
         meter.charge(1)
+        _check_bits(value, limits.KEY_BITS_MAX)
     elif type(value) is tuple:
         _walk(meter, value, 1)
         _check_hashable(value)
@@ -103,5 +106,12 @@ def _check_hashable(value: tuple[Any, ...]) -> None:
     for item in value:
         if type(item) is tuple:
             _check_hashable(item)
-        elif type(item) is not str and type(item) not in NUMBERS:
+        elif type(item) in NUMBERS:
+            _check_bits(item, limits.KEY_PART_BITS_MAX)
+        elif type(item) is not str:
             raise TypeError(f"a key cannot hold {kind(item)}")
+
+
+def _check_bits(value: Any, bits_max: int) -> None:
+    if type(value) is int and value.bit_length() > bits_max:
+        raise OverflowError(f"an integer of more than {bits_max} bits in a key")

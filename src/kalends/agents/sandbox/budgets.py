@@ -1,4 +1,4 @@
-"""Budgets of users: processor seconds per minute, and a ban after an attack.
+"""Budgets of users: processor seconds per minute, crashes, and a ban after an attack.
 
 Pure: `now` is seconds of one clock that does not run backwards. What has grown back to full is
 forgotten, so both remember only users who have run something lately.
@@ -33,7 +33,7 @@ class Budgets:
 
     def left_s(self, user: str, now: float) -> float:
         """Return the processor seconds that `user` has left; negative when overdrawn."""
-        return self._full_s - self._owed_s(user, now)
+        return self._full_s - self.used_s(user, now)
 
     def wait_s(self, user: str, now: float) -> float:
         """Return 0 if `user` may run something now, else the seconds until there is enough."""
@@ -42,14 +42,15 @@ class Budgets:
 
     def charge(self, user: str, cpu_s: float, now: float) -> None:
         """Charge `user` with `cpu_s`."""
-        self._spent[user] = (self._owed_s(user, now) + cpu_s, now)
+        self._spent[user] = (self.used_s(user, now) + cpu_s, now)
         self._charges += 1
         if self._charges % SWEEP_EVERY == 0:
             self._spent = {
-                name: spent for name, spent in self._spent.items() if self._owed_s(name, now) > 0
+                name: spent for name, spent in self._spent.items() if self.used_s(name, now) > 0
             }
 
-    def _owed_s(self, user: str, now: float) -> float:
+    def used_s(self, user: str, now: float) -> float:
+        """Return the processor seconds that `user` has used and that have not grown back."""
         spent_s, since = self._spent.get(user, (0.0, now))
         return max(0.0, spent_s - (now - since) * self._rate)
 
@@ -73,3 +74,27 @@ class Suspensions:
     def wait_s(self, user: str, now: float) -> float:
         """Return 0 if `user` may run something now, else the seconds until then."""
         return max(0.0, self._until.get(user, now) - now)
+
+
+class Crashes:
+    """How many workers of each user have crashed, until there was none for `length_s`.
+
+    No script makes its interpreter crash by an oversight; who does it again and again tries something.
+    """
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._counted: dict[str, tuple[int, float]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of users remembered."""
+        return len(self._counted)
+
+    def count(self, user: str, now: float) -> int:
+        """Count another one of `user`, and return how many there have been."""
+        self._counted = {
+            name: seen for name, seen in self._counted.items() if seen[1] + self._length_s > now
+        }
+        number = self._counted.get(user, (0, now))[0] + 1
+        self._counted[user] = number, now
+        return number

@@ -1,7 +1,8 @@
-"""Scripts that were compiled before: what a checker made of a source, by the source and the engine.
+"""Scripts that were compiled before: what a checker made of a source for a user, by the engine.
 
 The host only keeps the bytes. Only workers ever read them: reading hostile bytecode is as
-good as running it.
+good as running it. Users share none of it: nobody runs what a worker in another's hands has made, and nobody
+can tell from a quick answer that another has uploaded the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class BytecodeCache:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._entries: OrderedDict[tuple[str, str], Compiled] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str, str], Compiled] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -33,17 +34,17 @@ class BytecodeCache:
     def bytes_kept(self) -> int:
         return self._bytes
 
-    def get(self, source: str, engine: str) -> Compiled | None:
-        """Return the bytecode of `source` by `engine`, if still known."""
-        key = _key(source, engine)
+    def get(self, user: str, source: str, engine: str) -> Compiled | None:
+        """Return the bytecode of `source` that was made for `user` by `engine`, if still known."""
+        key = _key(user, source, engine)
         compiled = self._entries.get(key)
         if compiled is not None:
             self._entries.move_to_end(key)
         return compiled
 
-    def put(self, source: str, engine: str, compiled: Compiled) -> None:
+    def put(self, user: str, source: str, engine: str, compiled: Compiled) -> None:
         """Remember it, unless it is larger than the whole cache."""
-        key = _key(source, engine)
+        key = _key(user, source, engine)
         old = self._entries.pop(key, None)
         if old is not None:
             self._bytes -= len(old.bytecode)
@@ -56,5 +57,5 @@ class BytecodeCache:
             self._bytes -= len(oldest.bytecode)
 
 
-def _key(source: str, engine: str) -> tuple[str, str]:
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(), engine
+def _key(user: str, source: str, engine: str) -> tuple[str, str, str]:
+    return user, hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(), engine

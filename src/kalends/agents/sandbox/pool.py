@@ -1,7 +1,8 @@
 """Workers ahead of need, from a zygote that is replaced when it dies and before it gets old.
 
 Spares are made between runs, so that no run waits for a fork. All that a zygote ever forked has the
-same layout of memory, which helps an attacker who has learnt some of it: so it is not kept for long.
+same layout of memory, which helps an attacker who has learnt some of it: so it is not kept for long, and
+not after a worker has crashed, which is what a wrong guess of that layout looks like.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class WorkerPool:
         self._ordered = 0
         self._waiting: deque[asyncio.Future[Worker]] = deque()
         self._renew = asyncio.Event()
+        self._began_s = 0.0
+        self._suspected: asyncio.TimerHandle | None = None
         self._tending: asyncio.Task[None] | None = None
 
     @classmethod
@@ -87,9 +90,20 @@ class WorkerPool:
         worker.close()
         self._refill()
 
+    def suspect(self, age_s_min: float) -> None:
+        """Have the zygote replaced once it has that age: crashes must not keep the host busy.
+
+        Who has made a worker crash may know the layout of the others.
+        """
+        loop = asyncio.get_running_loop()
+        if self._suspected is None and not self._closed:
+            self._suspected = loop.call_at(self._began_s + age_s_min, self._renew.set)
+
     async def close(self) -> None:
         """Kill every worker and end every zygote; waiting callers get `PoolClosed`."""
         self._closed = True
+        if self._suspected is not None:
+            self._suspected.cancel()
         if self._tending is not None:
             self._tending.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -158,6 +172,10 @@ class WorkerPool:
 
     def _use(self, zygote: Zygote) -> None:
         old, self._zygote = self._zygote, zygote
+        self._began_s = asyncio.get_running_loop().time()
+        if self._suspected is not None:
+            self._suspected.cancel()
+            self._suspected = None
         self.engine = zygote.engine
         self._ordered = 0
         self._discard_spares()

@@ -7,9 +7,9 @@ anything else is a bad result. The worst that a worker can do is to lie about it
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeVar, cast, get_args
 
-import msgpack
+import msgspec
 
 from kalends.agents.runs import Function
 from kalends.core import limits
@@ -65,27 +65,47 @@ class RunResult(NamedTuple):
     steps: int = 0
 
 
+class _Fields(msgspec.Struct):
+    """What a worker sends. `answer` and `sent` stay bytes until they are wanted."""
+
+    code: str
+    detail: str = ""
+    line: int = 0
+    violations: list[tuple[int, int, str, str]] = []
+    functions: list[str] = []
+    bytecode: bytes = b""
+    answer: msgspec.Raw = msgspec.Raw(b"\xc0")
+    sent: msgspec.Raw = msgspec.Raw(b"\x90")
+    steps: int = 0
+
+
 def read_result(body: bytes) -> RunResult:
-    """Return the result in a frame's `body`; raises `BadRunResult`."""
-    fields = _unpack(body)
-    code = fields.get("code")
-    if type(code) is not str or code not in SAID:
+    """Return the result in a frame's `body`; raises `BadRunResult`.
+
+    It costs memory for what is in `body`, and not for the lengths that it claims.
+    """
+    fields = _decoded(_FIELDS, body)
+    if fields.code not in SAID:
         raise BadRunResult("no known code")
-    said: Any = code
+    said: Any = fields.code
     result = RunResult(
         said,
-        printable(_text(fields, "detail"), DETAIL_CHARS_MAX),
-        _count(fields, "line"),
-        _violations(fields.get("violations", [])),
-        _functions(fields.get("functions", [])),
-        _bytecode(fields.get("bytecode", b"")),
-        steps=_count(fields, "steps"),
+        printable(fields.detail, DETAIL_CHARS_MAX),
+        _count(fields.line),
+        tuple(_violation(*entry) for entry in fields.violations[:VIOLATIONS_MAX]),
+        _functions(fields.functions),
+        fields.bytecode,
+        steps=_count(fields.steps),
     )
     if said != "ok":
         return result
-    answer, sent = fields.get("answer"), fields.get("sent", [])
-    if type(sent) is not list or len(sent) > limits.AGENT_MESSAGES_MAX:
-        raise BadRunResult("too many messages, or no list of them")
+    for each in (fields.answer, fields.sent):
+        if len(memoryview(each)) > RESULT_BYTES_MAX:
+            raise BadRunResult(f"an answer of more than {RESULT_BYTES_MAX} bytes")
+    sent = _decoded(_LIST, fields.sent)
+    if len(sent) > limits.AGENT_MESSAGES_MAX:
+        raise BadRunResult("too many messages")
+    answer = _decoded(_ANY, fields.answer)
     check_plain([answer, sent])
     return result._replace(answer=answer, sent=tuple(sent))
 
@@ -120,26 +140,23 @@ def printable(text: str, chars_max: int) -> str:
     return "".join(char if char.isprintable() else " " for char in text[:chars_max])
 
 
-def _unpack(body: bytes) -> dict[str, Any]:
+T = TypeVar("T")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], body: bytes | msgspec.Raw) -> T:
     try:
-        fields = msgpack.unpackb(
-            body,
-            raw=False,
-            use_list=True,
-            strict_map_key=True,
-            ext_hook=_no_extension,
-            max_array_len=ITEMS_MAX,
-            max_map_len=ITEMS_MAX,
-        )
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
-        raise BadRunResult("not one value of MessagePack") from None
-    if type(fields) is not dict:
-        raise BadRunResult("not a map")
-    return fields
+        return decoder.decode(body)
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        raise BadRunResult("not a map of the fields of a result, or no MessagePack") from None
 
 
-def _no_extension(code: int, data: bytes) -> None:
+def _no_extension(code: int, data: memoryview) -> None:
     raise ValueError(f"extension {code} of {len(data)} bytes")
+
+
+_FIELDS: Final = msgspec.msgpack.Decoder(_Fields)
+_LIST: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=_no_extension)
+_ANY: Final = msgspec.msgpack.Decoder(Any, ext_hook=_no_extension)
 
 
 def _check_leaf(part: Any) -> None:
@@ -157,46 +174,20 @@ def _check_leaf(part: Any) -> None:
         raise BadRunResult(f"a value of type {kind.__name__}")
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name, "")
-    if type(value) is not str:
-        raise BadRunResult(f"{name} is not text")
+def _count(value: int) -> int:
+    if not 0 <= value <= INTEGER_MAX:
+        raise BadRunResult("a count below zero, or of more than 64 bits")
     return value
 
 
-def _count(fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name, 0)
-    if type(value) is not int or not 0 <= value <= INTEGER_MAX:
-        raise BadRunResult(f"{name} is not a count")
-    return value
-
-
-def _violations(value: Any) -> tuple[Violation, ...]:
-    if type(value) is not list:
-        raise BadRunResult("violations is not a list")
-    return tuple(_violation(entry) for entry in value[:VIOLATIONS_MAX])
-
-
-def _violation(entry: Any) -> Violation:
-    if type(entry) is not list or [type(part) for part in entry] != [int, int, str, str]:
-        raise BadRunResult("a violation is not line, column, rule and detail")
-    line, column, rule, detail = entry
-    if not (0 <= line <= INTEGER_MAX and 0 <= column <= INTEGER_MAX):
-        raise BadRunResult("a violation is nowhere")
+def _violation(line: int, column: int, rule: str, detail: str) -> Violation:
     return Violation(
-        line, column, printable(rule, RULE_CHARS_MAX), printable(detail, DETAIL_CHARS_MAX)
-    )
+        _count(line), _count(column), printable(rule, RULE_CHARS_MAX),
+        printable(detail, DETAIL_CHARS_MAX),
+    )  # fmt: skip
 
 
-def _functions(value: Any) -> tuple[Function, ...]:
-    if type(value) is not list or not all(
-        type(name) is str and name in FUNCTIONS for name in value
-    ):
+def _functions(value: list[str]) -> tuple[Function, ...]:
+    if len(value) > len(FUNCTIONS) or not FUNCTIONS.issuperset(value):
         raise BadRunResult("functions that are none")
-    return tuple(value)
-
-
-def _bytecode(value: Any) -> bytes:
-    if type(value) is not bytes:
-        raise BadRunResult("bytecode is not bytes")
-    return value
+    return cast("tuple[Function, ...]", tuple(value))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
 
 from kalends.agents.runs import RunCost, RunOutcome, ScriptCheck, ScriptRun
-from kalends.agents.sandbox.budgets import Budgets, Suspensions
+from kalends.agents.sandbox.budgets import Budgets, Crashes, Suspensions
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
-from kalends.agents.sandbox.fair_queue import FairQueue
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
 from kalends.agents.sandbox.lockdown import Allowance
 from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, PoolClosed, WorkerPool
@@ -25,9 +23,11 @@ from kalends.agents.sandbox.results import (
     RunResult,
     read_result,
 )
-from kalends.agents.sandbox.verdicts import verdict
+from kalends.agents.sandbox.verdicts import RunVerdict, verdict
 from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
+from kalends.core.fair_queue import FairQueue
 from kalends.core.scripts import RunCode
+from kalends.serving.turns import Turns
 
 Alerted = Callable[[str, str], None]
 """Called with a user and what their script did, when it attacked the host."""
@@ -36,9 +36,13 @@ Alerted = Callable[[str, str], None]
 class SandboxLimits(NamedTuple):
     """Limits of one run and of one user, of the queue, and of the number of processes.
 
-    `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most.
+    `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most. That is
+    longer: so whoever is first in line has a turn, however long the runs of others are.
     Steps should end a run before processor time does, and that before wall time: only the first is
     the same on every host.
+
+    A crash has the zygote replaced, but not within `zygote_s_min` of its start. Whose scripts crash
+    `crashes_max` times is suspended as after an attack.
     """
 
     steps_max: int = 2_000_000
@@ -47,9 +51,11 @@ class SandboxLimits(NamedTuple):
     memory_mb_max: int = 96
     cpu_s_per_minute: float = 10.0
     suspended_s: float = 600.0
+    crashes_max: int = 3
+    zygote_s_min: float = 5.0
     waiting_max: int = 256
     waiting_per_user_max: int = 32
-    wait_s_max: float = 5.0
+    wait_s_max: float = 6.0
     running_max: int = os.cpu_count() or 1
     spares: int = 2 * (os.cpu_count() or 1)
     bytecode_bytes_max: int = 16 * 1024 * 1024
@@ -87,16 +93,24 @@ class Sandbox:
         self._pool = pool
         self._limits = limits
         self._alerted = alerted
-        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(
-            limits.waiting_max, limits.waiting_per_user_max
-        )
-        self._running = 0
         self._budgets = Budgets(limits.cpu_s_per_minute)
+
+        def used_s(user: str) -> float:
+            return self._budgets.used_s(user, time.monotonic())
+
+        queue: FairQueue[asyncio.Future[None]] = FairQueue(
+            limits.waiting_max, limits.waiting_per_user_max, used_s
+        )
+        self._turns = Turns(
+            queue,
+            at_once_max=limits.running_max,
+            wait_s_max=limits.wait_s_max,
+            crowded=lambda: _Refused(*_CROWDED),
+        )
         self._suspensions = Suspensions(limits.suspended_s)
+        self._crashes = Crashes(limits.suspended_s)
         self._bytecode = BytecodeCache(limits.bytecode_bytes_max)
         self._closed = False
-        self._at_rest = asyncio.Event()
-        self._at_rest.set()
 
     @classmethod
     async def start(
@@ -125,11 +139,11 @@ class Sandbox:
     @property
     def running(self) -> int:
         """Jobs that are being done now."""
-        return self._running
+        return self._turns.taken
 
     async def check(self, source: str, user: str) -> ScriptCheck:
         """Check a script, see `Engine.check`; a valid one is compiled and kept."""
-        known = self._bytecode.get(source, self.engine)
+        known = self._bytecode.get(user, source, self.engine)
         if known is not None:
             return ScriptCheck("ok", functions=known.functions)
         checked, _ = await self._check(source, user)
@@ -138,7 +152,7 @@ class Sandbox:
     async def run(self, job: ScriptRun) -> RunOutcome:
         """Run a script, see `Engine.run`, after a check if there was none here."""
         started = time.monotonic()
-        known = self._bytecode.get(job.source, self.engine)
+        known = self._bytecode.get(job.user, job.source, self.engine)
         if known is None:
             checked, known = await self._check(job.source, job.user)
             if known is None:
@@ -165,11 +179,9 @@ class Sandbox:
     async def close(self) -> None:
         """Close, see `Engine.close`. No process is left, and no descriptor."""
         self._closed = True
-        while (turn := self._queue.pop()) is not None:
-            if not turn.done():
-                turn.set_exception(_Refused(*_CLOSED))
+        self._turns.end(_Refused(*_CLOSED))
         await self._pool.close()
-        await self._at_rest.wait()
+        await self._turns.rest()
 
     async def _check(self, source: str, user: str) -> tuple[ScriptCheck, Compiled | None]:
         request = {"op": "check", "source": source, "steps_max": self._limits.steps_max}
@@ -179,14 +191,14 @@ class Sandbox:
         if ran.code != "ok":
             return checked, None
         compiled = Compiled(result.bytecode, result.functions)
-        self._bytecode.put(source, self.engine, compiled)
+        self._bytecode.put(user, source, self.engine, compiled)
         return checked, compiled
 
     async def _perform(self, user: str, request: dict[str, Any], answer_bytes_max: int) -> _Ran:
         """Do `request` when it is the turn of `user`; return its end, whatever it is."""
         try:
             self._admit(user)
-            async with self._turn(user):
+            async with self._turns.one(user):
                 # Others of this user's may have spent the budget while this one waited.
                 self._admit(user)
                 # Not before: what waits, or is refused, is worth no copy.
@@ -219,8 +231,11 @@ class Sandbox:
             self._pool.release(worker)
         if self._closed or ending is None:
             return ran or _Ran(*(_CLOSED if self._closed else _LOST))
-        ran = ran or _Ran(*verdict(ending.status))
+        ran = ran or _Ran(*self._verdict(ending, before_us))
         return ran._replace(cpu_us=max(0, ending.cpu_us - before_us))
+
+    def _verdict(self, ending: ExitStatus, before_us: int) -> RunVerdict:
+        return verdict(ending.status, ending.cpu_us - before_us, self._limits.cpu_s_max * 1e6)
 
     async def _converse(self, worker: Worker, body: bytes, answer_bytes_max: int) -> _Ran | None:
         """Return the result or fault of `worker` within its time; None if it ends without a result."""
@@ -248,15 +263,22 @@ class Sandbox:
             raise _Refused("busy", "there are no workers now; try again") from None
 
     def _settle(self, user: str, ending: ExitStatus | None, before_us: int) -> None:
-        """Charge the use of a worker; after an attack report it and suspend this user."""
+        """Charge the use of a worker; after an attack, or many crashes, report it and suspend this user."""
         if ending is None:
             return
         now = time.monotonic()
         self._budgets.charge(user, max(0, ending.cpu_us - before_us) / 1e6, now)
-        code, detail = verdict(ending.status)
-        if code == "policy-violation":
-            self._suspensions.suspend(user, now)
-            self._alerted(user, detail)
+        code, detail = self._verdict(ending, before_us)
+        if code == "crash":
+            self._pool.suspect(self._limits.zygote_s_min)
+            crashes = self._crashes.count(user, now)
+            if crashes < self._limits.crashes_max:
+                return
+            detail = f"{crashes} interpreters crashed by it; the last: {detail}"
+        elif code != "policy-violation":
+            return
+        self._suspensions.suspend(user, now)
+        self._alerted(user, detail)
 
     def _admit(self, user: str) -> None:
         """Raise `_Refused` unless `user` may run something now."""
@@ -266,7 +288,7 @@ class Sandbox:
         if (wait_s := self._suspensions.wait_s(user, now)) > 0:
             raise _Refused(
                 "policy-violation",
-                f"scripts of this user are not run for {wait_s:.0f} s after an attack",
+                f"scripts of this user are not run for {wait_s:.0f} s after an attack, or many crashes",
             )
         if (wait_s := self._budgets.wait_s(user, now)) > 0:
             raise _Refused(
@@ -275,49 +297,9 @@ class Sandbox:
                 f" processor time a minute; try again in {wait_s:.1f} s",
             )
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, user: str) -> AsyncIterator[None]:
-        """Hold one of `running_max` places; raises `_Refused` if none is free in time."""
-        if self._running >= self._limits.running_max:
-            await self._wait(user)
-        else:
-            self._running += 1
-            self._at_rest.clear()
-        try:
-            yield
-        finally:
-            self._pass_on()
-
-    async def _wait(self, user: str) -> None:
-        """Queue until a place is passed on."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._queue.push(user, turn):
-            raise _Refused("busy", "too many scripts are waiting; try again")
-        mine = False
-        try:
-            async with asyncio.timeout(self._limits.wait_s_max):
-                await turn
-                mine = True
-        except TimeoutError:
-            raise _Refused("busy", "its turn did not come in time; try again") from None
-        finally:
-            in_queue = self._queue.remove(user, turn)
-            if not (mine or in_queue or turn.cancelled() or turn.exception()):
-                # The place came just as its owner gave up waiting.
-                self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Pass this place to the next waiting run, or give it up."""
-        while (turn := self._queue.pop()) is not None:
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._running -= 1
-        if self._running == 0:
-            self._at_rest.set()
-
 
 _CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")
+_CROWDED: tuple[RunCode, str] = ("busy", "too many scripts are waiting; try again")
 _LOST: tuple[RunCode, str] = ("killed", "its worker was lost; try again")
 
 

@@ -15,12 +15,14 @@ class RunVerdict(NamedTuple):
     detail: str
 
 
+_NO_TIME: Final = RunVerdict("limit-cpu", "the script used up its processor time")
+
 _BY_SIGNAL: Final[dict[int, RunVerdict]] = {
     signal.SIGSYS: RunVerdict(
         "policy-violation", "the script got out of its language and made a forbidden system call"
     ),
-    signal.SIGPROF: RunVerdict("limit-cpu", "the script used up its processor time"),
-    signal.SIGXCPU: RunVerdict("limit-cpu", "the script used up its processor time"),
+    signal.SIGPROF: _NO_TIME,
+    signal.SIGXCPU: _NO_TIME,
     signal.SIGKILL: RunVerdict("killed", "the worker was killed from outside; try again"),
 }
 
@@ -32,12 +34,18 @@ _BY_EXIT: Final[dict[int, RunVerdict]] = {
 }
 
 
-def verdict(status: int) -> RunVerdict:
-    """Return the verdict on a wait status (see wait(2)) of a worker that ended without a result."""
+def verdict(status: int, cpu_us: int, cpu_us_max: float) -> RunVerdict:
+    """Return the verdict on a wait status (see wait(2)) of a worker that ended without a result.
+
+    Whoever has used more than `cpu_us_max` has used up its time, whatever ended it: that is nobody else's
+    fault, and not tried again.
+    """
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return _BY_EXIT.get(code, RunVerdict("crash", f"the interpreter exited with code {code}"))
-    return _BY_SIGNAL.get(-code, RunVerdict("crash", f"the interpreter died of {_name(-code)}"))
+        said = _BY_EXIT.get(code, RunVerdict("crash", f"the interpreter exited with code {code}"))
+    else:
+        said = _BY_SIGNAL.get(-code, RunVerdict("crash", f"the interpreter died of {_name(-code)}"))
+    return _NO_TIME if said.code == "killed" and cpu_us > cpu_us_max else said
 
 
 def _name(number: int) -> str:

@@ -13,6 +13,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.explanations import explain_one, of_alternative, others_were_faster
 from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, needs_of
 from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, plan
+from kalends.broker.planning.search_budget import Work
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import RoomNeed, Want
 from kalends.core import limits
@@ -40,8 +41,9 @@ class QueryPlan(NamedTuple):
     ) -> QueryPlan:
         """Raises `Unavailable` when of each alternative a named resource's site cannot be asked.
 
-        A named resource that no site has is left out here and refused by `why_not`: whoever may not
-        see a resource must not learn from the difference that it is there.
+        A named resource that a site has not told of is asked for there, too, and refused in the end by
+        `why_not`: whoever may not see a resource must not learn that it is there, from no word and not from
+        how long the answer took.
         """
         request = record.spec.request
         return cls.of_request(request, directory, shunned, wall_s)
@@ -58,7 +60,7 @@ class QueryPlan(NamedTuple):
         if all(down):
             raise error_of(refusal for of_one in down for refusal in of_one)
         reachable = [number for number in numbers if not down[number]]
-        named = _named(request, reachable) & directory.resources.keys()
+        named = _named(request, reachable)
         picked = {
             name
             for number in reachable
@@ -67,7 +69,8 @@ class QueryPlan(NamedTuple):
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
         start = max(request.not_before, wall_s - limits.DURATION_S_MAX)
-        horizon = max((directory.resources[name].horizon_s for name in asked), default=1)
+        infos = [directory.resources[name] for name in asked if name in directory.resources]
+        horizon = max((info.horizon_s for info in infos), default=1)
         end = min(request.not_after or wall_s + horizon, limits.TIME_S_MAX)
         wants = tuple(Want(name, start, max(end, start + 1), 1) for name in asked)
         return cls(by_site(wants), needs_of(request))
@@ -80,9 +83,10 @@ def plans(
     *,
     count: int = 1,
     excluded: Collection[Key] = (),
+    work: Work | None = None,
 ) -> Sequence[Plan]:
     """As `planner.plan`, for the resources that the broker knows."""
-    return plan(request, directory.resources, free, count=count, excluded=excluded)
+    return plan(request, directory.resources, free, count=count, excluded=excluded, work=work)
 
 
 def why_not(

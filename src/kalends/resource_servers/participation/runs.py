@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.contract import messages as m
@@ -15,6 +16,9 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.effects import Relay, RunTask
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.this_site import FenceNumbers
+
+RUNS_MAX: Final = 256
+"""Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""
 
 
 @dataclass(eq=False)
@@ -26,6 +30,8 @@ class RunTable:
     _errands: dict[int, Callable[[RunOutcome, Moment], None]] = field(
         init=False, default_factory=dict
     )
+    _user_of: dict[int, str] = field(init=False, default_factory=dict)
+    """Of each run under way."""
     _relays: dict[int, Callable[[m.SiteReport | None], None]] = field(
         init=False, default_factory=dict
     )
@@ -37,6 +43,12 @@ class RunTable:
         """The number of agents that run."""
         return len(self._errands)
 
+    def has_room(self, user: str) -> bool:
+        """Whether an agent of `user` may run beside the others: a crowd's runs keep out nobody's only one."""
+        if self.running < RUNS_MAX:
+            return True
+        return self.running < 2 * RUNS_MAX and user not in self._user_of.values()
+
     def set_out(
         self, rid: str, job: ScriptRun, now: Moment, ms_max: int,
         then: Callable[[int, RunOutcome, Moment], None],
@@ -44,6 +56,7 @@ class RunTable:
         """Have `job` run for `rid`; `then` gets its number, and its outcome or its timeout."""
         number = self.numbers.new()
         self._errands[number] = lambda outcome, now: then(number, outcome, now)
+        self._user_of[number] = job.user
         self._end_by(number, now.monotonic_ms + ms_max)
         self.outbox.run(RunTask(number, rid, job))
         return number
@@ -61,6 +74,7 @@ class RunTable:
 
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
+        self._user_of.pop(number, None)
         then = self._errands.pop(number, None)
         if then is not None:
             then(outcome, now)
@@ -73,6 +87,7 @@ class RunTable:
 
     def drop(self, number: int) -> None:
         """Forget a run or a relay: its end changes nothing."""
+        self._user_of.pop(number, None)
         self._errands.pop(number, None)
         self._relays.pop(number, None)
 

@@ -57,9 +57,6 @@ RUN_MS_MAX: Final = 12_000
 RELAY_MS_MAX: Final = 8_000
 """A near site that is silent for longer counts as down; its holds end by themselves."""
 
-ERRANDS_MAX: Final = 256
-"""Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""
-
 EXPLAINED_MAX: Final = 16
 """Asks of one visit for which a site looks up why it has nothing on offer."""
 
@@ -180,7 +177,7 @@ class VisitHandler:
         elif not self.agents.enabled:
             detail = "the owner of this site runs no agents"
             self._settle(visit, self._by_default(visit, "sandbox-unavailable", detail), now)
-        elif self.runs.running >= ERRANDS_MAX:
+        elif not self.runs.has_room(visit.dispatch.principal.user):
             self._settle(visit, self._by_default(visit, "busy", "too many runs are under way"), now)
         else:
             job = self._choose_job(visit, shown, now)

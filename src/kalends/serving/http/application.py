@@ -18,7 +18,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
-from kalends.core.errors import LimitExceeded, NotAuthenticated, Problem
+from kalends.core.errors import NotAuthenticated, Problem
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.auth.certificates import check_certificate
@@ -29,6 +29,7 @@ from kalends.serving.http import bodies, openapi
 from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
 from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
+from kalends.serving.http.open_sessions import OpenSessions
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
@@ -193,7 +194,7 @@ class _Server:
         self.on_stop = on_stop
         self.stopped = False
         self.authenticator = authenticator
-        self.sessions: dict[Session, None] = {}
+        self.sessions = OpenSessions(dispatcher.limits.sessions_max)
         dispatcher.metrics.gauge(
             "kalends_sessions", "Open sessions of clients.", value=lambda: len(self.sessions)
         )
@@ -204,7 +205,7 @@ class _Server:
         if caller.hosts or (self.certified and scope in SERVERS_SCOPES):
             check_certificate(request.transport, caller.hosts)
         if scope:
-            self.connections.known(request.transport)
+            self.connections.known(request.transport, caller.principal.user)
         return caller
 
     def caller(self, request: web.Request, headers: Mapping[str, str], scope: str) -> Caller:
@@ -269,22 +270,18 @@ def _sessions(server: _Server) -> _Respond:
 
     async def respond(request: web.Request) -> web.StreamResponse:
         caller = server.caller_of(request, "use")
-        if len(server.sessions) >= limits.sessions_max:
-            raise LimitExceeded(
-                f"{limits.sessions_max} sessions are open, the most that this server keeps",
-                remedy="close unused sessions, or try again later",
-                retry_after_s=1.0,
-            )
+        user = caller.principal.user
+        server.sessions.make_room(user)
         socket = await open_socket(request, limits)
         transport = request.transport
         session = Session(
             socket, caller, server.dispatcher, transport.abort if transport else lambda: None
         )
-        server.sessions[session] = None
+        server.sessions.add(user, session)
         try:
             await session.run()
         finally:
-            server.sessions.pop(session, None)
+            server.sessions.remove(user, session)
         return socket
 
     return respond

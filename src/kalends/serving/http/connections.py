@@ -2,9 +2,10 @@
 
 Every connection costs a file descriptor, and a process that has none left can neither accept a customer
 nor reach its own store. So there is a greatest number of connections, and when it is reached the least
-valuable one makes room for the next: an idle one of somebody unknown first, the oldest of them. A
-connection is known once one of its requests was authenticated; one with a request in progress of somebody
-known is never closed for another.
+valuable one makes room for the next: an idle one of somebody unknown first. A connection is known once one of
+its requests was authenticated. Among equals, whoever has most of them makes room, with the oldest: strangers
+count by where they come from, users by their names. A request in progress of somebody known is cut off only
+where that is a user who has more than half of all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.metrics import Metrics
 
 FIRST_REQUEST_S: Final = 10.0
@@ -25,10 +27,12 @@ CALM_S: Final = 60.0
 class Connection:
     """One accepted connection; `close` ends it at once."""
 
-    __slots__ = ("close", "has_asked", "is_known", "requests", "since_s")
+    __slots__ = ("close", "has_asked", "is_known", "party", "requests", "since_s")
 
-    def __init__(self, close: Callable[[], None], now_s: float) -> None:
+    def __init__(self, close: Callable[[], None], party: str, now_s: float) -> None:
         self.close = close
+        self.party = party
+        """Whom it counts for: where it comes from, or once that is known, its user."""
         self.since_s = now_s
         """When it was accepted, or its last request began or ended."""
         self.has_asked = False
@@ -53,10 +57,11 @@ class Connections:
         self.connections_max = connections_max
         self._monotonic_s = monotonic_s
         self._tell = tell
-        self._ranks: dict[tuple[bool, bool], dict[Connection, None]] = {
+        self._ranks: dict[tuple[bool, bool], dict[str, dict[Connection, None]]] = {
             rank: {} for rank in ((False, False), (False, True), (True, False), (True, True))
         }
-        """By (known, busy), in the order in which they make room; within a rank the oldest first."""
+        """By (known, busy), in the order in which they make room; those of a party with the oldest first."""
+        self._number = 0
         self._of: dict[object, Connection] = {}
         self._crowded_s: float | None = None
         self._closed = metrics.counter(
@@ -70,15 +75,15 @@ class Connections:
         )
 
     def __len__(self) -> int:
-        return sum(map(len, self._ranks.values()))
+        return self._number
 
-    def admit(self, close: Callable[[], None]) -> Connection | None:
-        """Return the new connection that `close` ends; `None` if there is no room, and none can be made."""
+    def admit(self, close: Callable[[], None], host: str) -> Connection | None:
+        """Return the new connection from `host` that `close` ends; `None` if no room can be made for it."""
         now_s = self._monotonic_s()
         if len(self) >= self.connections_max and not self._make_room(now_s):
             return None
-        connection = Connection(close, now_s)
-        self._ranks[False, False][connection] = None
+        connection = Connection(close, neighbourhood(host), now_s)
+        self._put(connection)
         return connection
 
     def ready(self, connection: Connection, transport: object) -> None:
@@ -87,7 +92,7 @@ class Connections:
 
     def lost(self, connection: Connection, transport: object = None) -> None:
         """`connection` is over, whoever ended it."""
-        self._rank(connection).pop(connection, None)
+        self._take(connection)
         self._of.pop(transport, None)
 
     @contextlib.contextmanager
@@ -103,11 +108,14 @@ class Connections:
         finally:
             self._count(connection, -1)
 
-    def known(self, transport: object) -> None:
-        """A request on `transport` has been authenticated."""
+    def known(self, transport: object, user: str = "") -> None:
+        """A request on `transport` has been authenticated, as that of `user` if that is said."""
         connection = self._of.get(transport)
-        if connection is not None and not connection.is_known:
-            self._move(connection, is_known=True)
+        if connection is None:
+            return
+        party = user or connection.party
+        if not (connection.is_known and connection.party == party):
+            self._move(connection, known_as=party)
 
     def starved(self, reason: str) -> None:
         """Nothing can be accepted at all: the operating system refuses, for `reason`."""
@@ -118,7 +126,8 @@ class Connections:
         now_s = self._monotonic_s()
         silent = [
             each
-            for each in self._ranks[False, False]
+            for connections in self._ranks[False, False].values()
+            for each in connections
             if not each.has_asked and each.since_s + FIRST_REQUEST_S <= now_s
         ]
         for connection in silent:
@@ -132,9 +141,10 @@ class Connections:
             f"{self.connections_max} connections are open, the most that this server keeps:"
             " idle ones make room for new ones, those of strangers first"
         )
-        for (is_known, is_busy), connections in self._ranks.items():
-            if connections and not (is_known and is_busy):
-                self._end(next(iter(connections)), "crowded")
+        for (is_known, is_busy), parties in self._ranks.items():
+            most = max(parties.values(), key=len, default={})
+            if len(most) > (self.connections_max // 2 if is_known and is_busy else 0):
+                self._end(next(iter(most)), "crowded")
                 return True
         self._closed.labels("refused").inc()
         return False
@@ -155,17 +165,32 @@ class Connections:
         connection.since_s = self._monotonic_s()
 
     def _move(
-        self, connection: Connection, *, is_known: bool | None = None, requests: int | None = None
+        self, connection: Connection, *, known_as: str = "", requests: int | None = None
     ) -> None:
         """Put `connection` where it now belongs, as the youngest; one that is over stays away."""
-        was_there = connection in self._rank(connection)
-        self._rank(connection).pop(connection, None)
-        if is_known is not None:
-            connection.is_known = is_known
+        was_there = self._take(connection)
+        if known_as:
+            connection.is_known, connection.party = True, known_as
         if requests is not None:
             connection.requests = requests
         if was_there:
-            self._rank(connection)[connection] = None
+            self._put(connection)
 
-    def _rank(self, connection: Connection) -> dict[Connection, None]:
+    def _put(self, connection: Connection) -> None:
+        self._rank(connection).setdefault(connection.party, {})[connection] = None
+        self._number += 1
+
+    def _take(self, connection: Connection) -> bool:
+        """Take `connection` out; False when it is not there any more."""
+        parties = self._rank(connection)
+        of_party = parties.get(connection.party, {})
+        if connection not in of_party:
+            return False
+        del of_party[connection]
+        if not of_party:
+            del parties[connection.party]
+        self._number -= 1
+        return True
+
+    def _rank(self, connection: Connection) -> dict[str, dict[Connection, None]]:
         return self._ranks[connection.is_known, connection.requests > 0]

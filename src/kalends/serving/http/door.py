@@ -57,13 +57,13 @@ class Door:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, address = await loop.sock_accept(listening)
             except OSError as error:
                 self._connections.starved(error.strerror or str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
             arrival = _Arrival(accepted)
-            connection = self._connections.admit(arrival.close)
+            connection = self._connections.admit(arrival.close, str(address[0]))
             if connection is None:
                 accepted.close()
             else:

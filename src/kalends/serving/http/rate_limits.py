@@ -75,5 +75,14 @@ class RateLimiter:
         buckets[key] = (level - 1.0, now_s)
         buckets.move_to_end(key)
 
+    def fine(self, key: str, calls: int) -> None:
+        """Count `calls` more for the last call of `key`, which was not what it had to be.
+
+        Its bucket may be in debt afterwards, by a burst at most, and waits until that has been filled up.
+        """
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            self._buckets[key] = (max(bucket[0] - calls, -self._burst), bucket[1])
+
     def __len__(self) -> int:
         return len(self._buckets)

@@ -75,6 +75,15 @@ class Session:
             sweeper.cancel()
             await asyncio.gather(writer, sweeper, return_exceptions=True)
 
+    @property
+    def calls_in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def give_way(self) -> None:
+        """End soon, because others need the place: calls in flight go on, and their keys settle them."""
+        reason = "all sessions are in use, and this user has the most of them"
+        self._dispatcher.start(self._close(WSCloseCode.TRY_AGAIN_LATER, reason))
+
     async def drain(self, drain_s: float) -> None:
         """Let calls in flight be answered within `drain_s`, then close as going away.
 

@@ -222,6 +222,25 @@ async def test_what_a_script_raises_is_said(statement: str, detail: str) -> None
     assert outcome.detail.isprintable()
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'a'.join()",
+        "'a'.split(foo=1)",
+        "[1].append()",
+        "{}.get()",
+        "[2].sort(1)",
+        "(1,).count()",
+        "len()",
+    ],
+)
+async def test_errors_of_calls_name_what_was_called_and_nothing_of_ours(expression: str) -> None:
+    ended = await run(f"return {expression}")
+    assert ended.code == "agent-error"
+    assert "locals" not in ended.detail
+    assert "guard" not in ended.detail
+
+
 async def test_the_text_of_an_error_is_short() -> None:
     outcome = await run("raise ValueError('\\x00' * 100_000)")
     assert len(outcome.detail) == limits.DETAIL_CHARS_MAX
@@ -273,6 +292,46 @@ async def test_endless_or_huge_work_ends_when_the_steps_do(lines: tuple[str, ...
     assert (outcome.code, outcome.cost.steps) == ("limit-steps", STEPS_MAX)
     assert outcome.line >= 2
     assert outcome.detail == f"all {STEPS_MAX:,} steps are used up"
+
+
+@pytest.mark.parametrize(
+    ("named", "placed"),
+    [("t.split(sep=s)", "t.split(s)"), ("t.rsplit(sep=s, maxsplit=1)", "t.rsplit(s, 1)")],
+)
+async def test_work_costs_the_same_whether_arguments_are_named_or_not(
+    named: str, placed: str
+) -> None:
+    texts = ("t = 'ab' * 1000", "s = 'ba' * 50")
+    by_name = await run(*texts, f"return {named}")
+    by_place = await run(*texts, f"return {placed}")
+    assert by_name.code == by_place.code == "ok"
+    assert by_name.cost.steps >= by_place.cost.steps > 10_000
+
+
+@pytest.mark.parametrize("compared", ["{k: 1} == d", "{k: 1} in [d]", "[d].count({k: 1})"])
+async def test_keys_of_dicts_are_paid_for_where_dicts_are_compared(compared: str) -> None:
+    lines = ("k = tuple(range(20000))", "d = {k: 1}")
+    without = await run(*lines, "{k: 1}", "return 1")
+    with_it = await run(*lines, f"{compared}", "return 1")
+    assert with_it.cost.steps - without.cost.steps >= 20_000
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{2 ** 60: 1}",
+        "{-(2 ** 60): 1}",
+        "{}.get(2 ** 61 - 1)",
+        "{(1, 2 ** 40): 1}",
+        "{((2 ** 40,),): 1}",
+    ],
+)
+async def test_integers_that_could_share_a_hash_are_no_keys(expression: str) -> None:
+    ended = await run(f"return {expression}")
+    assert (ended.code, ended.detail[:13]) == ("agent-error", "OverflowError")
+    assert (
+        await run("return [{2 ** 60 - 1: 1}[2 ** 60 - 1], {(1, 2 ** 40 - 1): 2}[(1, 2 ** 40 - 1)]]")
+    ).answer == [1, 2]
 
 
 async def test_a_loop_over_a_list_that_grows_ends() -> None:

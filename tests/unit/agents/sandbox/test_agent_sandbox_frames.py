@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import socket
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -139,6 +140,36 @@ def test_a_bomb_of_empty_lists_is_a_bad_result() -> None:
         read_result(b"\x81\xa6answer" + b"\xdd\x00\x05\x00\x00" + b"\x90" * (5 << 16))
 
 
+@pytest.mark.parametrize("claim", [b"\xdc\x4e\x20", b"\xdd\xff\xff\xff\xff", b"\xde\xff\xff\xa1a"])
+def test_lengths_that_are_only_claimed_cost_no_memory(claim: bytes) -> None:
+    for body in (claim * 1_000, b"\x82\xa4code\xa2ok\xa6answer" + claim * 500):
+        tracemalloc.start()
+        try:
+            with pytest.raises(BadRunResult):
+                read_result(body)
+            _, most_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert most_bytes < 1 << 20
+
+
+def test_a_check_that_answers_with_millions_of_values_is_not_unpacked() -> None:
+    body = b"\x82\xa4code\xa2ok\xa6answer\xdd\x00\x1e\x00\x00" + b"\x90" * (30 << 16)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRunResult):
+            read_result(body)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 2 * len(body)
+
+
+def test_a_worker_cannot_name_a_function_again_and_again() -> None:
+    with pytest.raises(BadRunResult):
+        read_result(body_of(functions=["choose"] * 20_000))
+
+
 @given(st.binary(max_size=40), st.integers(0, 40))
 def test_no_more_is_read_than_the_frame_has(body: bytes, cut: int) -> None:
     frame = len(body).to_bytes(HEADER_BYTES, "big") + body
@@ -202,9 +233,15 @@ async def test_an_end_before_the_frame_is_whole_is_no_frame(written: bytes) -> N
     ],
 )
 def test_each_end_without_a_word_has_its_code(status: int, code: str) -> None:
-    found = verdict(int(status))
+    found = verdict(int(status), 0, 500_000)
     assert found.code == code
     assert found.detail
+
+
+@pytest.mark.parametrize("status", [signal.SIGKILL, worker.EXIT_UNABLE << 8])
+def test_who_has_used_up_the_time_is_told_so_whatever_ended_it(status: int) -> None:
+    assert verdict(int(status), 500_001, 500_000).code == "limit-cpu"
+    assert verdict(int(status), 500_000, 500_000).code == "killed"
 
 
 def test_only_a_witness_that_dies_of_the_filter_is_believed() -> None:
@@ -230,25 +267,31 @@ def test_the_cache_keeps_what_was_used_last_and_never_too_much(
     twin: list[tuple[str, Compiled]] = []
     for number, size in puts:
         source, compiled = f"source {number}", Compiled(bytes(size), ("choose",))
-        cache.put(source, "engine", compiled)
+        cache.put("ada", source, "engine", compiled)
         twin = [entry for entry in twin if entry[0] != source] + [(source, compiled)]
         while sum(len(kept.bytecode) for _, kept in twin) > 100:
             twin.pop(0)
         assert cache.bytes_kept == sum(len(kept.bytecode) for _, kept in twin)
         assert len(cache) == len(twin)
-        assert cache.get(twin[0][0], "engine") == twin[0][1]
+        assert cache.get("ada", twin[0][0], "engine") == twin[0][1]
         twin.append(twin.pop(0))
 
 
 def test_bytecode_of_another_engine_is_not_used() -> None:
     cache = BytecodeCache(100)
-    cache.put("source", "Python-3.11", Compiled(b"x", ("choose",)))
-    assert cache.get("source", "Python-3.12") is None
+    cache.put("ada", "source", "Python-3.11", Compiled(b"x", ("choose",)))
+    assert cache.get("ada", "source", "Python-3.12") is None
+
+
+def test_bytecode_that_was_made_for_one_user_is_unknown_to_all_others() -> None:
+    cache = BytecodeCache(100)
+    cache.put("ada", "source", "engine", Compiled(b"x", ("choose",)))
+    assert cache.get("bob", "source", "engine") is None
 
 
 def test_bytecode_larger_than_the_cache_is_not_kept() -> None:
     cache = BytecodeCache(100)
-    cache.put("small", "engine", Compiled(b"x", ("choose",)))
-    cache.put("large", "engine", Compiled(bytes(101), ("choose",)))
-    assert cache.get("large", "engine") is None
-    assert cache.get("small", "engine") is not None
+    cache.put("ada", "small", "engine", Compiled(b"x", ("choose",)))
+    cache.put("ada", "large", "engine", Compiled(bytes(101), ("choose",)))
+    assert cache.get("ada", "large", "engine") is None
+    assert cache.get("ada", "small", "engine") is not None

@@ -1,80 +1,13 @@
-"""Whose turn it is and what it may cost: the queue, the budgets and the suspensions, beside slow twins."""
+"""What runs may cost, and who may run nothing: the budgets and the suspensions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kalends.agents.sandbox.budgets import SWEEP_EVERY, Budgets, Suspensions
-from kalends.agents.sandbox.fair_queue import FairQueue
-
-LENGTH_MAX, PER_USER_MAX = 6, 3
+from kalends.agents.sandbox.budgets import SWEEP_EVERY, Budgets, Crashes, Suspensions
 
 users = st.sampled_from(["ada", "bob", "cyd", "dee"])
-
-
-class QueueMachine(RuleBasedStateMachine):
-    """The queue beside a list of (user, item) and a list of users in the order of their turns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.queue: FairQueue[int] = FairQueue(LENGTH_MAX, PER_USER_MAX)
-        self.waiting: list[tuple[str, int]] = []
-        self.row: list[str] = []
-        self.made = 0
-
-    @rule(user=users)
-    def push(self, user: str) -> None:
-        self.made += 1
-        mine = [item for owner, item in self.waiting if owner == user]
-        room = len(self.waiting) < LENGTH_MAX and len(mine) < PER_USER_MAX
-        assert self.queue.push(user, self.made) is room
-        if room:
-            self.waiting.append((user, self.made))
-            if user not in self.row:
-                self.row.append(user)
-
-    @rule()
-    def pop(self) -> None:
-        found = self.queue.pop()
-        if not self.row:
-            assert found is None
-            return
-        user = self.row.pop(0)
-        first = next(item for owner, item in self.waiting if owner == user)
-        assert found == first
-        self.waiting.remove((user, first))
-        if any(owner == user for owner, _ in self.waiting):
-            self.row.append(user)
-
-    @rule(data=st.data(), user=users)
-    def remove(self, data: st.DataObject, user: str) -> None:
-        item = data.draw(st.integers(1, self.made + 1))
-        there = (user, item) in self.waiting
-        # The queue knows items by identity: small integers are one object each.
-        assert self.queue.remove(user, item) is there
-        if there:
-            self.waiting.remove((user, item))
-            if all(owner != user for owner, _ in self.waiting):
-                self.row.remove(user)
-
-    @invariant()
-    def as_long_as_its_twin(self) -> None:
-        assert len(self.queue) == len(self.waiting)
-
-
-TestQueue: Any = QueueMachine.TestCase
-
-
-def test_a_crowd_of_one_user_does_not_keep_another_waiting() -> None:
-    queue: FairQueue[str] = FairQueue(100, 50)
-    for number in range(50):
-        assert queue.push("crowd", f"crowd {number}")
-    assert queue.push("ada", "ada 0")
-    assert [queue.pop(), queue.pop()] == ["crowd 0", "ada 0"]
 
 
 moments = st.lists(
@@ -156,3 +89,11 @@ def test_suspensions_that_are_over_are_forgotten() -> None:
     for number in range(100):
         suspensions.suspend(f"user {number}", number * 601)
     assert len(suspensions) == 1
+
+
+def test_crashes_of_a_user_are_counted_until_there_was_none_for_long() -> None:
+    crashes = Crashes(600)
+    assert [crashes.count("eve", now) for now in (0, 500, 1_000)] == [1, 2, 3]
+    assert crashes.count("ada", 1_000) == 1
+    assert crashes.count("eve", 1_601) == 1
+    assert len(crashes) == 1

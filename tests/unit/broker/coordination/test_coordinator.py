@@ -10,6 +10,7 @@ from tests.protocol_support import BOB, COORDS, T0, secret_of
 from kalends.broker.coordination.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.prepare_phase import ON_THE_WAY_MS, VOTE_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.calendars import unknown_resource
 from kalends.contract import messages as m
 from kalends.core.errors import (
     Conflict,
@@ -275,9 +276,16 @@ def test_a_view_that_refuses_is_the_reason_that_the_user_hears() -> None:
     assert problem.code == "not-allowed"
 
 
-def test_a_named_resource_that_is_not_there_fails_at_once() -> None:
+def test_a_named_resource_that_is_not_there_is_asked_for_like_a_hidden_one() -> None:
     broker = Broker()
     broker.ask("here/nothing")
+    ((site, query),) = broker.sent()
+    assert (site, type(query)) == ("here", m.Query)
+    assert isinstance(query, m.Query)
+    hidden = m.FreeSteps(
+        resource="here/nothing", until=query.wants[0].end, refusal=unknown_resource("here/nothing")
+    )
+    broker.receive(site, m.View(query_id=query.query_id, epoch=1, views=(hidden,)))
     problem = broker.answers[1].problem
     assert problem is not None
     assert problem.code == "not-found"

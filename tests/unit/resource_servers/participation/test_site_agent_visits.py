@@ -36,15 +36,19 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.agents.runs import RunOutcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport
 from kalends.core import limits
 from kalends.core.errors import RefusalCode
+from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, Starts, Stop
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.runs import RUNS_MAX, RunTable
+from kalends.resource_servers.participation.this_site import FenceNumbers
 from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
@@ -604,3 +608,21 @@ def test_a_window_to_the_year_3000_costs_no_more_than_what_can_be_booked() -> No
     assert 0 < len(job.arguments[0]["slots"]) <= limits.OFFERS_MAX
     changes = [from_s for table in job.zones.values() for from_s, _ in table]
     assert max(changes) < T0 + 3 * 366 * DAY
+
+
+def test_one_run_of_each_user_finds_room_beside_a_crowd_of_others_and_a_second_does_not() -> None:
+    runs = RunTable(ParticipantOutbox(), FenceNumbers(1))
+
+    def set_out(user: str) -> int:
+        job = ScriptRun(user, "", "choose", ({}, {}))
+        return runs.set_out("r", job, Moment(0, 0), 1_000, lambda number, outcome, now: None)
+
+    numbers = [set_out("crowd") for _ in range(RUNS_MAX)]
+    assert not runs.has_room("crowd")
+    assert runs.has_room("ada")
+    mine = set_out("ada")
+    assert not runs.has_room("ada")
+    runs.errand_done(mine, RunOutcome("ok"), Moment(0, 0))
+    assert runs.has_room("ada")
+    runs.drop(numbers[0])
+    assert runs.has_room("crowd")

@@ -1,0 +1,1 @@
+"""What `benchmarks/denial.py` does to servers, and what an honest user has of them meanwhile."""
