@@ -70,6 +70,7 @@ def _pem(signed: x509.Certificate) -> bytes:
 
 
 def _write(path: Path, signed: x509.Certificate, key: Key) -> None:
+    path.touch(0o600)
     path.write_bytes(
         _pem(signed)
         + key.private_bytes(

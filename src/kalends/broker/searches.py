@@ -15,6 +15,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 
 from kalends.agents.sandbox.budgets import Budgets
+from kalends.agents.sandbox.turns import Turns
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import TooMuchWork, Work
 from kalends.broker.search_questions import AnyQuestion, BestStarts, Question
@@ -22,7 +23,6 @@ from kalends.broker.search_worker import HEADER_BYTES, HardSearch, SearchAnswer,
 from kalends.core.errors import LimitExceeded, Unavailable, error_from_problem
 from kalends.core.fair_queue import FairQueue
 from kalends.serving.logs import Logger
-from kalends.serving.turns import Turns
 
 EASY_STARTS_COST: Final = 20_000
 EASY_STEPS: Final = 100_000

@@ -30,6 +30,7 @@ from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
+from kalends.rim.redirects import refused_redirects
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Caller, split_listen
 from kalends.serving.auth.peer_auth import server_proofs, trust_for
@@ -39,7 +40,6 @@ from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
 from kalends.serving.http.rate_limits import ServingLimits
-from kalends.serving.http.redirects import refused_redirects
 from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.private_files import check_private
+from kalends.rim.private_files import check_private
 
 
 def token_in(path: str, where: str) -> str:

@@ -14,7 +14,7 @@ from kalends.client.transport import (
     failure,
     retry_after_s,
 )
-from kalends.serving.http.redirects import refused_redirects
+from kalends.rim.redirects import RedirectRefused, refused_redirects
 
 HEARTBEAT_S: Final = 10.0
 """A silent connection is probed after this time and given up when the probe is not answered."""
@@ -50,5 +50,7 @@ async def open_socket(
                 f"a gateway before the server failed ({error.status})", sent=False
             ) from error
         raise error_from_status(error.status, access.url, wait_s) from error
+    except RedirectRefused as error:
+        raise error_from_status(error.status, access.url) from error
     except aiohttp.ClientError as error:
         raise failure(error, sent=False) from error

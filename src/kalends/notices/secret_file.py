@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.private_files import check_private
+from kalends.rim.private_files import check_private
 
 SECRET_BYTES_MAX: Final = 4_096
 

@@ -30,10 +30,8 @@ http/certificates   the certificate of a server, and its end
 http/reload         a changed configuration for a server that serves
 settings_in_force   what of a changed configuration holds at once
 installation        a new server's folder: configuration, keys, certificate, unit
-private_files       files that hold a secret
 self_signed         certificates that a server signs itself
 audit_log           who asked for what, and what was answered
-http/redirects      calls that are not led elsewhere
 clocks              the two clocks of a server (and `clock_watch`)
 metrics             Prometheus metrics
 logs                structured logs

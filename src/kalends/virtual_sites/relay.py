@@ -20,6 +20,7 @@ from yarl import URL
 from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
+from kalends.rim.redirects import refused_redirects
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import (
     check_server,
@@ -28,7 +29,6 @@ from kalends.serving.http.application import (
     open_socket,
 )
 from kalends.serving.http.rate_limits import ServingLimits
-from kalends.serving.http.redirects import refused_redirects
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard

@@ -16,7 +16,7 @@ from kalends.broker.search_questions import BestStarts, Explanation, Pieces, Why
 from kalends.broker.search_worker import HardSearch, answered, serve
 from kalends.broker.searches import CPU_S_PER_MINUTE, EASY_COST, EASY_STARTS_COST, Searches
 from kalends.contract import messages as m
-from kalends.contract.messages import Want
+from kalends.contract.messages import RoomNeed, Want
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.language import parse_alternatives
 from kalends.core.requests import Alternative, Attribute, Request, Term, TimePreference
@@ -81,11 +81,14 @@ def hard() -> Request:
     )  # fmt: skip
 
 
+CAP = Refusal(where="lab/two", code=RefusalCode.NOT_ALLOWED, detail="at most 8", rule="few")
+
 QUESTIONS: list[Any] = [
     BestStarts(request=asked(), free=pieces(6_000), count=3),
     WhyNone(
         request=asked("lab/one:8 + lab/two:8"), free=pieces(1_000),
         refusals=(Refusal(where="lab/two", code=RefusalCode.CLOSED_HOURS, detail="shut"),),
+        barred=(("lab/two", RoomNeed("", T0, T0 + 60, 9, 60), CAP),),
     ),
     Explanation(
         request=asked("lab/one:8"), free=pieces(1_000), found=[], looked=(T0, T0 + 3_000_000),

@@ -35,5 +35,5 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
 def test_the_codes_of_the_page_are_those_of_refusals() -> None:
     codes = {value for name, value in vars(RefusalCode).items() if name.isupper()}
     told = set(re.findall(r"\| `([a-z-]+)` \|$", PAGE, re.MULTILINE))
-    assert told == {"limit", "lead-time", "beyond-horizon", "share"}
+    assert told == {"limit", "lead-time", "beyond-horizon", "share", "too-long"}
     assert told < codes

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
+from kalends.rim.redirects import refused_redirects
 from kalends.serving.auth.addresses import AllowedAddresses, OuterResolver, check_pattern
-from kalends.serving.http.redirects import refused_redirects
 
 OPEN = AllowedAddresses()
 HOME = AllowedAddresses(at_home=True)

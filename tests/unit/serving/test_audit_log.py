@@ -27,7 +27,8 @@ from kalends.serving.audit_log import (
     RotatingFile,
 )
 from kalends.serving.auth.callers import ANYONE, Caller
-from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.http.application import build_application
 from kalends.serving.http.runner import Service, listen
@@ -89,7 +90,9 @@ class Facility:
 async def facility(folder: Path) -> AsyncIterator[Facility]:
     made = Facility(folder)
     scopes = frozenset({"use", "audit", "admin"})
-    ring = KeyRing([TrustedKey(KEY.public_key(), key_id(KEY.public_key()), "", scopes)], "npaci")
+    ring = KeyRing(
+        [TrustedKey(KEY.public_key(), key_id(KEY.public_key()), KeyTerms(scopes=scopes))], "npaci"
+    )
     application = build_application(
         role="broker", name="npaci", version="1", handlers=made.deeds.handlers("broker"),
         authenticator=ring, metrics=Metrics(role="broker", name="npaci", version="1"),

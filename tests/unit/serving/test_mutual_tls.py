@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from certificates import Authority
 from tests.processes.servers import free_urls
 
 import kalends
-from kalends.cli._server import services_of
+from kalends.cli._server import RunningServers
 from kalends.core.errors import InvalidInput
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.peer_auth import trust_in
 from kalends.serving.auth.tokens import mint
-from kalends.serving.configuration import load_configuration
-from kalends.serving.http.runner import listen, tls_context
+from kalends.serving.configuration import Configuration, load_configuration
+from kalends.serving.http.runner import Service, listen, tls_context
 
 SITE = """
 [site]
@@ -113,9 +113,13 @@ class Facility:
             return 0, ""
 
 
+async def services_of(configuration: Configuration) -> Sequence[Service]:
+    return await RunningServers(Path("kalends.toml"), configuration).services()
+
+
 @asynccontextmanager
 async def running(facility: Facility) -> AsyncIterator[Facility]:
-    listening = [await listen(each) for each in services_of(facility.configuration)]
+    listening = [await listen(each) for each in await services_of(facility.configuration)]
     try:
         yield facility
     finally:
@@ -212,7 +216,7 @@ async def test_servers_show_their_certificates_to_a_virtual_site_too(tmp_path: P
         tmp_path,
     )
     async with running(place):
-        [way] = [await listen(each) for each in services_of(hall)]
+        [way] = [await listen(each) for each in await services_of(hall)]
         place.sdsc = way.url.partition("://")[2]
         ada, members = place.token("people", "ada", "use"), "/v1/members/sdsc"
         assert (await place.asked(f"{members}/v1/resources", ada, place.trust))[0] == 200

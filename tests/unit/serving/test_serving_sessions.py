@@ -125,7 +125,7 @@ async def test_an_answer_that_cannot_be_put_into_bytes_is_one_calls_problem() ->
         (b"\xc1", "MessagePack"),
         (b"", "MessagePack"),
         (frame(call(1, "book")) + b"x", "MessagePack"),
-        (msgpack.packb({}), "array"),
+        (msgpack.packb({}), "list"),
         (frame(call(1, "book"), {"number": "x", "name": "book"}), "[1].number"),
         (frame({"number": -1, "name": "book"}), "[0].number"),
         (frame({"number": 1, "name": "n" * 40}), "[0].name"),

@@ -23,11 +23,11 @@ from kalends.agents.sandbox.results import (
     RunResult,
     read_result,
 )
+from kalends.agents.sandbox.turns import Turns
 from kalends.agents.sandbox.verdicts import RunVerdict, verdict
 from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
 from kalends.core.fair_queue import FairQueue
 from kalends.core.scripts import RunCode
-from kalends.serving.turns import Turns
 
 Alerted = Callable[[str, str], None]
 """Called with a user and what their script did, when it attacked the host."""

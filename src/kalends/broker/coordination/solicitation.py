@@ -393,9 +393,6 @@ class Solicitation:
 
 def _placed(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
     return PlacedJob(
-        machine=offer.machine,
-        number=offer.job,
-        start_by=offer.start_by,
-        late_start=offer.late_start,
-        implementation=implementation,
-    )
+        machine=offer.machine, number=offer.job, start_by=offer.start_by,
+        late_start=offer.late_start, implementation=implementation,
+    )  # fmt: skip

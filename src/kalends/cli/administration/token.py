@@ -87,9 +87,9 @@ def command(
     or under `umask 077`.
     """
     with server_parts():
+        from kalends.rim.private_files import write_new
         from kalends.serving.auth.keys import load_private_key
         from kalends.serving.auth.tokens import mint
-        from kalends.serving.private_files import write_new
     now_s = int(time.time())
     lifetime_s = parse_duration(lifetime, where="--for")
     token = mint(

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from kalends.core.errors import InvalidInput
+from kalends.rim.private_files import PRIVATE, check_private, write_new
 from kalends.serving.auth.public_keys import read_key_file
-from kalends.serving.private_files import PRIVATE, check_private, write_new
 
 _MODE_PUBLIC: Final = 0o644
 

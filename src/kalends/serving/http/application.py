@@ -8,7 +8,6 @@ parser answers those with 400 and plain text.)
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,7 +17,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
-from kalends.core.errors import NotAuthenticated, Problem
+from kalends.core.errors import NotAuthenticated
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.auth.certificates import check_certificate
@@ -30,6 +29,12 @@ from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
 from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
 from kalends.serving.http.open_sessions import OpenSessions
+from kalends.serving.http.problem_answers import (
+    ANSWER_HEADERS,
+    expected,
+    no_method_answer,
+    problem_answer,
+)
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
@@ -43,9 +48,6 @@ METRICS_PATH: Final = "/metrics"
 
 CLOSE_S_MAX: Final = 2.0
 """Seconds for which a closing session waits for the client to agree."""
-
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""Answers belong to their caller: no cache keeps them, no browser guesses their type."""
 
 T = TypeVar("T")
 Report = Callable[[str, str], None]
@@ -101,7 +103,7 @@ def build_application(
             _route(operation.path, paths),
             _operation(server, entry),
             name=operation.name,
-            expect_handler=_expect,
+            expect_handler=expected,
         )
     document = openapi.document(role, name, version, authenticator)
     application.router.add_get(OPENAPI_PATH, _fixed(document, codec.JSON), allow_head=False)
@@ -109,7 +111,7 @@ def build_application(
     application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
     for route in routes:
         if isinstance(route, web.RouteDef):
-            route.kwargs.setdefault("expect_handler", _expect)
+            route.kwargs.setdefault("expect_handler", expected)
         route.register(application.router)
     application.on_shutdown.append(drain)
     application.on_cleanup.append(_stop_fetching)
@@ -258,7 +260,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
         return web.Response(
             body=bodies.encode(answer, form),
             content_type=bodies.CONTENT_TYPE[form],
-            headers=_HEADERS,
+            headers=ANSWER_HEADERS,
         )
 
     return respond
@@ -319,22 +321,15 @@ def _problems(server: _Server, version: str) -> Any:
                 await server.authenticator.prepare(request.headers, started_s)
                 response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
-            problem = HttpRefusal(
-                405,
-                f"{ascii(request.method[:20])[1:-1]} is not a method of this path",
-                where="method",
-                remedy=f"use {', '.join(sorted(error.allowed_methods))}",
-            ).to_problem()
-            response = _problem(request, problem)
-            response.headers["Allow"] = error.headers["Allow"]
+            response = no_method_answer(request, error)
         except web.HTTPNotFound:
             missing = dispatcher.misdirected.path(request.method, request.path)
-            response = _problem(request, missing.to_problem())
+            response = problem_answer(request, missing.to_problem())
         except Exception as error:
             # The boundary: nothing that a request leads to may escape as anything but a problem.
             if isinstance(error, ConnectionError) and _is_gone(request):
                 return web.Response()  # There is nobody to answer, and nobody's fault to log.
-            response = _problem(request, dispatcher.problem(error))
+            response = problem_answer(request, dispatcher.problem(error))
         if not response.prepared:
             response.headers["Server"] = f"kalends/{version}"
             asked = request.match_info.route.name or NO_OPERATION
@@ -348,50 +343,16 @@ def _is_gone(request: web.Request) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 
-def _problem(request: web.Request, problem: Problem) -> web.Response:
-    """Return `problem` in the form that the caller accepts, JSON if that is unknown."""
-    try:
-        form = bodies.form_of_answer(request.headers.get("Accept", ""))
-    except HttpRefusal:
-        form = "json"
-    headers = dict(_HEADERS)
-    if problem.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    if problem.retry_after_s:
-        headers["Retry-After"] = str(math.ceil(problem.retry_after_s))
-    response = web.Response(
-        status=problem.status,
-        body=bodies.encode(problem, form),
-        content_type=bodies.PROBLEM_TYPE[form],
-        headers=headers,
-    )
-    if problem.status in (408, 413):
-        response.force_close()  # What is left of the body is not worth reading.
-    return response
-
-
-async def _expect(request: web.Request) -> web.StreamResponse | None:
-    """Answer ``Expect: 100-continue``; any other expectation is a problem (417)."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        if request.transport is not None:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return None
-    refusal = HttpRefusal(
-        417, "only 100-continue can be expected", where="Expect", remedy="leave the header out"
-    )
-    return _problem(request, refusal.to_problem())
-
-
 def _fixed(body: bytes, content_type: str) -> _Respond:
     async def respond(request: web.Request) -> web.Response:
-        return web.Response(body=body, content_type=content_type, headers=_HEADERS)
+        return web.Response(body=body, content_type=content_type, headers=ANSWER_HEADERS)
 
     return respond
 
 
 def _metrics(metrics: Metrics) -> _Respond:
     async def respond(request: web.Request) -> web.Response:
-        headers = {**_HEADERS, "Content-Type": METRICS_CONTENT_TYPE}
+        headers = {**ANSWER_HEADERS, "Content-Type": METRICS_CONTENT_TYPE}
         return web.Response(body=metrics.render(), headers=headers)
 
     return respond

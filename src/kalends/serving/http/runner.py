@@ -22,11 +22,11 @@ import msgspec
 from aiohttp import web
 
 from kalends.core.errors import Conflict, InvalidInput, KalendsError
+from kalends.rim.private_files import check_private
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.application import connections_of, drain
 from kalends.serving.http.door import Door, listening_sockets
-from kalends.serving.private_files import check_private
 
 KEEP_ALIVE_S: Final = 75.0
 """An idle connection is kept this long: longer than the pools of common clients and proxies do."""

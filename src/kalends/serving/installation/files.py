@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.rim.private_files import write_new
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import mint
@@ -15,7 +16,6 @@ from kalends.serving.configuration import TlsConfiguration
 from kalends.serving.http.certificates import ServerCertificate
 from kalends.serving.installation.plan import PEOPLE, Installation
 from kalends.serving.installation.service_unit import service_unit, service_user, user_entry
-from kalends.serving.private_files import write_new
 from kalends.serving.self_signed import self_signed
 
 OPERATOR_SCOPES: Final = ("use", "audit", "admin")

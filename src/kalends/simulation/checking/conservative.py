@@ -23,7 +23,7 @@ def _both(times: Times, start_s: int, end_s: int) -> Times:
     return min(times[0], start_s), max(times[1], end_s)
 
 
-class _Replay:
+class _ReplayedPlan:
     """What is planned while a schedule is replayed: reserved starts of those that wait, and who has begun."""
 
     def __init__(self, blocked: Sequence[Blocked], nodes: int) -> None:
@@ -117,7 +117,7 @@ def promises(
         submitted[run.request.submit_s].append(run)
         ended[run.end_s].append(run)
         begun[run.start_s].append(run)
-    replay = _Replay(blocked, nodes)
+    replay = _ReplayedPlan(blocked, nodes)
     held_back: set[int] = set()
     for now in sorted({*submitted, *ended, *begun}):
         replay.room.forget_before(now)

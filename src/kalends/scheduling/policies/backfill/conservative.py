@@ -15,7 +15,7 @@ from typing import Final
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
+from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
 
@@ -60,7 +60,7 @@ class Conservative:
         """Free nodes next to running, waiting and reserved jobs, from the last event on."""
         self._starts: dict[Job, int] = {}
         """Reserved start of each waiting job, in order of submission."""
-        self._turns = Turns()
+        self._turns = StartTurns()
         self._next_s = NEVER
         """The first reserved start."""
         self._freed_until_s = 0

@@ -12,7 +12,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job
 from kalends.scheduling.placement import Placed
-from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
+from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.profile import NEVER
 
 
@@ -31,7 +31,7 @@ class GridConservative:
         """Reserved start and place of each waiting job, in order of submission; None while nodes that it
         needs are out of service.
         """
-        self._turns = Turns()
+        self._turns = StartTurns()
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:

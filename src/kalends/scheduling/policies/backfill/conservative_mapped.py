@@ -13,7 +13,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.mapped_plan import Booked
-from kalends.scheduling.policies.backfill.promises import Turns, put_in_order
+from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.profile import NEVER
 
 
@@ -41,7 +41,7 @@ class MappedConservative:
         """
         self._freed_until = 0
         """Latest end of a freed time since all were examined, or the time of that."""
-        self._turns = Turns()
+        self._turns = StartTurns()
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:

@@ -20,7 +20,7 @@ def put_in_order(waiting: dict[Job, Promised], job: Job, promised: Promised) -> 
         waiting.update(sorted_again)
 
 
-class Turns:
+class StartTurns:
     """In which order those start who are due in the same second: whose start was reserved first is first.
 
     So it is in pyss. The order shows where they also end in the same second.

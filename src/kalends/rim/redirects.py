@@ -8,7 +8,11 @@ import aiohttp
 
 
 class RedirectRefused(aiohttp.ClientError):
-    """The server that was called wanted the caller to go elsewhere."""
+    """The server that was called, which answered with `status`, wanted the caller to go elsewhere."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"it answers with status {status}, to go elsewhere")
+        self.status = status
 
 
 def refused_redirects() -> aiohttp.TraceConfig:
@@ -26,4 +30,4 @@ async def _refuse(
     context: SimpleNamespace,
     params: aiohttp.TraceRequestRedirectParams,
 ) -> None:
-    raise RedirectRefused(f"it answers with status {params.response.status}, to go elsewhere")
+    raise RedirectRefused(params.response.status)

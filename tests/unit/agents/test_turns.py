@@ -7,8 +7,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kalends.agents.sandbox.turns import Turns
 from kalends.core.fair_queue import FairQueue
-from kalends.serving.turns import Turns
 
 AT_ONCE = 2
 

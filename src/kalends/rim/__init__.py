@@ -1,0 +1,1 @@
+"""What clients and servers share where they meet the computer and the network."""
