@@ -26,7 +26,7 @@ from kalends.serving.logs import Logger
 
 EASY_STARTS_COST: Final = 20_000
 EASY_STEPS: Final = 100_000
-"""A search that seems easy is given up for the worker after so many steps, about ten milliseconds."""
+"""A search that seems easy is given up for the worker after so many steps: 0.14 s of the loop at most."""
 
 EASY_COST: Final = 2_000
 """Of other questions: what they do is less bounded by what they are given."""
