@@ -6,7 +6,7 @@ import pytest
 
 from tests.shells.running import plays
 
-SEEDS = 5
+SEEDS = 2
 
 
 @pytest.mark.parametrize("name", ["storm", "crowd"])

@@ -10,7 +10,7 @@ from tests.shells.running import check, seeds_to_catch
 def test_what_two_brokers_were_told_is_true_while_customers_change_it_and_owners_take_back() -> (
     None
 ):
-    check("institutions", 6)
+    check("institutions", 3)
 
 
 @pytest.mark.parametrize(

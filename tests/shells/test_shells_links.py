@@ -8,21 +8,21 @@ from tests.shells.running import check, seeds_to_catch
 
 
 def test_a_link_that_was_idle_for_many_minutes_takes_a_booking_at_once() -> None:
-    check("idle", 8)
+    check("idle", 4)
 
 
 def test_a_replica_that_stands_still_with_the_lock_of_the_store_keeps_no_other_from_answering() -> (
     None
 ):
-    check("pause", 3)
+    check("pause", 2)
 
 
 def test_a_row_that_cannot_be_read_stops_no_heart_and_no_booking_of_others() -> None:
-    check("row", 5)
+    check("row", 3)
 
 
 def test_who_waits_on_a_list_is_woken_however_often_links_break_meanwhile() -> None:
-    check("wake", 15)
+    check("wake", 8)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.shells.running import check, seeds_to_catch
 
 
 def test_no_job_is_lost_or_runs_twice_and_reservations_are_kept_whatever_strikes() -> None:
-    check("machine_room", 8)
+    check("machine_room", 4)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_machine_gone_wrong_shows(mutation: str) -> None:
 
 
 def test_a_site_whose_store_was_put_back_runs_nothing_again_and_gives_no_taken_nodes() -> None:
-    check("machine_restored", 6)
+    check("machine_restored", 3)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Five hundred schedules with every fault keep every promise, and each fault has struck."""
+"""Schedules with every fault keep every promise, and each fault has struck."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests import effort
 from tests.simulation.schedule import complaint, run
 
-SEEDS = effort.examples(500)
+SEEDS = effort.examples(250)
 SHARE = 250
 """Seeds in one test: enough for every kind of fault to strike."""
 
