@@ -117,7 +117,8 @@ def annas(facilities: dict[str, Facility]) -> Iterator[dict[str, Any]]:
         "run": runs[0]["run"], "job": number,
     }  # fmt: skip
     end = "/v1/reclaims/rights-reclaim/end"
-    assert alpha.post(end, {}, place.headers("owner", alpha, "admin")).status == 200
+    # Of a worker that has asked for only some of the table's cells there may be none.
+    assert alpha.post(end, {}, place.headers("owner", alpha, "admin")).status in (200, 404)
     kill = {"machine": PRESS, "job": number, "what": "kill"}
     assert alpha.post("/v1/jobs/change", kill, at_alpha).status == 200
     assert broker.post(f"/v1/requests/{held}/release", {}, at_broker).status == 200

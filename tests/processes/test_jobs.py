@@ -221,7 +221,7 @@ async def test_a_reservation_and_jobs_never_have_the_same_nodes(
             found = await booker.find(f"{MACHINE}:3", duration="10s")
             busy = await client.job(MACHINE, 1)
             assert found.candidates[0].start >= busy.until
-            booked = await booker.book(f"{MACHINE}:4", duration="40s", at=busy.until + 5)
+            booked = await booker.book(f"{MACHINE}:4", duration="40s", at=busy.until + 20)
             assert booked.state == "reserved"
             # It would still run when the reservation begins: so it waits for the end of that.
             number = (await client.submit(laboratory.job("true", nodes=1, limit_s=300))).job.job

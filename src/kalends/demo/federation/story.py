@@ -124,6 +124,13 @@ async def _occupy(federation: Federation, tell: Tell) -> dict[str, int]:
 async def _anywhere(
     facility: Facility, client: Client, tell: Tell, zone: ZoneInfo
 ) -> tuple[RequestView, Story]:
+    await until(
+        client.resources,
+        lambda seen: (
+            len(seen.resources) > len(POLICIES) and not any(each.rests_s for each in seen.sites)
+        ),
+        "not all sites are known to the broker",
+    )
     view, placed = await _placed(client, nodes=4)
     said = await _written(facility, placed)
     bids = await client.why(view.id)
