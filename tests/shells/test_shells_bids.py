@@ -59,6 +59,10 @@ def test_bids_gone_wrong_show_where_nothing_fails(mutation: str) -> None:
     assert seeds_to_catch("bids", mutation, 10) is not None
 
 
+def test_places_that_are_held_for_ever_show_where_sites_are_lost() -> None:
+    assert seeds_to_catch("lost_sites", "places_are_held_for_ever", 20) is not None
+
+
 def test_a_site_that_was_left_and_starts_the_job_all_the_same_shows() -> None:
     assert seeds_to_catch("lost_sites", "a_site_that_was_left_may_start", 60) is not None
 
@@ -82,7 +86,6 @@ def test_starting_again_gone_wrong_shows(mutation: str) -> None:
         "offered_jobs_begin_at_once",
         "places_of_earlier_lives_are_forgotten",
         "places_that_were_not_taken_stay",
-        "places_are_held_for_ever",
         "every_attempt_makes_new_places",
         "jobs_are_placed_before_the_vote",
         "a_cancelled_place_leaves_its_job",
