@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
-import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from tests.processes.servers import until
+from tests.processes.servers import free_urls, until
 from transcripts import ROOT, environment
 
 from kalends.demo.processes import start, stop
@@ -100,8 +99,8 @@ def test_every_setting_that_it_shows_is_one() -> None:
         load_configuration(text, Path())
 
 
-async def serving(directory: Path, run: Callable[[str], str], names: Sequence[str]) -> None:
-    """Run the blocks `names` while both serve and have met."""
+async def serving(directory: Path, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` while both serve and have met."""
     broker = await start("npaci", directory / "npaci" / "npaci.toml")
     site = await start("ctc", directory / "ctc" / "ctc.toml")
     try:
@@ -110,39 +109,50 @@ async def serving(directory: Path, run: Callable[[str], str], names: Sequence[st
             return "site_connected" in broker.log.read_text()
 
         await until(have_met, "the site is connected to its broker")
-        for name in names:
-            await asyncio.to_thread(run, name)
+        await work()
     finally:
         await stop((broker, site))
 
 
 def test_two_organisations_are_set_up_book_and_are_restored_by_its_commands(tmp_path: Path) -> None:
-    ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    free = {"7440": str(ports[0].getsockname()[1]), "7441": str(ports[1].getsockname()[1])}
-    for each in ports:
-        each.close()
+    ports = [url.rpartition(":")[2] for url in free_urls(2)]
+    free = dict(zip(("7440", "7441"), ports, strict=True))
     said: dict[str, str] = {}
 
-    def run(name: str) -> str:
+    def done_by(name: str) -> subprocess.CompletedProcess[str]:
         block = re.sub(r"744[01]", lambda found: free[found[0]], BLOCKS[name])
-        done = subprocess.run(
+        return subprocess.run(
             ["sh", "-e", "-c", block], cwd=tmp_path, env=environment({}), text=True,
             capture_output=True, check=False,
         )  # fmt: skip
+
+    async def first_day() -> None:
+        for name in ("book", "operators", "backup", "audit log"):
+            await asyncio.to_thread(run, name)
+
+    async def compared() -> bool:
+        return (await asyncio.to_thread(done_by, "operators")).returncode == 0
+
+    async def restored() -> None:
+        await until(compared, "what the site has is compared")
+        await asyncio.to_thread(run, "operators")
+
+    def run(name: str) -> str:
+        done = done_by(name)
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
         said[name] = done.stdout
         return done.stdout
 
     for name in ("broker", "site", "check"):
         assert "PROBLEM" not in run(name)
-    asyncio.run(serving(tmp_path, run, ("book", "operators", "backup", "audit log")))
+    asyncio.run(serving(tmp_path, first_day))
     assert "reserved" in said["book"]
     assert said["operators"].count("all invariants hold") == 2
     booked, refused = said["audit log"].splitlines()
     assert '"user":"ada"' in booked
     assert refused == "0"
     run("restore")
-    asyncio.run(serving(tmp_path, run, ("operators",)))
+    asyncio.run(serving(tmp_path, restored))
     assert "claims locked: 1" in said["operators"]
     run("people")
     assert said.keys() == BLOCKS.keys()
