@@ -121,14 +121,14 @@ def jobs_start_without_asking() -> None:
 
 
 @mutation
-def every_site_may_start() -> None:
-    """The register writes down the last site that asks, and not the first."""
+def permits_are_not_written() -> None:
+    """The register says that a job may start to every site that asks, and writes nothing down."""
 
-    def last(connection: Any, op: Any) -> Registered:
+    def said(connection: Any, op: Any) -> Registered:
         found = register.row(connection, op.rid)
         return Registered(op, isinstance(found, Record) and found.state == "commit", found)
 
-    register._HANDLERS[Permit] = last
+    register._HANDLERS[Permit] = said
 
 
 @mutation
@@ -246,17 +246,6 @@ def places_are_rectangles() -> None:
             follow(self, hold_id, place)
 
     PlaceDesk._follow = later  # type: ignore[method-assign]
-
-
-@mutation
-def permits_are_not_written() -> None:
-    """The register says that a job may start, and has forgotten it at once."""
-
-    def said(connection: Any, op: Any) -> Registered:
-        found = register.row(connection, op.rid)
-        return Registered(op, isinstance(found, Record) and found.state == "commit", found)
-
-    register._HANDLERS[Permit] = said
 
 
 @mutation

@@ -1,4 +1,4 @@
-"""Who had nodes reserved, and for how long: what the owner charges, whether they were used or not.
+"""Who had nodes reserved, and for how long: the owner charges for that time, used or not.
 
 A reservation counts from its start to its end, or to when it was given back. A queue's claims are looked at
 now and then, and whenever one comes or goes; one that was seen not to be locked after its start counts from

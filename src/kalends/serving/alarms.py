@@ -14,6 +14,10 @@ ALARMS_KEPT_MAX: Final = 1_000
 """A server tells the newest again when it is asked; all of them are in its log."""
 
 
+Report = Callable[[str, str], None]
+"""Takes what a problem is about, and its text; "" when it is over."""
+
+
 @dataclass(slots=True)
 class _Alarm:
     text: str

@@ -10,9 +10,8 @@ import random
 from typing import Final
 
 from tests.shells.facility import Facility, Plan
-from tests.shells.hunts.machine_rooms import power_went
+from tests.shells.hunts.machine_rooms import power_went, rooms_up
 from tests.shells.hunts.storms import weather
-from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.judging_restarts import Absence
 from tests.shells.place_oracles import Permits, Queues, Words
@@ -36,9 +35,7 @@ QUEUED_S: Final = 3 * 3_600.0
 @scenario(Plan(sites=3, replicas=2, machine=True, audited=False, policy="conservative"))
 async def bids(facility: Facility, chance: random.Random) -> None:
     """Nothing fails: whatever others are offered meanwhile, promised starts are kept."""
-    await facility.up()
-    for site in facility.sites:
-        host_called(facility.world, site)
+    await rooms_up(facility)
     queues, words = Queues(facility), Words(facility)
     customers = PlaceCustomers(facility, chance, count=4, jobs=12, pause_s=20.0)
     permits = Permits(facility, customers.once_at)
@@ -54,15 +51,7 @@ async def bids(facility: Facility, chance: random.Random) -> None:
 )
 async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     """Everything fails that can, between the bid and the vote above all."""
-    world = facility.world
-    world.on_death.append(power_went)
-    await facility.up()
-    for site in facility.sites:
-        host_called(world, site)
-    customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
-    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.02)
-    customers.strikes = 0.0
-    await calm(facility)
+    customers = await _in_a_storm(facility, chance, slow=0.02)
     await _nobody_rests_for_ever(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
@@ -74,10 +63,7 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
 )
 async def lost_sites(facility: Facility, chance: random.Random) -> None:
     """Queues are long, and sites are gone for longer than brokers wait: cut off, frozen, or dead."""
-    world = facility.world
-    await facility.up()
-    for site in facility.sites:
-        host_called(world, site)
+    await rooms_up(facility)
     customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
     await _sites_go_and_come_back(facility, chance)
     facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
@@ -92,9 +78,7 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
 )
 async def starting_again(facility: Facility, chance: random.Random) -> None:
     """Jobs run for long that may start again: they are moved, drained away, and left by their sites."""
-    await facility.up()
-    for site in facility.sites:
-        host_called(facility.world, site)
+    await rooms_up(facility)
     customers = PlaceCustomers(
         facility, chance, count=3, jobs=8, pause_s=30.0, once=0.2, again=0.8, moves=0.5
     )
@@ -118,19 +102,22 @@ async def starting_again(facility: Facility, chance: random.Random) -> None:
 )
 async def virtual_sites(facility: Facility, chance: random.Random) -> None:
     """Most sites are reached by virtual ones, one below the other, which die, freeze and are cut off, too."""
-    world = facility.world
-    world.on_death.append(power_went)
-    await facility.up()
-    for site in facility.sites:
-        host_called(world, site)
-    customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
-    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.01)
-    customers.strikes = 0.0
-    await calm(facility)
+    customers = await _in_a_storm(facility, chance, slow=0.01)
     facility.counts["managers asked"] += await _referrals(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False)
+
+
+async def _in_a_storm(facility: Facility, chance: random.Random, slow: float) -> PlaceCustomers:
+    """Have jobs left to the brokers while all kinds of faults strike; return once these are over."""
+    facility.world.on_death.append(power_went)
+    await rooms_up(facility)
+    customers = PlaceCustomers(facility, chance, count=4, strikes=STRUCK)
+    await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=slow)
+    customers.strikes = 0.0
+    await calm(facility)
+    return customers
 
 
 async def _sites_go_and_come_back(facility: Facility, chance: random.Random) -> list[Absence]:

@@ -29,6 +29,13 @@ QUEUED_S: Final = 12 * 3_600.0
 """Within it all jobs are over, if nothing is in their way."""
 
 
+async def rooms_up(facility: Facility) -> None:
+    """Start everything; each site has a host for jobs of its own."""
+    await facility.up()
+    for site in facility.sites:
+        host_called(facility.world, site)
+
+
 @scenario(Plan(machine=True, audited=False))
 async def machine_room(facility: Facility, chance: random.Random) -> None:
     """Jobs and reservations of one calendar, while everything fails that can."""

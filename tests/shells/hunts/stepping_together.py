@@ -9,9 +9,8 @@ import random
 from typing import Final
 
 from tests.shells.facility import Facility, Plan
-from tests.shells.hunts.machine_rooms import power_went
+from tests.shells.hunts.machine_rooms import power_went, rooms_up
 from tests.shells.hunts.storms import weather
-from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.placing import until_all_is_over
 from tests.shells.scenarios import scenario
@@ -27,9 +26,7 @@ ROOMS: Final = Plan(sites=3, replicas=2, machine=True, audited=False)
 @scenario(ROOMS)
 async def steps(facility: Facility, chance: random.Random) -> None:
     """Nothing fails: all that was reserved runs, and its parts begin together."""
-    await facility.up()
-    for site in facility.sites:
-        host_called(facility.world, site)
+    await rooms_up(facility)
     customers = StepCustomers(facility, chance)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
@@ -39,11 +36,8 @@ async def steps(facility: Facility, chance: random.Random) -> None:
 @scenario(ROOMS)
 async def steps_in_storms(facility: Facility, chance: random.Random) -> None:
     """Everything fails that can, between the promise and the end."""
-    world = facility.world
-    world.on_death.append(power_went)
-    await facility.up()
-    for site in facility.sites:
-        host_called(world, site)
+    facility.world.on_death.append(power_went)
+    await rooms_up(facility)
     customers = StepCustomers(facility, chance)
     await weather(facility, chance, strikes=STRIKES, pause_s_max=STRIKES_S_MAX, slow=0.02)
     await calm(facility)

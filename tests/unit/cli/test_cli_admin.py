@@ -6,12 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from client_broker import Broker, serving_broker
+from client_broker import Broker
 
 from kalends.cli import cli
 from kalends.core.errors import NotAuthenticated
@@ -19,12 +18,6 @@ from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 def run(*words: str) -> Result:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
-from client_broker import NOW_S, Broker, serving_broker
+from click.testing import Result
+from client_broker import NOW_S, Broker
 
-from kalends.cli import cli
 from kalends.contract import calls
 from kalends.core.errors import LimitExceeded
 from kalends.core.scripts import script_hash
@@ -20,25 +19,6 @@ from kalends.core.scripts import script_hash
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def run(broker: Broker) -> Run:
-    def run(*words: str) -> Result:
-        settings = {
-            "KALENDS_BROKER": broker.url,
-            "KALENDS_ZONE": "Europe/Berlin",
-            "KALENDS_USER": "ada",
-        }
-        return CliRunner().invoke(cli, words, env=settings)
-
-    return run
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from client_broker import Broker, serving_broker
+from client_broker import Broker
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,25 +29,6 @@ from kalends.core.errors import (
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def run(broker: Broker) -> Run:
-    def run(*words: str, **env: str) -> Result:
-        settings = {
-            "KALENDS_BROKER": broker.url,
-            "KALENDS_ZONE": "Europe/Berlin",
-            "KALENDS_USER": "ada",
-        }
-        return CliRunner().invoke(cli, words, env=settings | env)
-
-    return run
 
 
 def data(result: Result) -> Any:

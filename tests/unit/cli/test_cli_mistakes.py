@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner, Result
-from client_broker import Broker, serving_broker
+from click.testing import Result
 
 from kalends.cli import cli
 from kalends.cli._groups import MEANT
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def run(broker: Broker) -> Run:
-    def run(*words: str) -> Result:
-        env = {"KALENDS_BROKER": broker.url, "KALENDS_ZONE": "Europe/Berlin", "KALENDS_USER": "ada"}
-        return CliRunner().invoke(cli, words, env=env)
-
-    return run
 
 
 @pytest.mark.parametrize(

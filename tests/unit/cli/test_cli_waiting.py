@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from client_broker import BUSY, NOW_S, Broker, serving_broker
+from client_broker import BUSY, NOW_S, Broker
 from rich.console import Console
 
 from kalends.cli import cli
@@ -25,12 +25,6 @@ from kalends.core.errors import LostRace, NoCommonTime
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 def environment(broker: Broker) -> dict[str, str]:

@@ -16,7 +16,7 @@ Met = Literal["yes", "not yet", "never"]
 
 @dataclass(slots=True)
 class Dependencies:
-    """Who waits for whom. A job whose wait can never end stays held: its user decides what to do."""
+    """Which jobs wait for which. A job whose wait can never end stays held until its user decides."""
 
     table: JobTable
     _unmet: dict[int, set[After]] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class StoppedProcesses:
         self._sent: set[int] = set()
         """Processes that were told to stop."""
         self._before: set[int] | None = None
-        """Who was there at the last look, if nobody of them ran."""
+        """The processes found by the last look, if none of them was running."""
 
     def look(self) -> bool:
         found, ahead, still = set[int](), [self._pid], True

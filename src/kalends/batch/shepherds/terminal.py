@@ -58,7 +58,7 @@ class Terminal:
         self._attached: list[Visitor] = []
         self._at_keys: Visitor | None = None
         self._seat = ""
-        """Who has taken the keys last, by the name that they gave themselves."""
+        """The name given by the visitor who took the keyboard last."""
         self._size = size
         self._set_size(*size)
         loop.watch(streams.reads, self._on_ready)

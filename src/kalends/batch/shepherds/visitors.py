@@ -1,4 +1,4 @@
-"""Those who are connected to a shepherd: the server, for itself or for users at a terminal.
+"""Connections to a shepherd: the server's own, and those of users at a terminal.
 
 Whatever a visitor does ends with that visitor: one who goes away, talks nonsense or does not keep up is
 let go, and the program never waits for any of them.
@@ -16,7 +16,7 @@ from kalends.batch.shepherds.frames import FrameReader, json_frame
 from kalends.batch.shepherds.poll_loop import READ, WRITE, PollLoop
 
 ATTACHED_MAX: Final = 64
-"""Who may look at a terminal at once."""
+"""How many visitors may watch one terminal at the same time."""
 
 VISITORS_MAX: Final = 2 * ATTACHED_MAX
 """More than may be attached: a job that many look at must hear of its end all the same."""

@@ -88,7 +88,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     pick: str = ""
     redundant: bool = False
     by_limits: bool = False
-    """Of a job: see `kalends.contract.calls.PlaceJob`."""
+    """How a job is placed, as in `kalends.contract.calls.PlaceJob`."""
     step: Step | None = None
     """What runs in step in the slots."""
     elsewhere: tuple[str, ...] = ()
@@ -163,9 +163,9 @@ class Record(msgspec.Struct, omit_defaults=True):
     machines: tuple[str, ...] = ()
     """Where the parts of a job in step run, in their order."""
     started: str | None = None
-    """Of a job that asks before it starts: the site where it starts, "" if none has asked; a column.
+    """The site where a job starts that asks first; "" until one has asked. A column.
 
-    Of a job in step: its parts, once all have come (`encode_parts`).
+    For a job in step, its parts once all have arrived (`encode_parts`).
     """
     ended: PlacedEnd | None = None
     """Of a job: how it has ended, as its site has said; a column."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kalends.core.vouched_names import VouchedNames
+from kalends.serving.alarms import Report
 from kalends.serving.auth.callers import Authenticator, OpenAccess
 from kalends.serving.auth.claim_names import ClaimNames
 from kalends.serving.auth.peer_auth import trust_in
@@ -13,9 +12,6 @@ from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, load_trusted_
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import KeyConfiguration, ListeningConfiguration
-
-Report = Callable[[str, str], None]
-"""Takes what a problem is about, and the problem, or "" when it is over."""
 
 
 def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenticator:

@@ -18,6 +18,7 @@ from kalends.contract import codec
 from kalends.contract.calls import Role
 from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
+from kalends.serving.alarms import Report
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.auth.certificates import check_certificate
@@ -50,8 +51,6 @@ CLOSE_S_MAX: Final = 2.0
 """Seconds for which a closing session waits for the client to agree."""
 
 T = TypeVar("T")
-Report = Callable[[str, str], None]
-"""Takes what a problem is about, and its text; "" when it is over."""
 
 _Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
