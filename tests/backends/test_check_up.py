@@ -102,7 +102,3 @@ async def test_the_command_checks_what_a_configuration_names(
     (told,) = json.loads(printed)["data"]["batch_systems"]
     assert "no reservation can be made for ann as nobody-here" in told["problems"][0]
     assert "nobody-here, as ann is called there, is no Unix user" in told["problems"][1]
-    file.write_text('[site]\nname = "centre"\nstore = "centre.sqlite"\n')
-    code, printed = await doctor(str(file))
-    assert code == 2
-    assert "it names no batch systems and no machines" in printed

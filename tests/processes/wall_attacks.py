@@ -395,7 +395,8 @@ def try_out(attack: Attack, scene: Scene, *, locked: bool) -> str:
             ours.close()
             if locked:
                 allowance = lockdown.Allowance(64 << 20, 5.0)
-                lockdown.lock_down(theirs.fileno(), allowance, parent)
+                origin = lockdown.Origin(parent, lockdown.open_proc())
+                lockdown.lock_down(theirs.fileno(), allowance, origin)
                 os.write(3, attempt(attack, scene))
             else:
                 os.dup2(theirs.fileno(), 3)

@@ -28,7 +28,7 @@ COMMANDS = {
     },
     "Stores": {
         "backup": "Copy a store while its server runs.",
-        "doctor": "Check a store file, or the batch systems and machines of a site.",
+        "doctor": "Check a store file, or what a site or a broker runs on.",
     },
 }
 

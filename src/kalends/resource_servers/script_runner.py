@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kalends.agents.runs import Engine, RunOutcome
-from kalends.agents.sandbox import NoEngine, engine_for
+from kalends.agents.sandbox import NoEngine, Sandbox, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME, script_hash
@@ -63,6 +63,8 @@ class ScriptRunner:
         elif self._settings.language_only:
             self.detail = LANGUAGE_ONLY
             self._logger.warning("scripts_run_without_sandbox")
+        elif isinstance(self._engine, Sandbox):
+            self._logger.info("scripts_run_behind", walls=self._engine.walls)
         await self.records.open()
 
     async def stop(self) -> None:

@@ -73,10 +73,6 @@ def test_the_printed_configuration_can_be_loaded(tmp_path: Path) -> None:
 def test_doctor_looks_at_machines_whose_jobs_run_on_this_host(tmp_path: Path) -> None:
     file = tmp_path / "site.toml"
     site = '[site]\nname = "lab"\nstore = "lab.sqlite"\n'
-    file.write_text(site)
-    nothing = run("admin", "doctor", str(file))
-    assert nothing.exit_code == 2
-    assert "it names no batch systems and no machines" in nothing.stderr
     box = '[[site.resources]]\nname = "box"\n[[site.machines]]\nresource = "box"\n'
     file.write_text(site + box + 'users = { ann = "nobody-here" }\n')
     (found,) = json.loads(run("admin", "doctor", str(file), "--json").stdout)["data"]["machines"]
@@ -84,6 +80,32 @@ def test_doctor_looks_at_machines_whose_jobs_run_on_this_host(tmp_path: Path) ->
     assert found["facts"][0].startswith("jobs run on this host")
     unknown = "nobody-here, as ann is called there, is no Unix user of this host"
     assert (unknown in found["problems"]) == (os.geteuid() == 0), "else all run as the site's user"
+
+
+@pytest.mark.parametrize("role", ["site", "broker"])
+def test_doctor_says_what_stands_between_scripts_and_this_host(tmp_path: Path, role: str) -> None:
+    file = tmp_path / "server.toml"
+    server = f'[{role}]\nname = "lab"\nstore = "lab.sqlite"\n'
+    for setting, fact, problem in (
+        ("", "they run behind seccomp", ""),
+        ("enabled = false", "none run here", ""),
+        ("language_only = true", "", "they run inside the server"),
+    ):
+        file.write_text(f"{server}[{role}.agents]\n{setting}\n")
+        told = run("admin", "doctor", str(file), "--json")
+        scripts = json.loads(told.stdout)["data"]["scripts"]
+        assert fact in "".join(scripts["facts"])
+        assert problem in "".join(scripts["problems"])
+        assert told.exit_code == bool(problem)
+
+
+def test_doctor_of_a_virtual_site_says_what_else_it_looks_at(tmp_path: Path) -> None:
+    file = tmp_path / "virtual.toml"
+    member = '[[virtual.members]]\nname = "lab"\nurl = "http://127.0.0.1:7101"\n'
+    file.write_text(f'[virtual]\nname = "campus"\n{member}')
+    told = run("admin", "doctor", str(file))
+    assert told.exit_code == 2
+    assert "a virtual site runs nothing here" in told.stderr
 
 
 def test_audit_reads_every_page_and_fails_when_an_invariant_does(broker: Broker) -> None:

@@ -13,7 +13,7 @@ import resource
 import signal
 from typing import Final, NamedTuple
 
-from kalends.agents.sandbox import seccomp
+from kalends.agents.sandbox import landlock, seccomp
 
 NICENESS: Final = 10
 """Niceness of a worker next to servers, which have 0."""
@@ -24,6 +24,13 @@ PERSONALITY_ASK: Final = 0xFFFF_FFFF
 LAST_DESCRIPTOR: Final = 0xFFFF_FFFF
 
 
+class Origin(NamedTuple):
+    """Where a worker comes from: `parent`, which it must not outlive, and an open /proc that knows it."""
+
+    parent: int
+    proc: int
+
+
 class Allowance(NamedTuple):
     """Limits of a process: `memory_bytes` beyond its present mappings, `cpu_s` from now on."""
 
@@ -31,18 +38,19 @@ class Allowance(NamedTuple):
     cpu_s: float
 
 
-def lock_down(channel: int, allowance: Allowance, parent: int) -> None:
+def lock_down(channel: int, allowance: Allowance, origin: Origin) -> None:
     """Keep `channel`, as descriptor 3, and nothing else; there is no way back.
 
-    `parent` is the process that this one must not outlive. Raises `OSError` when the kernel refuses a
-    step: the caller must then exit at once, as it is only partly locked down.
+    Raises `OSError` when the kernel refuses a step: the caller must then exit at once, as it is only
+    partly locked down.
     """
     filter_program = seccomp.program_here()
-    mapped_bytes = address_space_bytes()
+    mapped_bytes = address_space_bytes(origin.proc)
     keep_only(channel)
-    die_with(parent)
+    die_with(origin.parent)
     os.nice(NICENESS)
     _clear_personality()
+    landlock.shut()
     _limit(allowance, mapped_bytes)
     seccomp.install(filter_program)
 
@@ -51,21 +59,30 @@ def keep_only(channel: int) -> None:
     """Move `channel` to descriptor 3 and close every other one; raises `OSError` before Linux 5.9."""
     if channel != seccomp.CHANNEL:
         os.dup2(channel, seccomp.CHANNEL, inheritable=False)
-    _close_range(0, seccomp.CHANNEL - 1)
-    _close_range(seccomp.CHANNEL + 1, LAST_DESCRIPTOR)
+    close_range(0, seccomp.CHANNEL - 1)
+    close_range(seccomp.CHANNEL + 1, LAST_DESCRIPTOR)
 
 
 def die_with(parent: int) -> None:
     """Have the kernel kill this process when the thread that forked it ends; it may have ended."""
     seccomp.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    # Zero is a parent in another namespace of processes, which ends with it.
+    if os.getppid() not in (parent, 0):
         os._exit(1)
 
 
-def address_space_bytes() -> int:
+def open_proc() -> int:
+    """Return a descriptor of /proc, by which a process without files can still look at itself."""
+    return os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def address_space_bytes(proc: int) -> int:
     """Return the mapped bytes of this process, as RLIMIT_AS counts them."""
-    with open("/proc/self/statm", "rb") as statm:
-        return int(statm.read().split()[0]) * resource.getpagesize()
+    statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    try:
+        return int(os.read(statm, 256).split()[0]) * resource.getpagesize()
+    finally:
+        os.close(statm)
 
 
 def _limit(allowance: Allowance, mapped_bytes: int) -> None:
@@ -93,7 +110,7 @@ def _clear_personality() -> None:
         _libc.personality(personality & ~READ_IMPLIES_EXEC)
 
 
-def _close_range(first: int, last: int) -> None:
+def close_range(first: int, last: int) -> None:
     """Call close_range(2) by its number, the same everywhere, because the C library may be older."""
     if _libc.syscall(_SYS_CLOSE_RANGE, first, last, 0) != 0:
         number = ctypes.get_errno()

@@ -32,6 +32,8 @@ class WorkerPool:
     def __init__(self, recipe: Recipe, spares: int, zygote_workers_max: int) -> None:
         self.engine = ""
         """Version of the workers' engine; the last known while there is no zygote."""
+        self.walls: list[str] = []
+        """As of the zygote."""
         self._closed = False
         self._recipe = recipe
         self._spares_wanted = spares
@@ -177,6 +179,7 @@ class WorkerPool:
             self._suspected.cancel()
             self._suspected = None
         self.engine = zygote.engine
+        self.walls = zygote.walls
         self._ordered = 0
         self._discard_spares()
         if old is not None and not old.gone.done():

@@ -137,6 +137,11 @@ class Sandbox:
         return self._pool.engine
 
     @property
+    def walls(self) -> list[str]:
+        """What stands between a script and this host, besides the language: ``seccomp``, what else it has."""
+        return self._pool.walls
+
+    @property
     def running(self) -> int:
         """Jobs that are being done now."""
         return self._turns.taken

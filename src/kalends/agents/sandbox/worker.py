@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgpack
 
-from kalends.agents.sandbox.lockdown import Allowance, lock_down
+from kalends.agents.sandbox.lockdown import Allowance, Origin, lock_down
 from kalends.agents.sandbox.seccomp import CHANNEL
 
 HEADER_BYTES: Final = 4
@@ -42,7 +42,7 @@ class _Rehearsed(BaseException):
 
 
 def work(
-    channel: int, perform: Perform, rehearsal: bytes, allowance: Allowance, parent: int
+    channel: int, perform: Perform, rehearsal: bytes, allowance: Allowance, origin: Origin
 ) -> NoReturn:
     """Rehearse, lock down, do the one job that comes through `channel`, and exit.
 
@@ -50,7 +50,7 @@ def work(
     nobody waits, does that for most of what a job will write to.
     """
     rehearse(perform, rehearsal)
-    _lock_down(channel, allowance, parent)
+    _lock_down(channel, allowance, origin)
     try:
         job = read_frame()
         if job:
@@ -74,9 +74,9 @@ def _rehearsed(result: dict[str, Any]) -> NoReturn:
     raise _Rehearsed(result)
 
 
-def bear_witness(channel: int, allowance: Allowance, parent: int) -> NoReturn:
+def bear_witness(channel: int, allowance: Allowance, origin: Origin) -> NoReturn:
     """Lock down, and make a harmless call that is not let through: this must be the end."""
-    _lock_down(channel, allowance, parent)
+    _lock_down(channel, allowance, origin)
     os.getppid()
     os._exit(EXIT_DONE)
 
@@ -117,10 +117,10 @@ def _read_exactly(count: int) -> bytes:
     return b"".join(chunks)
 
 
-def _lock_down(channel: int, allowance: Allowance, parent: int) -> None:
+def _lock_down(channel: int, allowance: Allowance, origin: Origin) -> None:
     # Tracebacks have nowhere to go, and trying to write one would look like an attack.
     sys.stderr = sys.stdout = None
     try:
-        lock_down(channel, allowance, parent)
+        lock_down(channel, allowance, origin)
     except OSError:
         os._exit(EXIT_UNABLE)

@@ -20,12 +20,13 @@ import signal
 import socket
 import struct
 import warnings
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgpack
 
-from kalends.agents.sandbox import seccomp, worker
-from kalends.agents.sandbox.lockdown import Allowance, die_with
+from kalends.agents.sandbox import landlock, namespaces, seccomp, worker
+from kalends.agents.sandbox.lockdown import Allowance, Origin, die_with, open_proc
 
 FORK: Final = b"f"
 WITNESS: Final = b"w"
@@ -48,6 +49,7 @@ NOBODY: Final = 65_534
 
 DESCRIPTORS_MAX: Final = 1_024
 PR_SET_DUMPABLE: Final = 4
+OOM_SCORE_MAX: Final = 1_000
 
 WARM_UP_STEPS: Final = 100_000
 WARM_UP_SLOTS: Final = 100
@@ -76,8 +78,13 @@ def main(descriptor: int, order_text: str) -> NoReturn:
         perform = _named(order.perform)
         engine = str(_named(order.engine))
         rehearsal = _warm_up(perform)
+        origin = Origin(os.getpid(), open_proc())
+        first = _die_first_of_all()
+        alone = namespaces.enter()
         _become_nobody()
         _guard(order.host)
+        if alone:
+            namespaces.keep()
     except (ImportError, AttributeError, OSError) as error:
         host.send((FAILED + repr(error).encode())[:PACKET_BYTES_MAX])
         os._exit(worker.EXIT_UNABLE)
@@ -86,9 +93,9 @@ def main(descriptor: int, order_text: str) -> NoReturn:
     # A worker does not live long enough for what it might find, and a script that makes cycles on
     # purpose meets the limit on memory.
     gc.disable()
-    host.send(READY + engine.encode())
+    host.send(READY + json.dumps([engine, _walls(alone, first)]).encode())
     allowance = Allowance(order.memory_bytes, order.cpu_s)
-    _Nursery(host, perform, rehearsal, allowance).serve()
+    _Nursery(host, perform, rehearsal, allowance, origin).serve()
 
 
 class _Nursery:
@@ -100,6 +107,7 @@ class _Nursery:
         perform: worker.Perform,
         rehearsal: bytes,
         allowance: Allowance,
+        origin: Origin,
     ) -> None:
         self._host = host
         self._perform = perform
@@ -108,7 +116,7 @@ class _Nursery:
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._pids: dict[int, int] = {}
-        self._pid = os.getpid()
+        self._origin = origin
 
     def serve(self) -> NoReturn:
         try:
@@ -133,9 +141,9 @@ class _Nursery:
             pid = os.fork()
             if pid == 0:
                 if witness:
-                    worker.bear_witness(theirs.fileno(), self._allowance, self._pid)
+                    worker.bear_witness(theirs.fileno(), self._allowance, self._origin)
                 worker.work(
-                    theirs.fileno(), self._perform, self._rehearsal, self._allowance, self._pid
+                    theirs.fileno(), self._perform, self._rehearsal, self._allowance, self._origin
                 )
             pidfd = os.pidfd_open(pid)
             self._pids[pidfd] = pid
@@ -192,6 +200,26 @@ def _warm_up(perform: worker.Perform) -> bytes:
     rehearsal: bytes = msgpack.packb(run)
     worker.rehearse(perform, rehearsal)
     return rehearsal
+
+
+def _die_first_of_all() -> bool:
+    """Where memory runs out, the kernel ends agents before anything else; False if that cannot be said."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_MAX))
+    except OSError:
+        return False
+    return True
+
+
+def _walls(alone: bool, first: bool) -> list[str]:
+    """Name what stands between a script that has left the language and this host, for its operator."""
+    known = landlock.version()
+    return [
+        "seccomp",
+        *([f"landlock {known}"] if known else []),
+        *(["namespaces"] if alone else []),
+        *(["first to end without memory"] if first else []),
+    ]
 
 
 def _become_nobody() -> None:

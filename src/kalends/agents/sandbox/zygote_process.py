@@ -130,6 +130,8 @@ class Zygote:
     def __init__(self, recipe: Recipe, made: Callable[[Zygote, Worker], None]) -> None:
         """Start the process, from the thread that is to outlive it; raises `SandboxUnavailable`."""
         self.engine = ""
+        self.walls: list[str] = []
+        """What stands between a script and this host: seccomp, and what else the host has."""
         self.orders = 0
         loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = loop.create_future()
@@ -222,7 +224,7 @@ class Zygote:
     def _take(self, packet: bytes, descriptors: list[int]) -> None:
         kind, body = packet[:1], packet[1:]
         if kind == program.READY:
-            self.engine = body.decode()
+            self.engine, self.walls = json.loads(body)
             if not self._ready.done():
                 self._ready.set_result(None)
         elif kind == program.FAILED:

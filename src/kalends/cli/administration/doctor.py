@@ -1,4 +1,4 @@
-"""``kalends admin doctor``: check a store file, or the batch systems and machines of a site."""
+"""``kalends admin doctor``: check a store file, or what a site or a broker runs on."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from kalends.core.errors import InvalidInput
 if TYPE_CHECKING:
     from kalends.backends.check_up import CheckUp
     from kalends.resource_servers.configured_allocations import MachineThrough
-    from kalends.serving.configuration import SiteConfiguration
+    from kalends.serving.configuration import AgentsConfiguration, SiteConfiguration
 
 CONFIGURATION: Final = ".toml"
+SCRIPTS: Final = "scripts of users"
 
 
 @click.command(
@@ -36,9 +37,10 @@ CONFIGURATION: Final = ".toml"
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings
 def command(settings: Settings, file: Path) -> int:
-    """Check a store file, or the batch systems and machines of a site.
+    """Check a store file, or what a site or a broker runs on.
 
-    FILE is a store, or a site's configuration (.toml). Of a batch system that is named there, the version,
+    FILE is a store, or a configuration (.toml). Where users' scripts may run, what stands between them and
+    this host is named: the more, the better. Of a batch system that is named there, the version,
     the clock, the nodes and the users are looked at; and for each user a reservation of a minute, 300 days
     ahead, is made and deleted at once. Where jobs of a machine run through it, the commands and the Unix
     users that this host needs for them are looked for, too. One that PSI/J reaches is asked for nothing.
@@ -48,7 +50,7 @@ def command(settings: Settings, file: Path) -> int:
     Prints one line for each problem. The exit code is 1 if there are any.
     """
     if file.suffix == CONFIGURATION:
-        return _check_systems(settings, file)
+        return _check_configured(settings, file)
     with server_parts():
         from kalends.stores.sqlite.maintenance import doctor
     findings = doctor(file)
@@ -57,32 +59,54 @@ def command(settings: Settings, file: Path) -> int:
     return 1 if findings else 0
 
 
-def _check_systems(settings: Settings, file: Path) -> int:
+def _check_configured(settings: Settings, file: Path) -> int:
     with server_parts():
         from kalends.cli._server import read_configuration
-    site = read_configuration(file).site
-    if site is None or not (site.batch_systems or site.machines):
+    configuration = read_configuration(file)
+    site, server = configuration.site, configuration.site or configuration.broker
+    if server is None:
         raise InvalidInput(
-            "it names no batch systems and no machines",
+            "a virtual site runs nothing here",
             where=str(file),
-            remedy="docs/batch-systems.md and docs/jobs.md say how they are described",
+            remedy="name a site's configuration, a broker's, or a store",
         )
-    found = asyncio.run(_checked(site))
-    machines = _checked_machines(site)
+    systems = asyncio.run(_checked(site)) if site else {}
+    machines = _checked_machines(site) if site else {}
+    scripts = {SCRIPTS: asyncio.run(_checked_scripts(server.agents))}
     report = {
-        "site": site.name,
-        "batch_systems": [
-            {"name": name, "facts": each.facts, "problems": each.problems}
-            for name, each in found.items()
-        ],
-        "machines": [
-            {"name": name, "facts": each.facts, "problems": each.problems}
-            for name, each in machines.items()
-        ],
+        "site" if site else "broker": server.name,
+        "batch_systems": _rows(systems),
+        "machines": _rows(machines),
+        "scripts": _rows(scripts)[0],
     }
-    both = {**found, **machines}
-    _output.answer(settings, "doctor", report, lambda: _lines(both))
-    return 1 if any(each.problems for each in both.values()) else 0
+    found = {**systems, **machines, **scripts}
+    _output.answer(settings, "doctor", report, lambda: _lines(found))
+    return 1 if any(each.problems for each in found.values()) else 0
+
+
+def _rows(found: dict[str, CheckUp]) -> list[dict[str, object]]:
+    return [
+        {"name": name, "facts": each.facts, "problems": each.problems}
+        for name, each in found.items()
+    ]
+
+
+async def _checked_scripts(settings: AgentsConfiguration) -> CheckUp:
+    """Start what runs scripts of users, as the server does, and ask what it stands behind."""
+    with server_parts():
+        from kalends.agents.sandbox import NoEngine, Sandbox, engine_for
+        from kalends.backends.check_up import CheckUp
+    if not settings.enabled:
+        return CheckUp(["none run here"], [])
+    engine = await engine_for(settings)
+    try:
+        if isinstance(engine, NoEngine):
+            return CheckUp([], [f"none can run here: {engine.detail}"])
+        if isinstance(engine, Sandbox):
+            return CheckUp([f"they run behind {', '.join(engine.walls)}"], [])
+        return CheckUp([], ["they run inside the server, behind nothing but their language"])
+    finally:
+        await engine.close()
 
 
 def _checked_machines(site: SiteConfiguration) -> dict[str, CheckUp]:
@@ -161,6 +185,6 @@ def _lines(found: dict[str, CheckUp]) -> list[str]:
     for name, each in found.items():
         lines += [f"{name}: {fact}" for fact in each.facts]
         lines += [f"{name}: PROBLEM: {problem}" for problem in each.problems]
-        if not each.problems:
+        if not each.problems and name != SCRIPTS:
             lines.append(f"{name}: the site can rely on it")
     return lines

@@ -54,7 +54,7 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged
-SystemCallFilter=seccomp
+SystemCallFilter=seccomp landlock_create_ruleset landlock_restrict_self
 SystemCallErrorNumber=EPERM
 
 [Install]
