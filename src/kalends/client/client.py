@@ -90,6 +90,10 @@ class Client(RequestCalls, JobCalls):
         """Return whether the server is up and able to work."""
         return await self._caller.call(calls.Nothing(), "health", calls.Health)
 
+    async def whoami(self) -> calls.CallerView:
+        """Return whom the server takes you for, what your token allows there, and until when."""
+        return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
+
     async def resources(self) -> calls.Resources:
         """Return the resources that the caller may see, and which sites answer."""
         return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
