@@ -46,6 +46,12 @@ COMMANDS = {
         "machine": "Show a machine: its nodes, its policy, and which job has which nodes.",
         "usage": "Sum up the node-seconds that your jobs used, by project.",
     },
+    "Logging in": {
+        "login": "Keep in a profile which server is called, and as whom.",
+        "whoami": "Say whom the server takes you for.",
+        "logout": "Forget the token of a profile.",
+        "completion": "Print what completes commands in your shell.",
+    },
     "Research": {
         "simulate": "Replay a workload under scheduling policies.",
         "policies": "List the scheduling policies.",

@@ -36,6 +36,9 @@ MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("lengthen", "prolong", "renew"), ("extend",)),
     **dict.fromkeys(("shorten", "reduce"), ("shrink",)),
     **dict.fromkeys(("abort", "stop", "end", "terminate"), ("cancel", "release", "kill")),
+    **dict.fromkeys(("signin", "auth", "authenticate"), ("login",)),
+    **dict.fromkeys(("signout", "logoff"), ("logout",)),
+    **dict.fromkeys(("identity", "account"), ("whoami",)),
     **dict.fromkeys(("accounting", "sacct", "report"), ("usage",)),
 }
 """What people type who know other programs, and the commands that they may mean."""
@@ -118,7 +121,7 @@ class LazyGroup(click.Group):
             click.echo("kalends: interrupted; the request may still be carried out", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
-            return _report(_with_near_names(settings, error), as_json)
+            return _report(_with_remedies(settings, error), as_json)
         return code if isinstance(code, int) else 0
 
 
@@ -129,10 +132,10 @@ def _kalends_error() -> type[KalendsError]:
     return KalendsError
 
 
-def _with_near_names(settings: Settings, error: KalendsError) -> KalendsError:
-    from kalends.cli._near_names import with_near_resources
+def _with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
+    from kalends.cli._remedies import with_remedies
 
-    return with_near_resources(settings, error)
+    return with_remedies(settings, error)
 
 
 def _report_usage(error: click.ClickException, as_json: bool) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +26,6 @@ SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
 
 LOOK_EVERY_S: Final = 0.1
-MACHINE_VARIABLE: Final = "KALENDS_MACHINE"
 JOB_HELP = "sdsc/sp2/17"
 
 if TYPE_CHECKING:
@@ -35,10 +33,10 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 
-def job_named(text: str) -> JobName:
-    """Read ``sdsc/sp2/17``, or ``17`` where KALENDS_MACHINE is set; raises `InvalidInput`."""
-    if "/" not in text and MACHINE_VARIABLE in os.environ:
-        text = f"{os.environ[MACHINE_VARIABLE]}/{text}"
+def job_named(settings: Settings, text: str) -> JobName:
+    """Read ``sdsc/sp2/17``, or ``17`` of the usual machine; raises `InvalidInput`."""
+    if "/" not in text and settings.machine:
+        text = f"{settings.machine}/{text}"
     return job_texts.job_named(text)
 
 

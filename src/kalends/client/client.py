@@ -41,7 +41,7 @@ class Client(RequestCalls, JobCalls):
     def __init__(
         self,
         *,
-        open_transport: Callable[[], Transport],
+        open_transport: Callable[[], Awaitable[Transport]],
         zone: ZoneInfo,
         wall_clock: Callable[[], float],
         clock: Callable[[], float],
@@ -59,7 +59,7 @@ class Client(RequestCalls, JobCalls):
         self._open_caller: CallSender | None = None
 
     async def __aenter__(self) -> Self:
-        self._transport = self._open_transport()
+        self._transport = await self._open_transport()
         self._open_caller = self._make_caller(self._transport)
         return self
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from kalends.client.calls import CallSender
 from kalends.client.client import Client
@@ -18,7 +21,13 @@ from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import request_id
 from kalends.core.times import zone_named
 
+if TYPE_CHECKING:
+    from kalends.client.destinations import Destination
+
 TransportName = Literal["session", "http"]
+
+TokenSource = Callable[[], Awaitable[str]]
+"""Returns a token that is good now."""
 
 
 def _new_key() -> str:
@@ -28,9 +37,10 @@ def _new_key() -> str:
 
 
 def connect(
-    url: str,
+    url: str = "",
     *,
-    token: str = "",
+    profile: str = "",
+    token: str | TokenSource = "",
     user: str = "",
     groups: tuple[str, ...] = (),
     ca: str = "",
@@ -46,21 +56,31 @@ def connect(
 ) -> Client:
     """Return a client of the broker or site at `url`, to be used as ``async with connect(url) as client``.
 
-    Nothing is sent yet. `token` is sent where the server asks for one; `user` and `groups` name the
-    caller to a server in open mode. `ca` is a file of certificates to trust. Times given as text are
-    read in `zone` (an IANA name; default this computer's). A call takes at most `timeout_s` beyond
-    the wait it asks for, retries included. `transport` "session" sends many calls over one
-    WebSocket, "http" each in a request of its own. The rest are clocks and chances, for tests.
+    Without `url`, or with a `profile`, it is of the server that the command line would call, with the same
+    token, zone and certificates: arguments win over the environment, and that over the user's profile.
+
+    Nothing is sent yet. `token` is sent where the server asks for one: a text, or a function that is asked
+    for one whenever the client is opened. `user` and `groups` name the caller to a server in open mode. `ca`
+    is a file of certificates to trust. Times given as text are read in `zone` (an IANA name; default this
+    computer's). A call takes at most `timeout_s` beyond the wait it asks for, retries included. `transport`
+    "session" sends many calls over one WebSocket, "http" each in a request of its own. The rest are clocks
+    and chances, for tests.
 
     Raises `InvalidInput` for an address, a zone or a file that cannot be used.
     """
-    access = Access(url=url, token=token, user=user, groups=groups, ca=ca)
+    if profile or not url:
+        meant = _meant(profile, url, token, user, ca, zone)
+        url, user, ca, zone = meant.broker, meant.user, meant.ca, meant.zone
+        token = token or _token_of(meant)
+    access = Access(
+        url=url, token=token if isinstance(token, str) else "", user=user, groups=groups, ca=ca
+    )
     if transport not in ("session", "http"):
         raise InvalidInput(
             f"{transport!r} is not a transport", where="transport", remedy="give session or http"
         )
     return Client(
-        open_transport=lambda: _open_transport(transport, access),
+        open_transport=lambda: _open_transport(transport, access, token),
         zone=zone_named(zone) if zone else local_zone(),
         wall_clock=wall_clock,
         clock=clock,
@@ -78,8 +98,12 @@ def connect(
     )
 
 
-def _open_transport(name: TransportName, access: Access) -> Transport:
+async def _open_transport(
+    name: TransportName, access: Access, token: str | TokenSource
+) -> Transport:
     """Open the transport, importing only the one that is used."""
+    if not isinstance(token, str):
+        access = replace(access, token=await token())
     if name == "session":
         from kalends.client.session import SessionTransport
 
@@ -87,3 +111,26 @@ def _open_transport(name: TransportName, access: Access) -> Transport:
     from kalends.client.http import HttpTransport
 
     return HttpTransport(access)
+
+
+def _meant(
+    profile: str, url: str, token: str | TokenSource, user: str, ca: str, zone: str
+) -> Destination:
+    """Return what is meant by these arguments, the environment and a profile."""
+    from kalends.client.caller_identity import login_name
+    from kalends.client.destinations import destination
+
+    given = {"profile": profile, "broker": url, "user": user, "ca": ca, "zone": zone}
+    meant = destination(given | {"token": token if isinstance(token, str) else ""}, os.environ)
+    return meant if meant.user else replace(meant, user=login_name())
+
+
+def _token_of(meant: Destination) -> str | TokenSource:
+    """Return the token, or what renews it where a login has brought it. Raises `InvalidInput`."""
+    from kalends.client.caller_identity import token_in
+
+    if meant.login is None:
+        return meant.token or token_in(meant.token_file, meant.sources.get("token_file", ""))
+    from kalends.client.openid.logins import fresh_token
+
+    return partial(fresh_token, meant.login)
