@@ -6,6 +6,10 @@ A command's module holds it under the name `command`. The groups and summaries b
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import NoReturn
+
 import click
 
 from kalends import __version__
@@ -65,6 +69,9 @@ COMMANDS = {
     },
 }
 
+COMPLETE_VARIABLE = "_KALENDS_COMPLETE"
+"""What a shell sets when it asks how a command may go on."""
+
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.
 
 Exit codes: 0 done, 1 error, 2 usage, 4 not allowed, 5 no common time, 6 lost a race, 7 expired,
@@ -91,4 +98,18 @@ def cli() -> None:
 
 def main() -> int:
     """Run the ``kalends`` program and return its exit code."""
+    if COMPLETE_VARIABLE in os.environ:
+        _complete()
     return cli.run(Settings())
+
+
+def _complete() -> NoReturn:
+    """Complete a command for a shell, and end at once: no look-up of a host is waited for."""
+    code = 0
+    try:
+        cli.run(Settings())
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        os._exit(code)

@@ -13,6 +13,8 @@ from kalends.cli._help import write_examples, write_options
 from kalends.cli._settings import Settings
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kalends.core.errors import KalendsError
 
 EXIT_USAGE = 2
@@ -72,6 +74,18 @@ class LazyGroup(click.Group):
         command = module.command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, none of which is loaded for that."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=summary)
+            for summaries in self.groups.values()
+            for name, summary in summaries.items()
+            if name.startswith(incomplete)
+        ]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self._names))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _output
+from kalends.cli._colours import stated
 from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
@@ -154,7 +155,11 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     lines = [
         f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
         f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
-        f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
+        stated(
+            f"state      {': '.join(filter(None, (job.phase, '; '.join(job.reasons))))}",
+            job.phase,
+            11,
+        ),
         f"asks for   {_asked(job)} {_how_long(job)}",
         f"submitted  {short_time(job.submitted, zone)}",
     ]

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from click.core import ParameterSource
 
+from kalends.cli import _colours
 from kalends.cli._help import LAST, SectionedOption, write_examples, write_options
 from kalends.client.destinations import DEFAULT_BROKER
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from click.shell_completion import CompletionItem
 
     from kalends.client.client import Client
     from kalends.client.kept_logins import KeptLogin
@@ -32,6 +35,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TRIES_MAX = 4
 """Fewer than in the Python client: a person is waiting, and can see and repeat the call."""
+
+CALL_S = 30.0
+HURRIED_S = 1.0
 
 
 @dataclass
@@ -55,6 +61,8 @@ class Settings:
     given: dict[str, str] = field(default_factory=dict)
     """What was said by options."""
     settled: bool = False
+    hurried: bool = False
+    """Whether a second, and one try, is all that a call may take."""
 
     def settle(self) -> None:
         """Fill in what the environment and the user's profile say. Raises `InvalidInput`."""
@@ -85,8 +93,9 @@ class Settings:
             groups=self.group,
             ca=self.ca,
             zone=self.zone,
+            timeout_s=HURRIED_S if self.hurried else CALL_S,
             transport="http",
-            backoff=Backoff(tries_max=TRIES_MAX),
+            backoff=Backoff(tries_max=1 if self.hurried else TRIES_MAX),
         )
 
     def token_text(self) -> str:
@@ -157,10 +166,30 @@ def _option(
     )
 
 
-def _json_option() -> click.Option:
-    return _option(
+def _complete(parameter: click.Parameter) -> None:
+    """Let what the server knows, and the user's profiles, complete the values of `parameter`."""
+
+    def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from kalends.cli._completion import VALUES, completed
+
+        if parameter.name in VALUES:
+            return completed(ctx, parameter.name, incomplete)
+        return type(parameter).shell_complete(parameter, ctx, incomplete)
+
+    parameter.shell_complete = complete  # type: ignore[method-assign]  # many commands declare such
+
+
+def _form_options(*, hidden: bool) -> list[click.Parameter]:
+    """What every command has: `hidden` are those that only the help of the program shows."""
+    colour = SectionedOption(
+        ["--color"], type=click.Choice(["auto", "always", "never"]), expose_value=False,
+        callback=_colours.choose, is_eager=True, hidden=hidden, section=LAST,
+        help="Colours of states.  [default: auto, on a terminal and without NO_COLOR]",
+    )  # fmt: skip
+    json = _option(
         "--json", None, "Print the answer as JSON.", hidden=False, section=LAST, is_flag=True
     )
+    return [json, colour]
 
 
 def _connection_options(*, hidden: bool) -> list[click.Parameter]:
@@ -186,13 +215,14 @@ def _connection_options(*, hidden: bool) -> list[click.Parameter]:
 
 def group_options(function: F) -> F:
     """Add the global options, visibly, to the program itself."""
-    for option in reversed([*_connection_options(hidden=False), _json_option()]):
+    for option in reversed([*_connection_options(hidden=False), *_form_options(hidden=False)]):
+        _complete(option)
         _attach(function, option)
     return function
 
 
 class LocalCommand(click.Command):
-    """A command that calls no server; its only global option is ``--json``."""
+    """A command that calls no server; of the global options it has ``--json`` and ``--color``."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -206,11 +236,16 @@ class LocalCommand(click.Command):
         write_examples(self.examples, formatter)
 
     def _shared_options(self) -> Sequence[click.Parameter]:
-        return [_json_option()]
+        return _form_options(hidden=True)
 
 
 class ServerCommand(LocalCommand):
     """A command that calls a server; the global options may also stand after its name."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        for parameter in self.params:
+            _complete(parameter)
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = ctx.ensure_object(Settings)
@@ -245,7 +280,7 @@ class ServerCommand(LocalCommand):
         return error
 
     def _shared_options(self) -> Sequence[click.Parameter]:
-        return [*_connection_options(hidden=True), _json_option()]
+        return [*_connection_options(hidden=True), *_form_options(hidden=True)]
 
 
 def _warn(settings: Settings) -> None:

@@ -41,7 +41,7 @@ class LoginCommand(ServerCommand):
     cls=LoginCommand,
     examples=(
         "kalends login --broker https://broker.npaci.example:7100",
-        "kalends login --profile kit --token-file ada.token --broker https://sp2.kit.example:7101",
+        "kalends login --profile kit --broker https://kit.example --machine kit/sp2",
     ),
 )
 @click.option(

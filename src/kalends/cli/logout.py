@@ -17,9 +17,7 @@ from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named
 from kalends.core.errors import KalendsError
 
 
-@click.command(
-    "logout", cls=ServerCommand, examples=("kalends logout", "kalends logout --profile kit")
-)
+@click.command("logout", cls=ServerCommand, examples=("kalends logout", "kalends logout --json"))
 @pass_settings
 def command(settings: Settings) -> None:
     """Forget the token of a profile.
