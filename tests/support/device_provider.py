@@ -153,7 +153,7 @@ def _generator(provider: DeviceProvider) -> JWTBearerTokenGenerator:
 
 def _device_endpoint(provider: DeviceProvider) -> type[DeviceAuthorizationEndpoint]:
     class Endpoint(DeviceAuthorizationEndpoint):
-        INTERVAL = provider.interval_s
+        INTERVAL = property(lambda self: provider.interval_s)
 
         def get_verification_uri(self) -> str:
             return f"{provider.url}/enter"

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
+
+T = TypeVar("T")
 
 DEFAULT_PROFILE: Final = "default"
 
@@ -50,7 +52,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    profiles: dict[ProfileName, Profile] = {}
+    profiles: dict[ProfileName, dict[str, Any]] = {}
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
@@ -112,13 +114,20 @@ def check_profile_name(name: str) -> None:
         ) from error
 
 
-def _checked(found: dict[str, Any], path: Path) -> dict[ProfileName, Profile]:
+def _checked(found: dict[str, Any], path: Path) -> dict[str, Profile]:
+    profiles = _read(found, _Config, str(path)).profiles
+    return {
+        name: _read(each, Profile, f"{path}: profiles.{name}") for name, each in profiles.items()
+    }
+
+
+def _read(found: Any, kind: type[T], where: str) -> T:
     try:
-        return convert(found, _Config).profiles
+        return convert(found, kind)
     except InvalidInput as error:
         raise InvalidInput(
             error.detail,
-            where=f"{path}: {error.where}",
+            where=f"{where}: {error.where}",
             remedy=error.remedy or f"a profile has {', '.join(Profile.__struct_fields__)}",
         ) from error
 

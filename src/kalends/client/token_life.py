@@ -32,9 +32,9 @@ class TokenLife(NamedTuple):
     def is_ending(self, now_s: int) -> bool:
         """Return whether it has expired, or is about to."""
         if not self.begins_at:
-            return self.left_s(now_s) < SOON_S
+            return self.left_s(now_s) <= SOON_S
         life_s = self.expires_at - self.begins_at
-        return self.left_s(now_s) < min(max(life_s // SOON_SHARE, SOON_S), life_s // 2)
+        return self.left_s(now_s) <= min(max(life_s // SOON_SHARE, SOON_S), life_s // 2)
 
 
 def life_of(token: str) -> TokenLife | None:
