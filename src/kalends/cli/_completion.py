@@ -39,7 +39,7 @@ STATES: Final = {
 """What a request is in, of which the ids are offered to a command; others take any."""
 
 
-class Offer(NamedTuple):
+class Suggestion(NamedTuple):
     """A value, what it is in a few words, and its kind or state, by which commands choose."""
 
     value: str
@@ -63,35 +63,35 @@ def completed(ctx: click.Context, name: str, incomplete: str) -> list[Completion
         return []
 
 
-def _resources(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _resources(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     return [
         offer for offer in _known(settings, "resources", _ask_resources) if offer.kind != "site"
     ]
 
 
-def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     """Of a request in words, its first resource."""
     return [] if set(" +|{").intersection(incomplete) else _resources(settings, command, incomplete)
 
 
-def _machines(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _machines(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     return [
         offer for offer in _known(settings, "resources", _ask_resources) if offer.kind == "machine"
     ]
 
 
-def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     return [
         offer for offer in _known(settings, "resources", _ask_resources) if offer.kind == "site"
     ]
 
 
-def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     found = _known(settings, "requests", _ask_requests)
     return [offer for offer in found if offer.kind in STATES.get(command, {offer.kind})]
 
 
-def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     """Jobs of the machine that is named already, or is the usual one; else machines."""
     machine, slash, _ = incomplete.rpartition("/")
     if "/" in machine or (settings.machine and not slash):
@@ -102,24 +102,26 @@ def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
     return [offer._replace(value=f"{offer.value}/") for offer in _machines(settings, command, "")]
 
 
-def _agents(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
-    return _known(settings, "agents", lambda client: [Offer(each.name) for each in client.agents()])
+def _agents(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return _known(
+        settings, "agents", lambda client: [Suggestion(each.name) for each in client.agents()]
+    )
 
 
-def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     from kalends.client.profiles import config_path, read_profiles
 
     found = read_profiles(config_path(os.environ))
-    return [Offer(name, profile.broker) for name, profile in sorted(found.items())]
+    return [Suggestion(name, profile.broker) for name, profile in sorted(found.items())]
 
 
-def _zones(settings: Settings, command: str, incomplete: str) -> Iterable[Offer]:
+def _zones(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     from zoneinfo import available_timezones
 
-    return [Offer(name) for name in sorted(available_timezones())]
+    return [Suggestion(name) for name in sorted(available_timezones())]
 
 
-VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Offer]]]] = {
+VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Suggestion]]]] = {
     "id": _ids,
     "job": _jobs,
     "jobs": _jobs,
@@ -134,42 +136,44 @@ VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Offer]]]] = {
 """By the names of parameters, which mean the same in all commands that call a server."""
 
 
-def _ask_resources(client: SyncClient) -> list[Offer]:
+def _ask_resources(client: SyncClient) -> list[Suggestion]:
     answer = client.resources()
     found = [
-        Offer(each.name, f"{each.capacity} units", "machine" if each.queue else "resource")
+        Suggestion(each.name, f"{each.capacity} units", "machine" if each.queue else "resource")
         for each in answer.resources
     ]
-    return found + [Offer(each.site, each.state, "site") for each in answer.sites]
+    return found + [Suggestion(each.site, each.state, "site") for each in answer.sites]
 
 
-def _ask_requests(client: SyncClient) -> list[Offer]:
+def _ask_requests(client: SyncClient) -> list[Suggestion]:
     from kalends.core.identifiers import short_id
 
     return [
-        Offer(short_id(view.id), f"{view.state}: {view.text}", view.state)
+        Suggestion(short_id(view.id), f"{view.state}: {view.text}", view.state)
         for view in client.list(count=COUNT_MAX)
     ]
 
 
-def _ask_jobs(settings: Settings, machine: str) -> list[Offer]:
+def _ask_jobs(settings: Settings, machine: str) -> list[Suggestion]:
     from kalends.cli._jobs import client_at
 
     with client_at(settings, machine) as client:
         found = client.jobs(machine, everyone=False, count=COUNT_MAX)
         over = client.jobs(machine, state="over", everyone=False, count=COUNT_MAX)
     return [
-        Offer(str(job.job), f"{job.phase}: {job.name or ' '.join(job.command)}", job.phase)
+        Suggestion(str(job.job), f"{job.phase}: {job.name or ' '.join(job.command)}", job.phase)
         for job in (*found.jobs, *over.jobs)
     ]
 
 
-def _known(settings: Settings, kind: str, ask: Callable[[SyncClient], list[Offer]]) -> list[Offer]:
+def _known(
+    settings: Settings, kind: str, ask: Callable[[SyncClient], list[Suggestion]]
+) -> list[Suggestion]:
     """Return what was answered in the last seconds, or ask; nothing where there is no answer."""
     path = _kept_at(settings, kind)
     if (kept := _kept(path)) is not None:
         return kept
-    settings.hurried, found = True, list[Offer]()
+    settings.hurried, found = True, list[Suggestion]()
     try:
         with settings.connect() as client:
             found = ask(client)
@@ -187,17 +191,17 @@ def _kept_at(settings: Settings, kind: str) -> Path:
     return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "kalends" / name
 
 
-def _kept(path: Path) -> list[Offer] | None:
+def _kept(path: Path) -> list[Suggestion] | None:
     """Return what is kept there; None for nothing, or nothing that is fresh."""
     try:
         if not 0 <= time.time() - path.stat().st_mtime < FRESH_S:
             return None
-        return msgspec.json.decode(path.read_bytes(), type=list[Offer])
+        return msgspec.json.decode(path.read_bytes(), type=list[Suggestion])
     except (OSError, ValueError):
         return None
 
 
-def _keep(path: Path, found: list[Offer]) -> None:
+def _keep(path: Path, found: list[Suggestion]) -> None:
     from kalends.core.errors import InvalidInput
     from kalends.rim import private_files
 

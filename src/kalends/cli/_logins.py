@@ -9,7 +9,7 @@ import click
 
 from kalends.cli import _output
 from kalends.client.caller_identity import token_in
-from kalends.client.openid.announcements import Announcement, WaysIn, ways_into
+from kalends.client.openid.announcements import AnnouncedProvider, WaysIn, ways_into
 from kalends.client.openid.device_grant import DeviceCode
 from kalends.client.openid.exchange import Exchange
 from kalends.client.openid.logins import SCOPE, discovered, logged_in
@@ -21,7 +21,7 @@ CLIENT = "kalends"
 """As which client this program asks a provider where nobody says another one."""
 
 
-class Wanted(NamedTuple):
+class LoginWish(NamedTuple):
     """What is said of a login; "" for nothing. Paths are whole."""
 
     broker: str
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
     ca: str = ""
 
 
-class Proof(NamedTuple):
+class LoginProof(NamedTuple):
     """What a login has brought: a token, or the file of one that somebody else keeps; or neither."""
 
     token: str = ""
@@ -43,28 +43,28 @@ class Proof(NamedTuple):
     client: str = ""
 
 
-async def proof_of(wanted: Wanted) -> Proof:
+async def proof_of(wanted: LoginWish) -> LoginProof:
     """Return what proves who the user is, in the way that was said, or that the server at `broker` knows.
 
     Raises what is wrong with the token, the provider or the server.
     """
     if wanted.token:
-        return Proof(_checked(wanted.token))
+        return LoginProof(_checked(wanted.token))
     if wanted.token_file:
         _checked(token_in(wanted.token_file, "--token-file"))
-        return Proof(token_file=wanted.token_file)
+        return LoginProof(token_file=wanted.token_file)
     exchange = Exchange(wanted.ca)
     if wanted.issuer:
         return await _at_provider(wanted, await _announced(wanted, exchange), exchange)
     ways = await ways_into(wanted.broker, exchange)
     if ways.is_open:
-        return Proof()
+        return LoginProof()
     if len(ways.providers) == 1 and sys.stdin.isatty():
         return await _at_provider(wanted, ways.providers[0], exchange)
-    return Proof(_pasted(ways))
+    return LoginProof(_pasted(ways))
 
 
-async def _announced(wanted: Wanted, exchange: Exchange) -> Announcement:
+async def _announced(wanted: LoginWish, exchange: Exchange) -> AnnouncedProvider:
     """Return the provider that was said, as the server speaks of it, if it does."""
     try:
         ways = await ways_into(wanted.broker, exchange)
@@ -73,14 +73,16 @@ async def _announced(wanted: Wanted, exchange: Exchange) -> Announcement:
     for each in ways.providers:
         if each.issuer.rstrip("/") == wanted.issuer.rstrip("/"):
             return each
-    return Announcement(wanted.issuer)
+    return AnnouncedProvider(wanted.issuer)
 
 
-async def _at_provider(wanted: Wanted, provider: Announcement, exchange: Exchange) -> Proof:
+async def _at_provider(
+    wanted: LoginWish, provider: AnnouncedProvider, exchange: Exchange
+) -> LoginProof:
     client = wanted.client or provider.client or CLIENT
     endpoints = await discovered(provider.issuer, exchange)
     tokens = await logged_in(endpoints, client, exchange, _show, scope=wanted.scope)
-    return Proof(tokens.access, "", tokens.refresh, endpoints.issuer, client)
+    return LoginProof(tokens.access, "", tokens.refresh, endpoints.issuer, client)
 
 
 def _show(code: DeviceCode) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from kalends.client.profiles import Profile
+from kalends.client.profiles import UserProfile
 from kalends.core.errors import InvalidInput
 from kalends.rim import private_files
 
 
-def keep(path: Path, name: str, profile: Profile) -> None:
+def keep(path: Path, name: str, profile: UserProfile) -> None:
     """Let `profile` be the one of that name in the file at `path`; raises `InvalidInput`."""
     try:
         text = path.read_text("utf-8") if path.exists() else ""
@@ -22,13 +22,13 @@ def keep(path: Path, name: str, profile: Profile) -> None:
     private_files.replace(path.resolve(), edited(text, name, profile).encode())
 
 
-def edited(text: str, name: str, profile: Profile) -> str:
+def edited(text: str, name: str, profile: UserProfile) -> str:
     """Return `text`, a file of profiles, with this one in it; raises `InvalidInput` where that cannot be."""
     try:
         document = tomlkit.parse(text)
         profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
         table = profiles.setdefault(name, tomlkit.table())
-        for field in Profile.__struct_fields__:
+        for field in UserProfile.__struct_fields__:
             if value := getattr(profile, field):
                 table[field] = value
             elif field in table:

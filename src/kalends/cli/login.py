@@ -17,7 +17,7 @@ from kalends.client.kept_logins import KeptLogin, kept_at
 from kalends.client.openid.logins import SCOPE
 from kalends.client.profiles import (
     DEFAULT_PROFILE,
-    Profile,
+    UserProfile,
     check_profile_name,
     config_path,
     read_profiles,
@@ -26,7 +26,7 @@ from kalends.contract.calls import CallerView
 from kalends.core.errors import InvalidInput
 from kalends.rim.web_addresses import is_guarded
 
-NOBODY = Profile(broker="")
+NOBODY = UserProfile(broker="")
 
 
 class LoginCommand(ServerCommand):
@@ -85,7 +85,7 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     proof = asyncio.run(_logins.proof_of(wanted))
     view = asyncio.run(_checked(settings, wanted, proof))
     kept = kept_at(path, name)
-    profile = Profile(
+    profile = UserProfile(
         broker=wanted.broker,
         # From the folder of the file on, so that both may be moved together.
         token_file=proof.token_file
@@ -105,8 +105,8 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
 
 
 def _wanted(
-    settings: Settings, old: Profile, issuer: str, client: str, scope: str
-) -> _logins.Wanted:
+    settings: Settings, old: UserProfile, issuer: str, client: str, scope: str
+) -> _logins.LoginWish:
     """Return what is said of a login; what is left out is as in the profile before, if the server is."""
     broker = _said(settings, "broker")
     if broker and broker.rstrip("/") != old.broker.rstrip("/"):
@@ -123,7 +123,7 @@ def _wanted(
             where="--broker",
             remedy="write an https:// address; http:// only for this host",
         )
-    return _logins.Wanted(
+    return _logins.LoginWish(
         broker=broker or old.broker,
         token=settings.given.get("token", ""),
         token_file=_whole(settings.given.get("token_file", "")),
@@ -143,7 +143,9 @@ def _whole(path: str) -> str:
     return str(Path(path).expanduser().absolute()) if path else ""
 
 
-async def _checked(settings: Settings, wanted: _logins.Wanted, proof: _logins.Proof) -> CallerView:
+async def _checked(
+    settings: Settings, wanted: _logins.LoginWish, proof: _logins.LoginProof
+) -> CallerView:
     """Return whom the server takes the user for; raises what it has against the token."""
     token = proof.token or (KeptLogin(Path(proof.token_file)).token() if proof.token_file else "")
     async with connect(

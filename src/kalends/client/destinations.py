@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kalends.client.kept_logins import KeptLogin
-    from kalends.client.profiles import Profile
+    from kalends.client.profiles import UserProfile
 
 DEFAULT_BROKER: Final = "http://127.0.0.1:7100"
 
@@ -90,7 +90,7 @@ def _profile(
     options: Mapping[str, tuple[str, str]],
     variables: Mapping[str, tuple[str, str]],
     environ: Mapping[str, str],
-) -> tuple[str, Profile | None]:
+) -> tuple[str, UserProfile | None]:
     """Return the profile that is meant, with its name; ``default`` needs not be there."""
     # Imported here because the help of the program names the default server, and reads no file.
     from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named, read_profiles
@@ -103,7 +103,7 @@ def _profile(
     return (DEFAULT_PROFILE, profile) if profile is not None else ("", None)
 
 
-def _kept(profile: Profile | None, name: str, broker: str) -> dict[str, tuple[str, str]]:
+def _kept(profile: UserProfile | None, name: str, broker: str) -> dict[str, tuple[str, str]]:
     """Return what `profile` says to a call of `broker` ("": its own)."""
     if profile is None:
         return {}
@@ -115,7 +115,7 @@ def _kept(profile: Profile | None, name: str, broker: str) -> dict[str, tuple[st
     }
 
 
-def _login(profile: Profile | None) -> KeptLogin | None:
+def _login(profile: UserProfile | None) -> KeptLogin | None:
     if profile is None or not profile.issuer:
         return None
     from kalends.client.kept_logins import KeptLogin

@@ -35,7 +35,7 @@ ProfileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 _Text = Annotated[str, Meta(max_length=4_096)]
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UserProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one server is called: all but `broker` may be left out.
 
     `machine` is the machine that jobs are about where none is named. A login by OpenID keeps its `issuer`,
@@ -64,7 +64,7 @@ def config_path(environ: Mapping[str, str]) -> Path:
     return (home if home.is_absolute() else Path("~/.config").expanduser()) / "kalends/config.toml"
 
 
-def read_profiles(path: Path) -> dict[str, Profile]:
+def read_profiles(path: Path) -> dict[str, UserProfile]:
     """Return the profiles in a file by name, with whole paths; none where there is no file.
 
     Raises `InvalidInput` for a file that cannot be read, or has what it cannot have.
@@ -88,7 +88,7 @@ def read_profiles(path: Path) -> dict[str, Profile]:
     return {name: _whole(each, path.parent) for name, each in _checked(found, path).items()}
 
 
-def profile_named(name: str, path: Path) -> Profile:
+def profile_named(name: str, path: Path) -> UserProfile:
     """Return a profile of the file at `path`; raises `InvalidInput` where it has none of that name."""
     profiles = read_profiles(path)
     if name not in profiles:
@@ -114,10 +114,11 @@ def check_profile_name(name: str) -> None:
         ) from error
 
 
-def _checked(found: dict[str, Any], path: Path) -> dict[str, Profile]:
+def _checked(found: dict[str, Any], path: Path) -> dict[str, UserProfile]:
     profiles = _read(found, _Config, str(path)).profiles
     return {
-        name: _read(each, Profile, f"{path}: profiles.{name}") for name, each in profiles.items()
+        name: _read(each, UserProfile, f"{path}: profiles.{name}")
+        for name, each in profiles.items()
     }
 
 
@@ -128,11 +129,11 @@ def _read(found: Any, kind: type[T], where: str) -> T:
         raise InvalidInput(
             error.detail,
             where=f"{where}: {error.where}",
-            remedy=error.remedy or f"a profile has {', '.join(Profile.__struct_fields__)}",
+            remedy=error.remedy or f"a profile has {', '.join(UserProfile.__struct_fields__)}",
         ) from error
 
 
-def _whole(profile: Profile, folder: Path) -> Profile:
+def _whole(profile: UserProfile, folder: Path) -> UserProfile:
     paths = {
         name: str(folder / Path(value).expanduser())
         for name in ("token_file", "ca")

@@ -13,7 +13,7 @@ SOON_SHARE: Final = 10
 """A token is about to run out when a tenth of its life is left, or ten minutes; but not in its first half."""
 
 
-class _Claims(msgspec.Struct):
+class _Times(msgspec.Struct):
     exp: int | float
     iat: int | float = 0
     nbf: int | float = 0
@@ -42,7 +42,7 @@ def life_of(token: str) -> TokenLife | None:
     payload = token.split(".")[1] if token.count(".") == 2 else ""
     try:
         # Padding is left out of tokens; too much of it does no harm.
-        claims = msgspec.json.decode(urlsafe_b64decode(payload + "=="), type=_Claims)
+        claims = msgspec.json.decode(urlsafe_b64decode(payload + "=="), type=_Times)
         return TokenLife(int(claims.iat or claims.nbf), int(claims.exp))
     except (ValueError, OverflowError, RecursionError, binascii.Error):
         return None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kalends.cli._profile_edits import edited
 from kalends.client.destinations import destination
 from kalends.client.profiles import (
-    Profile,
+    UserProfile,
     check_profile_name,
     config_path,
     profile_named,
@@ -24,7 +24,7 @@ from kalends.core.errors import InvalidInput
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
 NAME = st.from_regex(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}"), fullmatch=True)
 PROFILES = st.builds(
-    Profile,
+    UserProfile,
     broker=TEXT,
     token_file=TEXT | st.just(""),
     zone=TEXT | st.just(""),
@@ -87,14 +87,14 @@ def test_the_name_of_a_profile_is_none_that_leads_to_another_folder(name: str) -
 
 @given(st.dictionaries(NAME, PROFILES, max_size=4), NAME, PROFILES)
 def test_what_is_kept_is_read_again_and_all_else_stays(
-    others: dict[str, Profile], name: str, profile: Profile
+    others: dict[str, UserProfile], name: str, profile: UserProfile
 ) -> None:
     text = "# mine\n"
     for other, kept in others.items():
         text = edited(text, other, kept)
     found = tomllib.loads(after := edited(text, name, profile))["profiles"]
     expected = others | {name: profile}
-    fields = Profile.__struct_fields__
+    fields = UserProfile.__struct_fields__
     assert found == {
         each: {field: value for field in fields if (value := getattr(kept, field))}
         for each, kept in expected.items()
@@ -108,5 +108,5 @@ def test_comments_and_order_stay_where_a_profile_changes() -> None:
         '# mine\n[profiles.kit] # at Karlsruhe\nzone = "UTC"   # for the log\nbroker = "a"\n\n'
         '[profiles.other]\nbroker = "b"\n'
     )
-    after = edited(text, "kit", Profile(broker="c", zone="UTC"))
+    after = edited(text, "kit", UserProfile(broker="c", zone="UTC"))
     assert after == text.replace('"a"', '"c"')

@@ -13,7 +13,7 @@ from kalends.core.errors import NotFound
 DESCRIPTION_PATH: Final = "/v1/openapi.json"
 
 
-class Announcement(msgspec.Struct, frozen=True):
+class AnnouncedProvider(msgspec.Struct, frozen=True):
     """A provider: its `issuer`, as which `client` kalends asks there, and the `realm` of its users."""
 
     issuer: str
@@ -25,7 +25,7 @@ class WaysIn(msgspec.Struct, frozen=True):
     """How a server knows its callers: it `is_open` to all, or asks for tokens, also those of `providers`."""
 
     is_open: bool
-    providers: tuple[Announcement, ...] = ()
+    providers: tuple[AnnouncedProvider, ...] = ()
 
 
 class _Scheme(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ def ways_in(content: bytes, where: str) -> WaysIn:
     return WaysIn(
         is_open=any(each.type == "apiKey" for each in schemes.values()),
         providers=tuple(
-            Announcement(each.url.removesuffix(OPENID_PATH), each.client, each.realm)
+            AnnouncedProvider(each.url.removesuffix(OPENID_PATH), each.client, each.realm)
             for each in providers
             if each.url.endswith(OPENID_PATH)
         ),

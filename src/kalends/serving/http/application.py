@@ -77,17 +77,15 @@ def build_application(
 
     `handlers` has exactly one handler per operation of the role but `whoami` (`ValueError` otherwise).
     `routes` are further ones, such as the protocol's session between brokers and sites: errors that they
-    raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
-    called first, for handlers that wait for something (a watch) to answer now; then calls in flight
-    get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
-    about something (connections, the certificate), and "" once they are over. `audit` is where calls
-    are written. Where `certified`, other servers must show a certificate.
+    raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first,
+    for handlers that wait for something (a watch) to answer now; then calls in flight get `drain_s_max` to
+    end, and sessions are closed as going away. `report` hears of problems about something (connections, the
+    certificate), and "" once they are over. `audit` is where calls are written. Where `certified`, other
+    servers must show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
-    everything = {**handlers, "whoami": whoami(role, name, clock)}
-    dispatcher = Dispatcher(
-        Misdirected(role, name), everything, limits, clock, metrics, logger, log
-    )
+    handlers = {**handlers, "whoami": whoami(role, name, clock)}
+    dispatcher = Dispatcher(Misdirected(role, name), handlers, limits, clock, metrics, logger, log)
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
