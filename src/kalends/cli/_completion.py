@@ -188,7 +188,8 @@ def _kept_at(settings: Settings, kind: str) -> Path:
     caller = (settings.broker, settings.user, settings.token_file, settings.token, kind)
     name = hashlib.sha256("\n".join(caller).encode()).hexdigest()[:32]
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "kalends" / name
+    usual = Path(os.path.expanduser("~/.cache"))
+    return (home if home.is_absolute() else usual) / "kalends" / name
 
 
 def _kept(path: Path) -> list[Suggestion] | None:

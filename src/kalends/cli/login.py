@@ -91,7 +91,7 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
         token_file=proof.token_file
         or (str(kept.token_file.relative_to(path.parent)) if proof.token else ""),
         ca=wanted.ca,
-        zone=_said(settings, "zone") or old.zone,
+        zone=settings.given.get("zone") or old.zone,
         machine=machine or old.machine,
         issuer=proof.issuer,
         client=proof.client,

@@ -13,6 +13,7 @@ Paths begin at the folder of the file. It has no secret in it: tokens are in fil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -58,10 +59,11 @@ class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def config_path(environ: Mapping[str, str]) -> Path:
     """Return where the file is: at KALENDS_CONFIG, or where the XDG Base Directory Specification has it."""
     if said := environ.get("KALENDS_CONFIG"):
-        return Path(said).expanduser()
+        return Path(os.path.expanduser(said))
     # A relative path there is to be ignored, says the specification.
     home = Path(environ.get("XDG_CONFIG_HOME", ""))
-    return (home if home.is_absolute() else Path("~/.config").expanduser()) / "kalends/config.toml"
+    usual = Path(os.path.expanduser("~/.config"))
+    return (home if home.is_absolute() else usual) / "kalends/config.toml"
 
 
 def read_profiles(path: Path) -> dict[str, UserProfile]:
@@ -135,7 +137,7 @@ def _read(found: Any, kind: type[T], where: str) -> T:
 
 def _whole(profile: UserProfile, folder: Path) -> UserProfile:
     paths = {
-        name: str(folder / Path(value).expanduser())
+        name: str(folder / os.path.expanduser(value))
         for name in ("token_file", "ca")
         if (value := getattr(profile, name))
     }

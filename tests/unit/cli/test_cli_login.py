@@ -118,7 +118,7 @@ def test_a_token_file_stays_where_it_is_and_is_not_removed_at_the_end(ada: User)
     path = ada.token_file(ada.token())
     with ada.broker() as url:
         done(ada.types("login", "--broker", url, "--token-file", path, "--profile", "kit"))
-        assert ada.profile("kit") == {"broker": url, "token_file": path, "zone": "UTC"}
+        assert ada.profile("kit") == {"broker": url, "token_file": path}
         assert json.loads(done(ada.types("whoami", "--profile", "kit", "--json")).stdout)["data"][
             "sources"
         ]["token_file"] == "profile kit"  # fmt: skip
@@ -147,7 +147,7 @@ def test_where_everybody_is_believed_no_token_is_asked_for(ada: User) -> None:
     with ada.broker(keys=False) as url:
         done(ada.types("login", "--broker", url, "--user", "ada"))
         assert "ada at npaci" in done(ada.types("whoami", KALENDS_USER="ada")).stdout
-    assert ada.profile() == {"broker": url, "zone": "UTC"}
+    assert ada.profile() == {"broker": url}
 
 
 def test_other_profiles_and_comments_stay_as_they_are_written(ada: User) -> None:
