@@ -88,7 +88,7 @@ class Settings:
 
         return connect(
             self.broker,
-            token=self._fresh or self.token_text(),
+            token=(None if self.hurried else self._fresh) or self.token_text(),
             user=self.user_name(),
             groups=self.group,
             ca=self.ca,

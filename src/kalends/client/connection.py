@@ -37,7 +37,7 @@ def _new_key() -> str:
 
 
 def connect(
-    url: str = "",
+    url: str | None = None,
     *,
     profile: str = "",
     token: str | TokenSource = "",
@@ -68,7 +68,7 @@ def connect(
 
     Raises `InvalidInput` for an address, a zone or a file that cannot be used.
     """
-    if profile or not url:
+    if profile or url is None:
         meant = _meant(profile, url, token, user, ca, zone)
         url, user, ca, zone = meant.broker, meant.user, meant.ca, meant.zone
         token = token or _token_of(meant)
@@ -114,14 +114,20 @@ async def _open_transport(
 
 
 def _meant(
-    profile: str, url: str, token: str | TokenSource, user: str, ca: str, zone: str
+    profile: str, url: str | None, token: str | TokenSource, user: str, ca: str, zone: str
 ) -> Destination:
     """Return what is meant by these arguments, the environment and a profile."""
     from kalends.client.caller_identity import login_name
     from kalends.client.destinations import destination
 
-    given = {"profile": profile, "broker": url, "user": user, "ca": ca, "zone": zone}
-    meant = destination(given | {"token": token if isinstance(token, str) else ""}, os.environ)
+    given = {"profile": profile, "user": user, "ca": ca, "zone": zone}
+    if isinstance(token, str):
+        given["token"] = token
+    given = {name: text for name, text in given.items() if text}
+    if url is not None:
+        # Also an empty one: a variable that is not set shall not call another server by mistake.
+        given["broker"] = url
+    meant = destination(given, os.environ)
     return meant if meant.user else replace(meant, user=login_name())
 
 

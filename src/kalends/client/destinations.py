@@ -56,24 +56,24 @@ class Destination:
 def destination(given: Mapping[str, str], environ: Mapping[str, str]) -> Destination:
     """Return what is meant where the caller says what is `given`, by the names of `VARIABLES`.
 
-    Raises `InvalidInput` for a profile that is named and not there, and a file of profiles that is wrong.
+    What is given as an empty text is said, too: no token, for one. An empty variable says nothing. Raises
+    `InvalidInput` for a profile that is named and not there, and a file of profiles that is wrong.
     """
-    options = {name: (value, _option(name)) for name, value in given.items() if value}
+    options = {name: (value, f"--{name.replace('_', '-')}") for name, value in given.items()}
     variables = {
         name: (environ[variable], variable)
         for name, variable in VARIABLES.items()
         if environ.get(variable)
     }
     name, profile = _profile(options, variables, environ)
-    broker = (options.get("broker") or variables.get("broker") or ("", ""))[0]
-    kept = _kept(profile, name, broker)
+    kept = _kept(profile, name, options.get("broker") or variables.get("broker"))
     # Of a token and its file, the one that was said nearer to the call.
     told: dict[str, tuple[str, str]] = {}
     for layer in (kept, variables, options):
         if any(each in layer for each in _TOKENS):
             told = {each: value for each, value in told.items() if each not in _TOKENS}
         told |= layer
-    if "token" in told:
+    if told.get("token", ("", ""))[0]:
         told.pop("token_file", None)
     values = {each: value for each, (value, _) in told.items()}
     values.setdefault("broker", DEFAULT_BROKER)
@@ -82,7 +82,7 @@ def destination(given: Mapping[str, str], environ: Mapping[str, str]) -> Destina
         **{each: values.get(each, "") for each in VARIABLES if each != "profile"},
         profile=name,
         login=_login(profile) if own_token else None,
-        sources={each: by for each, (_, by) in told.items()},
+        sources={each: by for each, (value, by) in told.items() if value},
     )
 
 
@@ -103,11 +103,13 @@ def _profile(
     return (DEFAULT_PROFILE, profile) if profile is not None else ("", None)
 
 
-def _kept(profile: UserProfile | None, name: str, broker: str) -> dict[str, tuple[str, str]]:
-    """Return what `profile` says to a call of `broker` ("": its own)."""
+def _kept(
+    profile: UserProfile | None, name: str, broker: tuple[str, str] | None
+) -> dict[str, tuple[str, str]]:
+    """Return what `profile` says to a call of `broker`, with who says that (None: its own)."""
     if profile is None:
         return {}
-    own = not broker or broker.rstrip("/") == profile.broker.rstrip("/")
+    own = broker is None or broker[0].rstrip("/") == profile.broker.rstrip("/")
     return {
         field: (value, f"profile {name}")
         for field in VARIABLES
@@ -121,7 +123,3 @@ def _login(profile: UserProfile | None) -> KeptLogin | None:
     from kalends.client.kept_logins import KeptLogin
 
     return KeptLogin(Path(profile.token_file), profile.issuer, profile.client, profile.ca)
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

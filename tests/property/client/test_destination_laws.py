@@ -14,7 +14,11 @@ from kalends.client.destinations import DEFAULT_BROKER, VARIABLES, Destination, 
 FIELDS = ("broker", "token", "token_file", "user", "zone", "ca", "machine")
 SERVERS = st.sampled_from(["", "https://a.example", "https://a.example/", "https://b.example"])
 WORDS = st.sampled_from(["", "one", "two"])
-SAID = st.fixed_dictionaries({field: SERVERS if field == "broker" else WORDS for field in FIELDS})
+VALUES = {field: SERVERS if field == "broker" else WORDS for field in FIELDS}
+VARIABLES_SET = st.fixed_dictionaries(VALUES)
+OPTIONS = st.fixed_dictionaries({}, optional=VALUES)
+"""Also an option with nothing says something."""
+
 PROFILE = st.none() | st.fixed_dictionaries({
     "broker": SERVERS.filter(bool), "token_file": st.sampled_from(["", "/kept"]),
     "ca": st.sampled_from(["", "/authority"]), "zone": WORDS, "machine": WORDS,
@@ -31,39 +35,45 @@ def meant(options: dict[str, str], variables: dict[str, str], profile: Any) -> D
         return destination(options, {**environ, "KALENDS_CONFIG": str(config)})
 
 
-@given(SAID, SAID, PROFILE)
+@given(OPTIONS, VARIABLES_SET, PROFILE)
 def test_each_value_is_that_of_the_nearest_who_says_one(
     options: dict[str, str], variables: dict[str, str], profile: Any
 ) -> None:
     found = meant(options, variables, profile)
     kept = profile or {}
-    own = found.broker.rstrip("/") == kept.get("broker", "").rstrip("/")
     for field in ("user", "zone", "machine"):
-        said = options[field] or variables[field] or kept.get(field, "")
-        assert getattr(found, field) == said
-    broker = options["broker"] or variables["broker"] or kept.get("broker") or DEFAULT_BROKER
-    assert found.broker == broker
-    assert found.ca == (options["ca"] or variables["ca"] or (own and kept.get("ca", "")) or "")
+        usual = variables[field] or kept.get(field, "")
+        assert getattr(found, field) == options.get(field, usual)
+    usual = variables["broker"] or kept.get("broker") or DEFAULT_BROKER
+    assert found.broker == options.get("broker", usual)
+    ca = kept.get("ca", "") if is_own(found, kept) else ""
+    assert found.ca == options.get("ca", variables["ca"] or ca)
 
 
-@given(SAID, SAID, PROFILE)
+def is_own(found: Destination, kept: dict[str, str]) -> bool:
+    """Whether the server that is called is that of the profile `kept`."""
+    return bool(kept) and found.broker.rstrip("/") == kept["broker"].rstrip("/")
+
+
+@given(OPTIONS, VARIABLES_SET, PROFILE)
 def test_one_token_at_most_is_sent_and_that_of_a_profile_to_its_own_server_only(
     options: dict[str, str], variables: dict[str, str], profile: Any
 ) -> None:
     found = meant(options, variables, profile)
     kept = profile or {}
-    own = found.broker.rstrip("/") == kept.get("broker", "").rstrip("/")
-    layers = [options, variables, {"token": "", "token_file": own and kept.get("token_file", "")}]
+    own = is_own(found, kept)
+    said = {name: value for name, value in variables.items() if value}
     expected = ("", "")
-    for layer in layers:
-        if layer["token"] or layer["token_file"]:
-            expected = (layer["token"], "" if layer["token"] else layer["token_file"])
+    for layer in (options, said, kept if own else {}):
+        if "token" in layer or "token_file" in layer:
+            token, file = layer.get("token", ""), layer.get("token_file", "")
+            expected = (token, "" if token else file)
             break
     assert (found.token, found.token_file) == expected
     assert own or "/kept" not in (found.token_file, found.token)
 
 
-@given(SAID, SAID, PROFILE)
+@given(OPTIONS, VARIABLES_SET, PROFILE)
 def test_whatever_was_said_has_its_source(
     options: dict[str, str], variables: dict[str, str], profile: Any
 ) -> None:
@@ -72,7 +82,7 @@ def test_whatever_was_said_has_its_source(
         if getattr(found, field) and (field != "broker" or found.broker != DEFAULT_BROKER):
             source = found.sources[field]
             said = {
-                f"--{field.replace('_', '-')}": options[field],
+                f"--{field.replace('_', '-')}": options.get(field),
                 VARIABLES[field]: variables[field],
                 "profile default": (profile or {}).get(field, ""),
             }
