@@ -10,9 +10,8 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -83,12 +82,14 @@ class Settings:
 
     def connect_async(self) -> Client:
         """Return the same for code with an event loop."""
+        from kalends.client.caller_identity import proof
         from kalends.client.connection import connect
         from kalends.client.retry import Backoff
 
+        login = None if self.hurried else self.login
         return connect(
             self.broker,
-            token=(None if self.hurried else self._fresh) or self.token_text(),
+            token=proof(self.token, self.token_file, login, self._token_said_by),
             user=self.user_name(),
             groups=self.group,
             ca=self.ca,
@@ -102,23 +103,15 @@ class Settings:
         """Return the token that was said, or that is in a file; raises `InvalidInput`."""
         from kalends.client.caller_identity import token_in
 
-        return self.token or token_in(
-            self.token_file, self.sources.get("token_file", "--token-file")
-        )
+        return self.token or token_in(self.token_file, self._token_said_by)
+
+    @property
+    def _token_said_by(self) -> str:
+        return self.sources.get("token_file", "--token-file")
 
     def has_profile_token(self) -> bool:
         """Return whether the token is that of the profile."""
         return bool(self.profile) and self.sources.get("token_file", "").startswith("profile ")
-
-    @property
-    def _fresh(self) -> Callable[[], Awaitable[str]] | None:
-        """What returns the token of a login, renewed if need be; None where there is no login."""
-        if self.login is None:
-            return None
-        # Imported here because most users have a token that somebody has given them.
-        from kalends.client.openid.logins import fresh_token
-
-        return partial(fresh_token, self.login)
 
     def user_name(self) -> str:
         """Return the user's name, which servers believe only where they ask for no token."""

@@ -9,9 +9,9 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from kalends.client.caller_identity import login_name, proof
 from kalends.client.calls import CallSender
 from kalends.client.client import Client
 from kalends.client.retry import Backoff
@@ -71,7 +71,9 @@ def connect(
     if profile or url is None:
         meant = _meant(profile, url, token, user, ca, zone)
         url, user, ca, zone = meant.broker, meant.user, meant.ca, meant.zone
-        token = token or _token_of(meant)
+        token = token or proof(
+            meant.token, meant.token_file, meant.login, meant.sources.get("token_file", "")
+        )
     access = Access(
         url=url, token=token if isinstance(token, str) else "", user=user, groups=groups, ca=ca
     )
@@ -117,7 +119,6 @@ def _meant(
     profile: str, url: str | None, token: str | TokenSource, user: str, ca: str, zone: str
 ) -> Destination:
     """Return what is meant by these arguments, the environment and a profile."""
-    from kalends.client.caller_identity import login_name
     from kalends.client.destinations import destination
 
     given = {"profile": profile, "user": user, "ca": ca, "zone": zone}
@@ -129,14 +130,3 @@ def _meant(
         given["broker"] = url
     meant = destination(given, os.environ)
     return meant if meant.user else replace(meant, user=login_name())
-
-
-def _token_of(meant: Destination) -> str | TokenSource:
-    """Return the token, or what renews it where a login has brought it. Raises `InvalidInput`."""
-    from kalends.client.caller_identity import token_in
-
-    if meant.login is None:
-        return meant.token or token_in(meant.token_file, meant.sources.get("token_file", ""))
-    from kalends.client.openid.logins import fresh_token
-
-    return partial(fresh_token, meant.login)

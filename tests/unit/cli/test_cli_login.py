@@ -8,32 +8,18 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from client_broker import serving
-from device_provider import CLIENT, DeviceProvider, device_provider
+from device_provider import DeviceProvider, device_provider
 from identity_provider import signed
+from keyed_broker import keyed_broker, token_of_ada
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.cli import cli
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
-from kalends.serving.configuration import load_configuration
-
-OPENID = """
-[[broker.keys]]
-openid = "{url}"
-realm = "kit.example"
-client = "{client}"
-[broker.keys.claims]
-audiences = ["kalends"]
-scopes = {{ use = ["openid"] }}
-"""
 
 
 class User:
@@ -42,28 +28,12 @@ class User:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.config = folder / "home" / "config.toml"
-        write_key_pair(folder / "people")
 
-    @contextmanager
-    def broker(self, more: str = "", *, keys: bool = True) -> Iterator[str]:
-        listed = '[[broker.keys]]\nfile = "people.pub"\n' if keys else ""
-        text = f'[broker]\nname = "npaci"\nstore = "broker.sqlite"\n{listed}{more}'
-        made = load_configuration(text, self.folder).broker
-        assert made is not None
-        with serving(build_broker(made, version="1")) as url:
-            yield url
+    def broker(self, provider: DeviceProvider | None = None) -> AbstractContextManager[str]:
+        return keyed_broker(self.folder, provider)
 
-    def token(self, *, life_s: int = 86_400, began_s: int = 0, **claims: Any) -> str:
-        """A token that `began_s` ago was good for `life_s`."""
-        whole = {
-            "user": "ada",
-            "groups": ["staff"],
-            "scopes": ["use"],
-            "audience": ["npaci"],
-            **claims,
-        }
-        key, now_s = load_private_key(self.folder / "people"), int(time.time()) - began_s
-        return mint(key, issuer="people", lifetime_s=life_s, now_s=now_s, **whole)
+    def token(self, **claims: Any) -> str:
+        return token_of_ada(self.folder, **claims)
 
     def token_file(self, token: str) -> str:
         path = self.folder / "ada.token"
@@ -138,13 +108,13 @@ def test_nothing_is_written_unless_the_server_knows_the_user(ada: User) -> None:
 
 
 def test_no_token_is_sent_where_others_on_the_way_could_read_it(ada: User) -> None:
-    result = ada.types("login", "--broker", "http://broker.example", pasted=ada.token())
+    result = ada.types("login", "--broker", "http://broker.example", pasted="a.b.c")
     assert result.exit_code == 2
     assert "https" in result.stderr
 
 
 def test_where_everybody_is_believed_no_token_is_asked_for(ada: User) -> None:
-    with ada.broker(keys=False) as url:
+    with keyed_broker(ada.folder, keys=False) as url:
         done(ada.types("login", "--broker", url, "--user", "ada"))
         assert "ada at npaci" in done(ada.types("whoami", KALENDS_USER="ada")).stdout
     assert ada.profile() == {"broker": url}
@@ -163,7 +133,7 @@ def test_other_profiles_and_comments_stay_as_they_are_written(ada: User) -> None
 def test_a_code_logs_in_at_the_provider_that_the_server_believes(
     ada: User, provider: DeviceProvider
 ) -> None:
-    with ada.broker(OPENID.format(url=provider.url, client=CLIENT)) as url:
+    with ada.broker(provider) as url:
         result = done(ada.types("login", "--broker", url, "--issuer", provider.url))
         assert "ada@kit.example at npaci" in result.stdout
         assert "then it is renewed" in result.stdout
@@ -181,7 +151,7 @@ def test_a_code_logs_in_at_the_provider_that_the_server_believes(
 def test_the_token_is_renewed_quietly_and_the_provider_forgets_it_at_logout(
     ada: User, provider: DeviceProvider
 ) -> None:
-    with ada.broker(OPENID.format(url=provider.url, client=CLIENT)) as url:
+    with ada.broker(provider) as url:
         done(ada.types("login", "--broker", url, "--issuer", provider.url))
         now_s = int(time.time())
         ending = signed({"iss": provider.url, "iat": now_s - 3_600, "exp": now_s + 60})
