@@ -32,7 +32,7 @@ scopes = {{ use = ["openid"] }}
 def keyed_broker(
     folder: Path, provider: DeviceProvider | None = None, *, keys: bool = True
 ) -> Iterator[str]:
-    """The address of the broker ``npaci``, with its files in `folder`; without `keys` it believes everybody."""
+    """The address of the broker ``npaci``, with its files in `folder`; without `keys` it believes all."""
     text = '[broker]\nname = "npaci"\nstore = "broker.sqlite"\n'
     if keys:
         _key(folder)

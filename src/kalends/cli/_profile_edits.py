@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from kalends.client.profiles import UserProfile
 from kalends.core.errors import InvalidInput
 from kalends.rim import private_files
 
 
-def keep(path: Path, name: str, profile: UserProfile) -> None:
-    """Let `profile` be the one of that name in the file at `path`; raises `InvalidInput`."""
+def keep(path: Path, name: str, fields: Mapping[str, str]) -> None:
+    """Let these fields of a profile be so in the file at `path`, "" for none; raises `InvalidInput`."""
     try:
         text = path.read_text("utf-8") if path.exists() else ""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from error
-    private_files.replace(path.resolve(), edited(text, name, profile).encode())
+    private_files.replace(path.resolve(), edited(text, name, fields).encode())
 
 
-def edited(text: str, name: str, profile: UserProfile) -> str:
-    """Return `text`, a file of profiles, with this one in it; raises `InvalidInput` where that cannot be."""
+def edited(text: str, name: str, fields: Mapping[str, str]) -> str:
+    """Return `text`, a file of profiles, in which a profile has `fields`; raises `InvalidInput`."""
     try:
         document = tomlkit.parse(text)
         profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
         table = profiles.setdefault(name, tomlkit.table())
-        for field in UserProfile.__struct_fields__:
-            if value := getattr(profile, field):
+        for field, value in fields.items():
+            if value:
                 table[field] = value
-            elif field in table:
-                del table[field]
+            else:
+                table.pop(field, None)
         return tomlkit.dumps(document)
     except (TOMLKitError, TypeError, AttributeError) as error:
         raise InvalidInput(

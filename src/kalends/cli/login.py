@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import asdict, replace
 
 from kalends.cli import _logins, _output, _profile_edits, _whoami_lines
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
@@ -80,7 +81,8 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     """
     name, path = settings.profile or DEFAULT_PROFILE, config_path(os.environ)
     check_profile_name(name)
-    old = read_profiles(path).get(name, NOBODY)
+    before = read_profiles(path).get(name, NOBODY)
+    old = _still_meant(settings, before)
     wanted = _wanted(settings, old, issuer, client, scope)
     proof = asyncio.run(_logins.proof_of(wanted))
     view = asyncio.run(_checked(settings, wanted, proof))
@@ -100,31 +102,33 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
         kept.keep(proof.token, proof.refresh)
     else:
         kept.forget()
-    _profile_edits.keep(path, name, profile)
+    # What stays as it was stays as it was written.
+    changes = {
+        field: value for field, value in asdict(profile).items() if value != getattr(before, field)
+    }
+    _profile_edits.keep(path, name, changes)
     _answer(settings, view, name, path, renewed=bool(proof.refresh))
 
 
 def _wanted(
     settings: Settings, old: UserProfile, issuer: str, client: str, scope: str
 ) -> _logins.LoginWish:
-    """Return what is said of a login; what is left out is as in the profile before, if the server is."""
-    broker = _said(settings, "broker")
-    if broker and broker.rstrip("/") != old.broker.rstrip("/"):
-        old = NOBODY
-    if not (broker or old.broker):
+    """Return what is said of a login; what is left out is as in the `old` profile."""
+    broker = _said(settings, "broker") or old.broker
+    if not broker:
         raise InvalidInput(
             "no server is named",
             where="--broker",
             remedy="kalends login --broker https://HOST:PORT",
         )
-    if not is_guarded(broker or old.broker):
+    if not is_guarded(broker):
         raise InvalidInput(
-            f"{broker or old.broker} is not where a token can be sent: others on the way would read it",
+            f"{broker} is not where a token can be sent: others on the way would read it",
             where="--broker",
             remedy="write an https:// address; http:// only for this host",
         )
     return _logins.LoginWish(
-        broker=broker or old.broker,
+        broker=broker,
         token=settings.given.get("token", ""),
         token_file=_whole(settings.given.get("token_file", "")),
         issuer=issuer or old.issuer,
@@ -132,6 +136,13 @@ def _wanted(
         scope=scope,
         ca=_whole(_said(settings, "ca")) or old.ca,
     )
+
+
+def _still_meant(settings: Settings, before: UserProfile) -> UserProfile:
+    """Return what of a profile holds for the server that is said; of another one, only the zone."""
+    broker = _said(settings, "broker") or before.broker
+    same = broker.rstrip("/") == before.broker.rstrip("/")
+    return before if same else replace(NOBODY, zone=before.zone)
 
 
 def _said(settings: Settings, field: str) -> str:

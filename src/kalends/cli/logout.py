@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
 
 from kalends.cli import _output, _profile_edits
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.kept_logins import KeptLogin
+from kalends.client.kept_logins import KeptLogin, kept_at
 from kalends.client.openid.logins import give_back
 from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named
 from kalends.core.errors import KalendsError
@@ -27,9 +26,7 @@ def command(settings: Settings) -> None:
     """
     name, path = settings.profile or DEFAULT_PROFILE, config_path(os.environ)
     profile = profile_named(name, path)
-    kept = KeptLogin(
-        path.with_suffix(".tokens") / f"{name}.token", profile.issuer, profile.client, profile.ca
-    )
+    kept = kept_at(path, name, profile.issuer, profile.client, profile.ca)
     told, own = [], ""
     if kept.can_renew():
         told.append(asyncio.run(_given_back(kept)))
@@ -37,7 +34,7 @@ def command(settings: Settings) -> None:
         own = profile.token_file
         told.append(f"your token is still in {own}")
     kept.forget()
-    _profile_edits.keep(path, name, replace(profile, token_file=""))
+    _profile_edits.keep(path, name, {"token_file": ""})
     data = {"profile": name, "config": str(path), "token_file": own}
     _output.answer(
         settings, "logout", data, lambda: [f"logged out: profile {name} of {path} has no token"]

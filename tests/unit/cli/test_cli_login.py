@@ -130,6 +130,21 @@ def test_other_profiles_and_comments_stay_as_they_are_written(ada: User) -> None
     assert ada.profile()["machine"] == "sdsc/sp2"
 
 
+def test_a_profile_of_another_server_keeps_nothing_of_the_first_but_the_zone(ada: User) -> None:
+    ada.config.parent.mkdir()
+    ada.config.write_text(
+        '[profiles.default]\nbroker = "https://kit.example"\nca = "kit.pem"\nzone = "UTC"\n'
+        'machine = "kit/sp2"\nissuer = "https://login.kit.example"\nclient = "kit"\n'
+    )
+    with ada.broker() as url:
+        done(ada.types("login", "--broker", url, pasted=ada.token()))
+        assert ada.profile() == {
+            "broker": url, "token_file": "config.tokens/default.token", "zone": "UTC",
+        }  # fmt: skip
+        done(ada.types("logout"))
+    assert ada.profile() == {"broker": url, "zone": "UTC"}
+
+
 def test_a_code_logs_in_at_the_provider_that_the_server_believes(
     ada: User, provider: DeviceProvider
 ) -> None:
