@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from kalends.cli import _output
 from kalends.cli._settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ FRESH_S: Final = 10.0
 
 COUNT_MAX: Final = 50
 """The newest are meant; more would not fit on a screen."""
+
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]*")
+"""What a shell takes as it stands: what a server sends becomes part of a command line."""
 
 STATES: Final = {
     "lock": {"held"},
@@ -54,9 +59,9 @@ def completed(ctx: click.Context, name: str, incomplete: str) -> list[Completion
         settings.settle()
         found = VALUES[name](settings, ctx.info_name or "", incomplete)
         return [
-            CompletionItem(offer.value, help=offer.words)
-            for offer in found
-            if offer.value.startswith(incomplete)
+            CompletionItem(each.value, help=_output.plain_line(each.words))
+            for each in found
+            if each.value.startswith(incomplete) and _HARMLESS.fullmatch(each.value)
         ]
     except Exception:
         # A traceback between prompt and cursor helps nobody; the command itself says what is wrong.
@@ -64,9 +69,7 @@ def completed(ctx: click.Context, name: str, incomplete: str) -> list[Completion
 
 
 def _resources(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    return [
-        offer for offer in _known(settings, "resources", _ask_resources) if offer.kind != "site"
-    ]
+    return [each for each in _known(settings, "resources", _ask_resources) if each.kind != "site"]
 
 
 def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
@@ -76,19 +79,17 @@ def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Sugg
 
 def _machines(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     return [
-        offer for offer in _known(settings, "resources", _ask_resources) if offer.kind == "machine"
+        each for each in _known(settings, "resources", _ask_resources) if each.kind == "machine"
     ]
 
 
 def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    return [
-        offer for offer in _known(settings, "resources", _ask_resources) if offer.kind == "site"
-    ]
+    return [each for each in _known(settings, "resources", _ask_resources) if each.kind == "site"]
 
 
 def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     found = _known(settings, "requests", _ask_requests)
-    return [offer for offer in found if offer.kind in STATES.get(command, {offer.kind})]
+    return [each for each in found if each.kind in STATES.get(command, {each.kind})]
 
 
 def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
@@ -98,8 +99,8 @@ def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Suggest
         named = machine or settings.machine
         before = f"{machine}/" if machine else ""
         found = _known(settings, f"jobs of {named}", lambda client: _ask_jobs(settings, named))
-        return [offer._replace(value=before + offer.value) for offer in found]
-    return [offer._replace(value=f"{offer.value}/") for offer in _machines(settings, command, "")]
+        return [each._replace(value=before + each.value) for each in found]
+    return [each._replace(value=f"{each.value}/") for each in _machines(settings, command, "")]
 
 
 def _agents(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:

@@ -17,6 +17,7 @@ import kalends
 from kalends.cli import COMPLETE_VARIABLE, cli
 from kalends.cli._groups import LazyGroup
 from kalends.cli._settings import Settings
+from kalends.contract.calls import Resources, SiteStatus
 from kalends.core.identifiers import short_id
 
 ASK = {
@@ -97,6 +98,16 @@ def test_resources_machines_sites_and_the_first_resource_of_a_request(broker: Br
     assert offered("find", "sdsc/sp2 + ") == []
     assert offered("agent", "runs", "--site", "n") == ["ncsa"]
     assert offered("queue", "") == []
+
+
+def test_a_server_puts_nothing_into_a_command_line_that_a_shell_would_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("$(reboot)", "a;reboot", "a `x`", "a\nc", "-rf", "good")
+    sites = tuple(SiteStatus(site=name, url="http://a", state="up") for name in names)
+    answer = Resources(resources=(), sites=sites)
+    monkeypatch.setattr(Broker, "do_resources", lambda self, user, body: answer)
+    assert offered("agent", "runs", "--site", "") == ["good"]
 
 
 def test_profiles_are_completed_from_the_file_of_the_user(
