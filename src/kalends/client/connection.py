@@ -9,20 +9,18 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kalends.client.caller_identity import login_name, proof
 from kalends.client.calls import CallSender
 from kalends.client.client import Client
+from kalends.client.destinations import Destination, destination
 from kalends.client.retry import Backoff
 from kalends.client.transport import Access, Transport
 from kalends.client.zones import local_zone
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import request_id
 from kalends.core.times import zone_named
-
-if TYPE_CHECKING:
-    from kalends.client.destinations import Destination
 
 TransportName = Literal["session", "http"]
 
@@ -68,29 +66,26 @@ def connect(
 
     Raises `InvalidInput` for an address, a zone or a file that cannot be used.
     """
-    if profile or url is None:
-        meant = _meant(profile, url, token, user, ca, zone)
-        url, user, ca, zone = meant.broker, meant.user, meant.ca, meant.zone
-        token = token or proof(
-            meant.token, meant.token_file, meant.login, meant.sources.get("token_file", "")
-        )
-    access = Access(
-        url=url, token=token if isinstance(token, str) else "", user=user, groups=groups, ca=ca
+    meant = _meant(profile, url, token, user, ca, zone)
+    token = token or proof(
+        meant.token, meant.token_file, meant.login, meant.sources.get("token_file", "")
     )
+    known = token if isinstance(token, str) else ""
+    access = Access(url=meant.broker, token=known, user=meant.user, groups=groups, ca=meant.ca)
     if transport not in ("session", "http"):
         raise InvalidInput(
             f"{transport!r} is not a transport", where="transport", remedy="give session or http"
         )
     return Client(
         open_transport=lambda: _open_transport(transport, access, token),
-        zone=zone_named(zone) if zone else local_zone(),
+        zone=zone_named(meant.zone) if meant.zone else local_zone(),
         wall_clock=wall_clock,
         clock=clock,
         sleep=sleep,
         new_key=new_key,
         make_caller=lambda over: CallSender(
             over,
-            url=url,
+            url=meant.broker,
             timeout_s=timeout_s,
             backoff=backoff or Backoff(),
             clock=clock,
@@ -118,12 +113,11 @@ async def _open_transport(
 def _meant(
     profile: str, url: str | None, token: str | TokenSource, user: str, ca: str, zone: str
 ) -> Destination:
-    """Return what is meant by these arguments, the environment and a profile."""
-    from kalends.client.destinations import destination
-
-    given = {"profile": profile, "user": user, "ca": ca, "zone": zone}
-    if isinstance(token, str):
-        given["token"] = token
+    """Return what is meant by these arguments; without an address, by the environment and a profile, too."""
+    known = token if isinstance(token, str) else ""
+    if url is not None and not profile:
+        return Destination(url, token=known, user=user, zone=zone, ca=ca)
+    given = {"profile": profile, "user": user, "ca": ca, "zone": zone, "token": known}
     given = {name: text for name, text in given.items() if text}
     if url is not None:
         # Also an empty one: a variable that is not set shall not call another server by mistake.

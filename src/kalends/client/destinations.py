@@ -42,14 +42,14 @@ class Destination:
     """
 
     broker: str
-    token: str
-    token_file: str
-    user: str
-    zone: str
-    ca: str
-    machine: str
-    profile: str
-    login: KeptLogin | None
+    token: str = ""
+    token_file: str = ""
+    user: str = ""
+    zone: str = ""
+    ca: str = ""
+    machine: str = ""
+    profile: str = ""
+    login: KeptLogin | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
