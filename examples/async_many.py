@@ -7,8 +7,6 @@ Run it while `kalends demo --keep` runs, with the environment that it prints.
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 
 import kalends
 from kalends.contract.calls import RequestView
@@ -34,9 +32,9 @@ async def book(broker: kalends.Client, text: str, at: str) -> RequestView:
             return await broker.book(wanted, key=key)  # It never arrived: safe to send again.
 
 
-async def main(token: str) -> None:
+async def main() -> None:
     zone = "America/Los_Angeles"
-    async with kalends.connect(os.environ["KALENDS_BROKER"], token=token, zone=zone) as broker:
+    async with kalends.connect(zone=zone) as broker:
         outcomes = await asyncio.gather(
             *(book(broker, text, at) for text, at in WANTED.values()), return_exceptions=True
         )
@@ -58,4 +56,4 @@ async def main(token: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()))
+    asyncio.run(main())

@@ -1,6 +1,12 @@
 # A terminal session. Run it while `kalends demo --keep` runs, with the environment that it prints.
 export KALENDS_ZONE=America/Los_Angeles
 
+# Keep in a profile which broker is called, and as whom: then no variable has to say it.
+export KALENDS_CONFIG=$PWD/config.toml
+kalends login --broker "$KALENDS_BROKER" --token-file "$KALENDS_TOKEN_FILE" | sed 's/, until .*//'
+unset KALENDS_BROKER KALENDS_TOKEN_FILE
+kalends whoami | grep -v ' good '
+
 # What is there, and when could it start?
 kalends resources
 kalends find 'sdsc/sp2:64 + caltech/beamline + ncsa/cave' --for 2h --at 'next monday 10:00'

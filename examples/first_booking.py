@@ -5,9 +5,6 @@ Run it while `kalends demo --keep` runs, with the environment that it prints.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import kalends
 
 REQUEST = "sdsc/sp2:64 + caltech/beamline + ncsa/cave"
@@ -15,8 +12,7 @@ ZONE = "America/Los_Angeles"
 
 
 def main() -> None:
-    token = Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()
-    with kalends.connect_sync(os.environ["KALENDS_BROKER"], token=token, zone=ZONE) as broker:
+    with kalends.connect_sync(zone=ZONE) as broker:
         for resource in broker.resources().resources:
             print(f"{resource.name}: {resource.capacity} x {resource.description}")
 

@@ -6,9 +6,6 @@ Run it while `kalends demo --keep` runs, with the environment that it prints.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import kalends
 from kalends.contract.calls import RequestView
 
@@ -22,8 +19,7 @@ def tell(what: str, view: RequestView) -> None:
 
 
 def main() -> None:
-    token = Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()
-    with kalends.connect_sync(os.environ["KALENDS_BROKER"], token=token, zone=ZONE) as broker:
+    with kalends.connect_sync(zone=ZONE) as broker:
         booked = broker.book(
             "sdsc/sp2:64 + caltech/beamline", duration="2h", at="next monday 10:00"
         )

@@ -17,7 +17,7 @@ ZONE = "America/Los_Angeles"
 
 def connected(user: str) -> kalends.SyncClient:
     token = (Path(os.environ["KALENDS_FACILITY"]) / "tokens" / user).read_text().strip()
-    return kalends.connect_sync(os.environ["KALENDS_BROKER"], token=token, zone=ZONE)
+    return kalends.connect_sync(token=token, zone=ZONE)
 
 
 def progress(view: kalends.RequestView) -> None:

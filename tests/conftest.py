@@ -33,9 +33,11 @@ settings.register_profile(
 )
 settings.load_profile("kalends")
 
-# Whoever has tried the demo in this shell has settings there that are for no server under test.
-for name in ("BROKER", "TOKEN", "TOKEN_FILE", "USER", "CA", "ZONE", "FACILITY"):
+# Whoever has tried the demo in this shell, or has profiles, calls servers that are not under test.
+USUAL = "BROKER TOKEN TOKEN_FILE USER CA ZONE MACHINE PROFILE FACILITY"
+for name in USUAL.split():
     os.environ.pop(f"KALENDS_{name}", None)
+os.environ["KALENDS_CONFIG"] = "/nowhere/config.toml"
 
 NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
 """By the reason."""

@@ -48,7 +48,8 @@ _SUBSTITUTIONS = [
 def environment(more: dict[str, str]) -> dict[str, str]:
     """Only what an example may depend on."""
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {"PATH": programs, "COLUMNS": "80", "LANG": "C.UTF-8", "TZ": "UTC", **more}
+    usual = {"COLUMNS": "80", "LANG": "C.UTF-8", "TZ": "UTC", "KALENDS_CONFIG": "/nowhere"}
+    return {"PATH": programs, **usual, **more}
 
 
 def run_paper(script: str, *arguments: str) -> str:

@@ -113,6 +113,11 @@ class Broker:
         status = "draining" if self.draining else "ok"
         return calls.Health(status=status, role="broker", name="test", version="1")
 
+    def do_whoami(self, user: str, body: calls.Nothing) -> calls.CallerView:
+        return calls.CallerView(
+            server="test", role="broker", user=user, scopes=("use",), key="open", now=NOW_S
+        )
+
     def do_drain(self, user: str, body: calls.Drain) -> calls.Health:
         self.draining = body.on
         return self.do_health(user, calls.Nothing())

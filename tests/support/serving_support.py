@@ -53,7 +53,8 @@ class Deeds:
         self.seen: list[tuple[Caller, Any]] = []
 
     def handlers(self, role: Role) -> dict[str, Handler]:
-        return {operation.name: getattr(self, operation.name) for operation in operations_of(role)}
+        names = {operation.name for operation in operations_of(role)} - {"whoami"}
+        return {name: getattr(self, name) for name in names}
 
     def health(self, caller: Caller, body: calls.Nothing) -> calls.Answer:
         return calls.Health(status="ok", role="broker", name="npaci", version="1")

@@ -6,6 +6,10 @@ A command's module holds it under the name `command`. The groups and summaries b
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import NoReturn
+
 import click
 
 from kalends import __version__
@@ -46,6 +50,12 @@ COMMANDS = {
         "machine": "Show a machine: its nodes, its policy, and which job has which nodes.",
         "usage": "Sum up the node-seconds that your jobs used, by project.",
     },
+    "Logging in": {
+        "login": "Keep in a profile which server is called, and as whom.",
+        "whoami": "Say whom the server takes you for.",
+        "logout": "Forget the token of a profile.",
+        "completion": "Print what completes commands in your shell.",
+    },
     "Research": {
         "simulate": "Replay a workload under scheduling policies.",
         "policies": "List the scheduling policies.",
@@ -58,6 +68,9 @@ COMMANDS = {
         "demo": "Run three sites and a broker on this machine.",
     },
 }
+
+COMPLETE_VARIABLE = "_KALENDS_COMPLETE"
+"""What a shell sets when it asks how a command may go on."""
 
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.
 
@@ -85,4 +98,18 @@ def cli() -> None:
 
 def main() -> int:
     """Run the ``kalends`` program and return its exit code."""
+    if COMPLETE_VARIABLE in os.environ:
+        _complete()
     return cli.run(Settings())
+
+
+def _complete() -> NoReturn:
+    """Complete a command for a shell, and end at once: no look-up of a host is waited for."""
+    code = 0
+    try:
+        cli.run(Settings())
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        os._exit(code)

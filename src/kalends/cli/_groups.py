@@ -13,6 +13,8 @@ from kalends.cli._help import write_examples, write_options
 from kalends.cli._settings import Settings
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kalends.core.errors import KalendsError
 
 EXIT_USAGE = 2
@@ -36,6 +38,9 @@ MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("lengthen", "prolong", "renew"), ("extend",)),
     **dict.fromkeys(("shorten", "reduce"), ("shrink",)),
     **dict.fromkeys(("abort", "stop", "end", "terminate"), ("cancel", "release", "kill")),
+    **dict.fromkeys(("signin", "auth", "authenticate"), ("login",)),
+    **dict.fromkeys(("signout", "logoff"), ("logout",)),
+    **dict.fromkeys(("identity", "account"), ("whoami",)),
     **dict.fromkeys(("accounting", "sacct", "report"), ("usage",)),
 }
 """What people type who know other programs, and the commands that they may mean."""
@@ -69,6 +74,18 @@ class LazyGroup(click.Group):
         command = module.command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, none of which is loaded for that."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=summary)
+            for summaries in self.groups.values()
+            for name, summary in summaries.items()
+            if name.startswith(incomplete)
+        ]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self._names))
@@ -118,7 +135,7 @@ class LazyGroup(click.Group):
             click.echo("kalends: interrupted; the request may still be carried out", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
-            return _report(_with_near_names(settings, error), as_json)
+            return _report(_with_remedies(settings, error), as_json)
         return code if isinstance(code, int) else 0
 
 
@@ -129,10 +146,10 @@ def _kalends_error() -> type[KalendsError]:
     return KalendsError
 
 
-def _with_near_names(settings: Settings, error: KalendsError) -> KalendsError:
-    from kalends.cli._near_names import with_near_resources
+def _with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
+    from kalends.cli._remedies import with_remedies
 
-    return with_near_resources(settings, error)
+    return with_remedies(settings, error)
 
 
 def _report_usage(error: click.ClickException, as_json: bool) -> int:

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kalends.cli._in_step import is_request
+from kalends.cli._settings import Settings
 from kalends.client.place_builder import preference_named
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
@@ -25,19 +26,17 @@ def job_options(function: F) -> F:
 
 
 def machine_argument(function: F) -> F:
-    """Add the machine that a command is about: that of KALENDS_MACHINE where none is named."""
-    return click.argument(
-        "machine", required=False, default="", envvar="KALENDS_MACHINE", callback=_checked
-    )(function)
+    """Add the machine that a command is about: the user's usual one where none is named."""
+    return click.argument("machine", required=False, default="", callback=_machine)(function)
 
 
 def machine_or_wish(function: F) -> F:
     """Add the machine, and what is wished of one where none is named: then a broker finds it."""
     for option in reversed(_WISHES):
         function = option(function)
-    return click.argument(
-        "machine", required=False, default="", envvar="KALENDS_MACHINE", callback=_checked_if_named
-    )(function)
+    return click.argument("machine", required=False, default="", callback=_machine_or_wish)(
+        function
+    )
 
 
 def step_options(function: F) -> F:
@@ -86,17 +85,26 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
     )  # fmt: skip
 
 
-def _checked_if_named(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
-    """A machine of the environment is a habit, which a wish in the command itself puts aside."""
-    by_habit = ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT
-    if by_habit and (ctx.params.get("on") or ctx.params.get("end_by")):
+def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    """The usual machine is a habit, which a wish in the command itself puts aside."""
+    if not machine and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
-    if is_request(machine):
-        return machine
-    return _checked(ctx, parameter, machine) if machine else ""
+    named = machine or _usual(ctx)
+    return named if not named or is_request(named) else _checked(ctx, named)
 
 
-def _checked(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+def _machine(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    return _checked(ctx, machine or _usual(ctx))
+
+
+def _usual(ctx: click.Context) -> str:
+    """Return the machine of the environment, or of the user's profile."""
+    settings = ctx.ensure_object(Settings)
+    settings.settle()
+    return settings.machine
+
+
+def _checked(ctx: click.Context, machine: str) -> str:
     try:
         split_resource(machine)
     except InvalidInput as error:

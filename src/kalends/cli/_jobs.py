@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _output
+from kalends.cli._colours import stated
 from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
@@ -27,7 +27,6 @@ SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
 
 LOOK_EVERY_S: Final = 0.1
-MACHINE_VARIABLE: Final = "KALENDS_MACHINE"
 JOB_HELP = "sdsc/sp2/17"
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 
-def job_named(text: str) -> JobName:
-    """Read ``sdsc/sp2/17``, or ``17`` where KALENDS_MACHINE is set; raises `InvalidInput`."""
-    if "/" not in text and MACHINE_VARIABLE in os.environ:
-        text = f"{os.environ[MACHINE_VARIABLE]}/{text}"
+def job_named(settings: Settings, text: str) -> JobName:
+    """Read ``sdsc/sp2/17``, or ``17`` of the usual machine; raises `InvalidInput`."""
+    if "/" not in text and settings.machine:
+        text = f"{settings.machine}/{text}"
     return job_texts.job_named(text)
 
 
@@ -156,7 +155,11 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     lines = [
         f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
         f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
-        f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
+        stated(
+            f"state      {': '.join(filter(None, (job.phase, '; '.join(job.reasons))))}",
+            job.phase,
+            11,
+        ),
         f"asks for   {_asked(job)} {_how_long(job)}",
         f"submitted  {short_time(job.submitted, zone)}",
     ]

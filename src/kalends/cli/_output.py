@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 import msgspec
 
+from kalends.cli import _colours
 from kalends.cli._settings import Settings
 
 JSON_VERSION = 1
+
+STATE = "STATE"
+"""The column of states in every table."""
 
 
 def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
@@ -25,11 +29,11 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 
 
 def say(line: str, *, error: bool = False) -> None:
-    """Print one line of text, without characters that steer the terminal."""
+    """Print one line of text, without characters that steer the terminal but those that colour its state."""
     if error:
         click.echo(plain_line(line), err=True)
     else:
-        _echo(plain_line(line))
+        _echo(_colours.painted(line, plain_line(line)))
 
 
 def _echo(text: str) -> None:
@@ -101,14 +105,22 @@ def plain(value: object) -> object:
 def rows(
     header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
-    """Align columns, two blanks apart; columns in `right` hold numbers."""
+    """Align columns, two blanks apart; columns in `right` hold numbers, and that of states has colours."""
     table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
     widths = [max(len(line[column]) for line in table) for column in range(len(header))]
     to_right = {column for column, name in enumerate(header) if name in set(right)}
-    return [
+    lines = [
         "  ".join(
             cell.rjust(width) if column in to_right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in table
+    ]
+    if STATE not in header:
+        return lines
+    at = list(header).index(STATE)
+    start = sum(widths[:at]) + 2 * at
+    return lines[:1] + [
+        _colours.stated(line, cells[at], start)
+        for line, cells in zip(lines[1:], table[1:], strict=True)
     ]

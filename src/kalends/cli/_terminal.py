@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from kalends.cli import _timeline
 
 if TYPE_CHECKING:
@@ -19,10 +21,18 @@ STYLES = {
 
 
 def console() -> Console:
-    """Return a console; rich knows terminals, their width, and when to avoid colours."""
+    """Return a console: rich knows terminals and their width, `_colours` when to avoid colours."""
     from rich.console import Console
 
-    return Console(highlight=False, file=sys.stdout)
+    context = click.get_current_context(silent=True)
+    colour = context.color if context is not None else None
+    return Console(
+        highlight=False,
+        file=sys.stdout,
+        force_terminal=True if colour else None,
+        no_color=False if colour else None,
+        color_system="auto" if colour is None else "standard" if colour else None,
+    )
 
 
 def glyphs() -> dict[_timeline.State, str]:

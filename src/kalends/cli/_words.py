@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.cli._agent_options import argument_text
+from kalends.cli._colours import stated
 from kalends.cli._output import rows
 from kalends.cli._placed import placed_words
 from kalends.cli._polls import poll_lines
@@ -138,8 +139,9 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
+    state = "ended" if view.parts_ended_at else view.state
     return [
-        f"{'ended' if view.parts_ended_at else view.state} {short_id(view.id)}",
+        stated(f"{state} {short_id(view.id)}", state),
         *(f"  {name:8} {text}" for name, text in facts if text),
         *(
             f"  {line}"

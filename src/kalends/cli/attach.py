@@ -29,7 +29,7 @@ def command(settings: Settings, job: str, machine: str, watch: bool) -> int:
     It goes on where it was, from the last that it has shown. Whoever attaches takes the keys; the others
     look on. Ctrl-\\ leaves it.
     """
-    name = _jobs.job_named(f"{machine}/{job}" if machine else job)
+    name = _jobs.job_named(settings, f"{machine}/{job}" if machine else job)
     return asyncio.run(_attach(_jobs.settings_at(settings, name.machine), name, watch=watch))
 
 

@@ -33,7 +33,7 @@ def command(
         raise click.UsageError("--hold, --release and --watch exclude each other.")
     if array and not (hold or release):
         raise click.UsageError("--array stands with --hold or --release.")
-    name = _jobs.job_named(job)
+    name = _jobs.job_named(settings, job)
     if watch:
         _watch(settings, name)
         return

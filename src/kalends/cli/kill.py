@@ -23,7 +23,7 @@ def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
 
     A running job is asked to end, and ended with all of its processes some seconds later.
     """
-    names = [_jobs.job_named(job) for job in jobs]
+    names = [_jobs.job_named(settings, job) for job in jobs]
     views, errors = [], {}
     for name in names:
         try:

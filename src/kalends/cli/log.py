@@ -27,7 +27,7 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
 
     With --json each piece is one line, its bytes in base 64.
     """
-    name = _jobs.job_named(job)
+    name = _jobs.job_named(settings, job)
     stream: Literal["output", "error"] = "error" if error else "output"
     offset = 0
     with _jobs.client_at(settings, name.machine) as client:

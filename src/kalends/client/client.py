@@ -41,7 +41,7 @@ class Client(RequestCalls, JobCalls):
     def __init__(
         self,
         *,
-        open_transport: Callable[[], Transport],
+        open_transport: Callable[[], Awaitable[Transport]],
         zone: ZoneInfo,
         wall_clock: Callable[[], float],
         clock: Callable[[], float],
@@ -59,7 +59,7 @@ class Client(RequestCalls, JobCalls):
         self._open_caller: CallSender | None = None
 
     async def __aenter__(self) -> Self:
-        self._transport = self._open_transport()
+        self._transport = await self._open_transport()
         self._open_caller = self._make_caller(self._transport)
         return self
 
@@ -89,6 +89,10 @@ class Client(RequestCalls, JobCalls):
     async def health(self) -> calls.Health:
         """Return whether the server is up and able to work."""
         return await self._caller.call(calls.Nothing(), "health", calls.Health)
+
+    async def whoami(self) -> calls.CallerView:
+        """Return whom the server takes you for, what your token allows there, and until when."""
+        return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
 
     async def resources(self) -> calls.Resources:
         """Return the resources that the caller may see, and which sites answer."""

@@ -106,6 +106,7 @@ class SyncClient:
     time_s = _at_once(Client.time_s)
     new_key = _at_once(Client.new_key)
     health = _waiting(Client.health)
+    whoami = _waiting(Client.whoami)
     resources = _waiting(Client.resources)
     calendar = _waiting(Client.calendar)
     find = _waiting(Client.find)

@@ -757,6 +757,25 @@ class Health(Answer, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class CallerView(Answer, frozen=True, kw_only=True):
+    """Whom the server called `server` takes the caller for, and what the caller's token allows there.
+
+    `user` and `groups` have the `realm` of the issuer, if it has one, at their end. `key` is the id of the
+    key that vouches for them; "open": everybody is believed. The token is good until `expires_at` (0: for
+    ever), and it is `now` on the server's clock (seconds UTC).
+    """
+
+    server: str
+    role: Role
+    user: str
+    realm: str = ""
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    key: str
+    expires_at: int = 0
+    now: int
+
+
 Scope = Literal["", "use", "audit", "admin", "broker"]
 """What a token must allow: "" is open to everyone, "use" any user, "broker" vouches for users."""
 
@@ -786,6 +805,8 @@ _BROKER_OR_VIRTUAL: tuple[Role, ...] = ("broker", "virtual")
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("health", "GET", "/healthz", Nothing, Health, "", _ALL, "Report the health of the server"),
+    Operation("whoami", "GET", "/v1/whoami", Nothing, CallerView, "use", _ALL,
+              "Say whom the server takes the caller for"),
     Operation("resources", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
               "List the resources that the caller may see"),
     Operation("calendar", "POST", "/v1/calendar", ShowCalendar, CalendarView, "use", _BOTH,

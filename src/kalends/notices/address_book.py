@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from kalends.core.errors import InvalidInput, NotAllowed
-from kalends.serving.auth.callers import is_loopback
+from kalends.rim.web_addresses import is_loopback
 from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
 
 WHERE: Final = "notify.to"

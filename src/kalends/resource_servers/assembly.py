@@ -24,8 +24,9 @@ from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.rule_parser import recurrences_of, rule_name, rules_of
-from kalends.serving.auth.addresses import AllowedAddresses, is_here
-from kalends.serving.auth.callers import is_loopback, split_listen
+from kalends.rim.web_addresses import is_here, is_loopback
+from kalends.serving.auth.addresses import AllowedAddresses
+from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
     AccessConfiguration,
     ResourceConfiguration,

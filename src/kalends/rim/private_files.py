@@ -71,3 +71,18 @@ def write_new(path: Path, content: bytes, mode: int = PRIVATE) -> None:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
+
+
+def replace(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file with `content` in the place of `path`, at once: a reader sees the old one or the new.
+
+    Raises `InvalidInput` when that cannot be; then the old one is still there.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.unlink(missing_ok=True)
+    write_new(new, content, mode)
+    try:
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from error

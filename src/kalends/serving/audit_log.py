@@ -26,7 +26,8 @@ from kalends.serving.clocks import Clock
 from kalends.serving.http.rate_limits import RateLimiter
 
 READS: Final = frozenset({
-    "health", "resources", "calendar", "find", "by_key", "list", "show", "why", "watch", "agent_list",
+    "health", "whoami", "resources", "calendar", "find", "by_key", "list", "show", "why", "watch",
+    "agent_list",
     "agent_show", "agent_runs", "agent_run", "jobs", "job", "job_watch", "jobs_watch", "job_output",
     "job_usage", "slots", "job_history", "machine_plan", "machine_gaps", "machine_delays",
 })  # fmt: skip

@@ -85,6 +85,7 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.move(booked.id, "now+1d")).start == NOW_S + 86_400
     assert (await client.cancel(booked.id)).state == "cancelled"
     assert (await client.health()).status == "ok"
+    assert (await client.whoami()).server == "test"
     assert (await client.drain()).status == "draining"
     assert (await client.drain(False)).status == "ok"
     assert (await client.audit()).claims

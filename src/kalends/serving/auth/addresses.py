@@ -11,16 +11,13 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.auth.callers import is_loopback
-
-PORTS: Final = {"http": 80, "https": 443}
+from kalends.rim.web_addresses import PORTS, host_in, is_guarded, is_loopback, server_parts
 
 
 @dataclass(frozen=True)
@@ -35,12 +32,12 @@ class AllowedAddresses:
     at_home: bool = False
 
     def __contains__(self, url: object) -> bool:
-        parts = _parts(url) if isinstance(url, str) else None
+        parts = server_parts(url) if isinstance(url, str) else None
         if parts is None:
             return False
         if self.patterns:
             return any(_matches(parts, pattern) for pattern in self.patterns)
-        return self.at_home or not (is_loopback(_host(parts)) or _is_inner(_host(parts)))
+        return self.at_home or not (is_loopback(host_in(parts)) or _is_inner(host_in(parts)))
 
     @property
     def resolver(self) -> AbstractResolver | None:
@@ -63,7 +60,7 @@ class OuterResolver(ThreadedResolver):
 
 def check_pattern(pattern: str, where: str) -> None:
     """Raises `InvalidInput` unless `pattern` is an address, with ``*`` in its host at most."""
-    if _parts(pattern) is None or "*" in urlsplit(pattern).path:
+    if server_parts(pattern) is None or "*" in urlsplit(pattern).path:
         raise InvalidInput(
             f"{pattern!r} is no address that servers can have",
             where=where,
@@ -73,42 +70,12 @@ def check_pattern(pattern: str, where: str) -> None:
 
 def check_fetched(url: str, where: str) -> None:
     """Raises `InvalidInput` unless `url` is https, or http on this host; it may end with a query."""
-    address, _, query = url.partition("?")
-    parts = _parts(address)
-    if (
-        parts is None
-        or "#" in query
-        or not query.isprintable()
-        or not (parts.scheme == "https" or is_loopback(_host(parts)))
-    ):
+    if not is_guarded(url):
         raise InvalidInput(
             f"{url[:200]!a} is not where keys can be fetched",
             where=where,
             remedy="write an https:// address; http:// only for this host",
         )
-
-
-def is_here(url: str) -> bool:
-    """Return whether a URL names this host by its inner interface."""
-    parts = _parts(url)
-    return parts is not None and is_loopback(_host(parts))
-
-
-def _parts(url: str) -> SplitResult | None:
-    """Return the parts of the address of a server; None for any other text."""
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return None
-    plain = url.isascii() and url.isprintable() and not {" ", "\\"}.intersection(url)
-    extra = parts.username is not None or parts.query or parts.fragment
-    dots = {".", ".."}.intersection(parts.path.split("/")) or "%" in parts.path
-    return parts if fine and plain and not (extra or dots) else None
-
-
-def _host(parts: SplitResult) -> str:
-    return (parts.hostname or "").rstrip(".")
 
 
 def _matches(parts: SplitResult, pattern: str) -> bool:
@@ -117,7 +84,7 @@ def _matches(parts: SplitResult, pattern: str) -> bool:
     return (
         parts.scheme == allowed.scheme
         and (parts.port or PORTS[parts.scheme]) == (allowed.port or PORTS[allowed.scheme])
-        and fnmatchcase(_host(parts), _host(allowed))
+        and fnmatchcase(host_in(parts), host_in(allowed))
         and (parts.path.rstrip("/") == below or parts.path.startswith(f"{below}/"))
     )
 

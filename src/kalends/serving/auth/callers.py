@@ -8,7 +8,6 @@ machine only (`require_loopback`), and not from a web page that a user of that m
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -18,6 +17,7 @@ from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
 from kalends.core.principals import Principal
 from kalends.core.vouched_names import ANYBODY, VouchedNames
+from kalends.rim.web_addresses import is_loopback
 
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
 """All that a token can allow (`kalends.contract.calls.Scope`)."""
@@ -212,13 +212,3 @@ def _host_of(address: str) -> str:
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0]
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host, by name or by address, is this one by its inner interface."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

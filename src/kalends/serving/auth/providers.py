@@ -17,7 +17,8 @@ import aiohttp
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.serving.auth.addresses import check_fetched, is_here
+from kalends.rim.web_addresses import is_here
+from kalends.serving.auth.addresses import check_fetched
 from kalends.serving.auth.public_keys import (
     KEY_FILE_BYTES_MAX,
     KeyTerms,

@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from kalends.core import identifiers
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
-from kalends.serving.auth.callers import is_loopback
+from kalends.rim.web_addresses import is_loopback
 from kalends.serving.configuration.checks import check_at_most
 from kalends.serving.configuration.sections import MAIL_ADDRESS, DurationS, MailAddress, Section
 

@@ -26,6 +26,7 @@ from kalends.serving.auth.claims import SERVERS_SCOPES
 from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
+from kalends.serving.http.caller_views import whoami
 from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
 from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
@@ -74,15 +75,15 @@ def build_application(
 ) -> web.Application:
     """Return the complete application of a server.
 
-    `handlers` has exactly one handler per operation of the role (`ValueError` otherwise). `routes`
-    are further ones, such as the protocol's session between brokers and sites: errors that they
-    raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
-    called first, for handlers that wait for something (a watch) to answer now; then calls in flight
-    get `drain_s_max` to end, and sessions are closed as going away. `report` hears of problems
-    about something (connections, the certificate), and "" once they are over. `audit` is where calls
-    are written. Where `certified`, other servers must show a certificate.
+    `handlers` has exactly one handler per operation of the role but `whoami` (`ValueError` otherwise).
+    `routes` are further ones, as the protocol's session between brokers and sites: errors that they raise
+    become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first, for
+    handlers that wait for something (a watch) to answer now; then calls in flight get `drain_s_max`, and
+    sessions are closed as going away. `report` hears of problems (connections, the certificate), and ""
+    once they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
+    handlers = {**handlers, "whoami": whoami(role, name, clock)}
     dispatcher = Dispatcher(Misdirected(role, name), handlers, limits, clock, metrics, logger, log)
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics

@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.auth.callers import is_loopback, split_listen
+from kalends.rim.web_addresses import is_loopback
+from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import Configuration, load_configuration
 
 PEOPLE = "people"

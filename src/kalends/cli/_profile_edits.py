@@ -1,0 +1,42 @@
+"""Changes to the user's file of profiles, which leave all else in it as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from kalends.core.errors import InvalidInput
+from kalends.rim import private_files
+
+
+def keep(path: Path, name: str, fields: Mapping[str, str]) -> None:
+    """Let these fields of a profile be so in the file at `path`, "" for none; raises `InvalidInput`."""
+    try:
+        text = path.read_text("utf-8") if path.exists() else ""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from error
+    private_files.replace(path.resolve(), edited(text, name, fields).encode())
+
+
+def edited(text: str, name: str, fields: Mapping[str, str]) -> str:
+    """Return `text`, a file of profiles, in which a profile has `fields`; raises `InvalidInput`."""
+    try:
+        document = tomlkit.parse(text)
+        profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
+        table = profiles.setdefault(name, tomlkit.table())
+        for field, value in fields.items():
+            if value:
+                table[field] = value
+            else:
+                table.pop(field, None)
+        return tomlkit.dumps(document)
+    except (TOMLKitError, TypeError, AttributeError) as error:
+        raise InvalidInput(
+            f"it cannot be changed: {error}",
+            where=f"profiles.{name}",
+            remedy="write it by hand; docs/login.md says how",
+        ) from error

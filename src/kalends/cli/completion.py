@@ -1,0 +1,40 @@
+"""``kalends completion``: print what completes commands in a shell."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    "completion",
+    cls=LocalCommand,
+    examples=(
+        "kalends completion bash > ~/.local/share/bash-completion/completions/kalends",
+        "kalends completion fish > ~/.config/fish/completions/kalends.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@pass_settings
+def command(settings: Settings, shell: str) -> None:
+    """Print what completes commands in your shell.
+
+    Commands, options and their values; and what the server knows: resources, machines, the ids of your
+    requests, and your jobs. Of zsh, write it to a file _kalends in a folder of your fpath.
+    """
+    # Imported here, as the program itself loads this module.
+    from click.shell_completion import get_completion_class
+
+    from kalends.cli import COMPLETE_VARIABLE, cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(cli, {}, "kalends", COMPLETE_VARIABLE).source()
+    if settings.json:
+        _output.print_json("completion", {"shell": shell, "script": script})
+    else:
+        click.echo(script)

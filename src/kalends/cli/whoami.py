@@ -1,0 +1,34 @@
+"""``kalends whoami``: ask the server whom it takes you for."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kalends.cli import _output, _whoami_lines
+from kalends.cli._output import plain
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.profiles import config_path
+
+
+@click.command("whoami", cls=ServerCommand, examples=("kalends whoami", "kalends whoami --json"))
+@pass_settings
+def command(settings: Settings) -> None:
+    """Say whom the server takes you for.
+
+    Prints your name, realm and groups there, what your token allows, how long it is good, and by what it was
+    chosen: an option, a variable of the environment, or a profile.
+    """
+    with settings.connect() as client:
+        view = client.whoami()
+    config = str(config_path(os.environ))
+    told = {
+        "address": settings.broker,
+        "profile": settings.profile,
+        "config": config if settings.profile else "",
+        "sources": dict(settings.sources),
+        "renewed": settings.login is not None and settings.login.can_renew(),
+    }
+    data = {**told, "caller": plain(view)}
+    _output.answer(settings, "caller", data, lambda: _whoami_lines.lines(view, settings, config))

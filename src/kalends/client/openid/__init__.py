@@ -1,0 +1,1 @@
+"""Tokens of OpenID providers, for programs without a browser (RFC 8628)."""

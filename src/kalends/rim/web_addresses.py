@@ -1,0 +1,55 @@
+"""Addresses of servers on the web: whether a text is one, and whether what is said there can be overheard."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+PORTS: Final = {"http": 80, "https": 443}
+
+
+def server_parts(url: str) -> SplitResult | None:
+    """Return the parts of the address of a server; None for any other text."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    plain = url.isascii() and url.isprintable() and not {" ", "\\"}.intersection(url)
+    extra = parts.username is not None or parts.query or parts.fragment
+    dots = {".", ".."}.intersection(parts.path.split("/")) or "%" in parts.path
+    return parts if fine and plain and not (extra or dots) else None
+
+
+def host_in(parts: SplitResult) -> str:
+    """Return the host, without the dot that may end it."""
+    return (parts.hostname or "").rstrip(".")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host, by name or by address, is this one by its inner interface."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_here(url: str) -> bool:
+    """Return whether a URL names this host by its inner interface."""
+    parts = server_parts(url)
+    return parts is not None and is_loopback(host_in(parts))
+
+
+def is_guarded(url: str) -> bool:
+    """Return whether nobody on the way hears or changes what is said at `url`: https, or http on this host.
+
+    It may end with a query.
+    """
+    address, _, query = url.partition("?")
+    parts = server_parts(address)
+    if parts is None or "#" in query or not query.isprintable():
+        return False
+    return parts.scheme == "https" or is_loopback(host_in(parts))
