@@ -15,6 +15,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.owner_reclaims import ELSEWHERE_EVERY_MS
 from kalends.broker.coordination.places_elsewhere import (
     SOON_S,
     check_may_leave,
@@ -800,6 +801,27 @@ def test_what_waits_at_a_site_that_is_drained_is_placed_elsewhere_if_it_starts_a
     asked = {site for site, _ in of_kind(sent, m.Solicit)}
     assert asked == ({"a", "c"} if may_go else set())
     assert of_kind(rig.hear("b", reclaim), m.Solicit) == []
+
+
+def test_a_site_that_asks_for_other_places_without_end_has_others_asked_once_a_minute() -> None:
+    rig, rid = placed_at_b()
+    (want,) = rig.row(rid).wants
+    reclaim = m.Reclaim(rid=rid, att=1, resources=(want.resource,), start=want.start, end=want.end)
+
+    def asked() -> set[str]:
+        """Ask back, and let all who are asked refuse for good."""
+        sent = rig.hear("b", reclaim)
+        for site, solicit in of_kind(sent, m.Solicit):
+            no = Refusal(where=f"{site}/m", code=RefusalCode.NOT_ALLOWED, detail="not you")
+            rig.hear(site, bid(solicit.rid, refusals=(no,)))  # type: ignore[attr-defined]
+        return {site for site, _ in of_kind(sent, m.Solicit)}
+
+    assert asked() == {"a", "c"}
+    rows = rig.connection.total_changes
+    assert [asked() for _ in range(10)] == [set()] * 10
+    assert rig.connection.total_changes == rows
+    rig.pass_time(ELSEWHERE_EVERY_MS)
+    assert asked() == {"a", "c"}
 
 
 def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_have_started() -> None:
