@@ -74,8 +74,7 @@ class Desk(OfferRoom):
         """Have so many places held; return their claims."""
         ids = [*range(1, count + 1)]
         self.desk.ask(PlaceAsk(id_, f"r{id_}", ANN, JOB, {}, ((BOX, id_),), 10) for id_ in ids)
-        while len(self.stakes) < count:
-            await asyncio.sleep(0)
+        await turns_until(lambda: len(self.stakes) == count)
         return ids
 
     def end(self, ids: list[int]) -> None:
@@ -87,6 +86,15 @@ class Desk(OfferRoom):
     def lock(self, id_: int) -> None:
         self.stakes[f"r{id_}"].claims[0].state = "locked"
         self.desk.moved([(QUEUE, id_)])
+
+
+async def turns_until(holds: Callable[[], bool]) -> int:
+    """Let the loop turn until something holds; return how often."""
+    for turn in range(1_000):
+        if holds():
+            return turn
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come true")
 
 
 async def test_of_places_that_end_together_the_last_is_withdrawn_first() -> None:
@@ -102,12 +110,8 @@ async def test_while_a_flood_of_places_ends_others_have_their_turn_and_places_ar
     desk.end(ids)
     assert len(desk.withdrawn) == FOLLOWED_MAX
     desk.lock(kept)
-    turns = 0
-    while desk.queue.job(kept).offered:
-        turns += 1
-        await asyncio.sleep(0)
+    turns = await turns_until(lambda: not desk.queue.job(kept).offered)
     assert turns == 1, "what has come last is not kept waiting by what has gone before"
-    while len(desk.withdrawn) < len(ids):
-        await asyncio.sleep(0)
+    await turns_until(lambda: len(desk.withdrawn) == len(ids))
     assert sorted(desk.withdrawn) == ids
     assert [job.number for job in desk.queue.flow.table] == [kept]
