@@ -18,7 +18,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.agents.runs import RunOutcome
-from kalends.broker.coordination.bid_order import Within, ranked_places, told, too_late
+from kalends.broker.coordination.bid_order import (
+    Within,
+    counted_from,
+    ranked_places,
+    told,
+    too_late,
+)
 from kalends.broker.coordination.candidates import Candidates
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
@@ -222,7 +228,8 @@ class Solicitation:
         if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
-        case.bidding.bids[site] = bid
+        asked_ms = now.wall_ms - (now.monotonic_ms - case.bidding.asked_at_ms[site])
+        case.bidding.bids[site] = bid = counted_from(bid, asked_ms // 1_000, self._hold_ms)
         counts = self.tally.of(site)
         if bid.offers:
             counts.bid += 1
@@ -236,8 +243,7 @@ class Solicitation:
         for site in sites:
             if site in case.parts and site not in case.bidding.bids:
                 refusal = Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT)
-                record = case.record
-                bid = m.Bid(rid=record.rid, att=record.att, epoch=0, refusals=(refusal,))
+                bid = m.Bid(rid=case.rid, att=case.record.att, epoch=0, refusals=(refusal,))
                 self.heard(site, bid, now)
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
@@ -297,14 +303,11 @@ class Solicitation:
             return
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
-        learned = partial(self._learned, case)
-        sites = self.candidates.directory.sites
         words = told(
-            ranked, len(asked), case.bidding.jobs, learned,
-            lambda site: "/".join(sites[site].through),
+            ranked, len(asked), case.bidding.jobs, partial(self._learned, case),
+            lambda site: "/".join(self.directory.sites[site].through),
         )  # fmt: skip
-        story = f"{said}{words}"
-        self.log.add(case, "bids", story, now, refusals)
+        self.log.add(case, "bids", f"{said}{words}", now, refusals)
         self.prepare.prepare(case, now)
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:

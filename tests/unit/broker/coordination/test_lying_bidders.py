@@ -16,8 +16,10 @@ from tests.unit.broker.coordination.test_solicitation import (
 
 from kalends.broker.coordination.credentials import SITE_KEYS_MAX, Credentials
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
+from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.contract import messages as m
 from kalends.core.limits import STEP_PARTS_MAX, TIME_S_MAX
+from kalends.federation.offered_places import decided_within_s
 
 ROUNDS_MAX = 20
 
@@ -73,6 +75,29 @@ def test_a_bid_beyond_the_end_of_all_times_is_none(end_by: int) -> None:
     rig.hear("b", bid(rid, offer("b", 300)))
     sent = rig.hear("c", bid(rid, offer("c", 400)))
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_no_site_wins_by_a_start_before_its_place_may_be_taken(*, firm: bool) -> None:
+    """As one whose clock is behind tells it."""
+    winners = set()
+    for number in range(20):
+        rig = Rig()
+        rig.ms += 1_000 * number
+        soonest = rig.now.wall_s + decided_within_s(DECISION_MS + BID_MS_MAX)
+        rid = rig.submit()
+        rig.ms += 200
+        early = structs.replace(offer("a", -30, firm=firm), late_start=T0 - 30)
+        rig.hear("a", bid(rid, early))
+        rig.hear("b", bid(rid, offer("b", soonest - T0, firm=firm)))
+        sent = rig.hear("c", bid(rid, offer("c", 300)))
+        ((winner, _),) = of_kind(sent, m.Prepare)
+        rig.hear(winner, voted(rid))
+        placed = rig.row(rid).placed
+        assert placed is not None
+        assert (placed.start_by if firm else placed.late_start) == soonest
+        winners.add(winner)
+    assert winners == {"a", "b"}
 
 
 def test_the_first_bid_of_a_site_stands() -> None:
