@@ -242,9 +242,10 @@ class Solicitation:
         """These sites do not bid in this attempt: they say that it is over, and it is not."""
         for site in sites:
             if site in case.parts and site not in case.bidding.bids:
-                refusal = Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT)
-                bid = m.Bid(rid=case.rid, att=case.record.att, epoch=0, refusals=(refusal,))
-                self.heard(site, bid, now)
+                no = (Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT),)
+                self.heard(
+                    site, m.Bid(rid=case.rid, att=case.record.att, epoch=0, refusals=no), now
+                )
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
         """Decide once enough have answered, or see when that will be; all, where nobody else fits."""
@@ -311,26 +312,26 @@ class Solicitation:
         self.prepare.prepare(case, now)
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:
-        implementation = case.bidding.jobs[machine].implementation
-        return self.candidates.learned_share(case, machine, implementation)
+        job = case.bidding.jobs[machine]
+        return self.candidates.learned_share(case, machine, job.implementation)
 
     def _choose(self, case: Transaction, ranked: Sequence[OfferedPlace]) -> None:
         """Take the best place, or the best at two sites; all but the next best are released."""
-        asked, bids = list(case.parts), case.bidding.bids
+        bids = case.bidding.bids
         best = {each.site: each.resource for each in reversed(ranked)}
         sites = list(dict.fromkeys(each.site for each in ranked))
         redundant = case.record.spec.redundant
         winners = sites[: REDUNDANT_PLACES if redundant else 1]
         # The next attempt of a redundant job begins anew: it wants more than one place again.
         case.bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
-        for site in asked:
+        for site in case.parts:
             if site not in (*winners, case.bidding.reserve):
                 self._release(case, site)
         case.parts, placed = {}, []
         for site in winners:
             offer = next(each for each in bids[site].offers if each.machine == best[site])
-            want = Want(queue_of(offer.machine), offer.start, offer.end, 1)
-            case.parts[site] = Branch(site, (want,), (offer.hold_id,))
+            wants = (Want(queue_of(offer.machine), offer.start, offer.end, 1),)
+            case.parts[site] = Branch(site, wants, (offer.hold_id,))
             self.tally.of(site).chosen += 1
             placed.append(_placed(offer, case.bidding.jobs[offer.machine].implementation))
         case.record.wants = tuple(want for part in case.parts.values() for want in part.wants)
