@@ -57,5 +57,9 @@ def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
     at = format_time(ended.at, zone)
     if ended.end == "withdrawn":
         return f"was withdrawn {at}"
-    how = ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"
-    return f"ended {at} after {format_duration(ended.ran_s)}: {how}"
+    return f"ended {at} after {format_duration(ended.ran_s)}: {how_words(ended)}"
+
+
+def how_words(ended: PlacedEnd) -> str:
+    """Say how a job has ended."""
+    return ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"
