@@ -137,12 +137,19 @@ class Candidates:
     def lacks(self, case: Transaction) -> tuple[Refusal, ...]:
         """Return why nobody can be asked: what each machine lacks, and which sites are away."""
         lacks = (self._why_not(case, info) for info in self._wanted(case))
-        return (*(each for each in lacks if each is not None), *self.absent(case))
+        each_once = dict.fromkeys((*lacks, *self.absent(case)))
+        return tuple(each for each in each_once if each is not None)
 
     def nobody(self, case: Transaction) -> KalendsError:
         """Return the error of a request for which nobody can be asked."""
         if refusals := (*case.tries.shunned.values(), *self.lacks(case)):
             return error_of(refusals)
+        if case.record.spec.elsewhere:
+            return NotFound(
+                "this broker knows no other machine like that: the job stays where it is",
+                where="job",
+                remedy="see `kalends resources` for what there is",
+            )
         return NotFound(
             "this broker knows no machine like that which takes jobs",
             where="job",
