@@ -270,7 +270,7 @@ class Solicitation:
             self.experience.bid(site, delay_ms, wait_s, now)
         elif any(each.code == RefusalCode.DRAINED for each in bid.refusals):
             # Of the whole site: what is said of one job, or one user, says nothing of the next.
-            self.experience.refused(site, delay_ms, None, self.jitter(), now)
+            self.experience.refused(site, delay_ms, now)
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
