@@ -64,6 +64,11 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
             PlacedEnd(at=1_800_000_000, end="withdrawn"),
             "was withdrawn Fri 2027-01-15 08:00:00 UTC (UTC+00:00)", "ended: withdrawn",
         ),
+        (
+            PlacedEnd(at=1_800_000_000, end="not-started", ran_s=1),
+            "could not be started Fri 2027-01-15 08:00:00 UTC (UTC+00:00); kalends job ctc/sp2/412 says why",
+            "ended: not-started",
+        ),
     ],
 )  # fmt: skip
 def test_of_a_job_that_has_ended_it_is_told_how_in_full_and_in_lists(
