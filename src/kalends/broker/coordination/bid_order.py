@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kalends.contract import messages as m
+from kalends.contract.calls import PlacedJob
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
@@ -44,6 +45,14 @@ def counted_from(bid: m.Bid, asked_s: int, hold_ms: int) -> m.Bid:
         for each in bid.offers
     )
     return replace(bid, offers=offers)
+
+
+def placed_job(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
+    """Return the job as its user sees it, once it has the place that was offered."""
+    return PlacedJob(
+        machine=offer.machine, number=offer.job, start_by=offer.start_by,
+        late_start=offer.late_start, implementation=implementation,
+    )  # fmt: skip
 
 
 def ranked_places(

@@ -21,11 +21,12 @@ from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination.bid_order import (
     Within,
     counted_from,
+    placed_job,
     ranked_places,
     told,
     too_late,
 )
-from kalends.broker.coordination.candidates import Candidates
+from kalends.broker.coordination.candidates import Candidates, Fitting
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.event_log import EventLog
@@ -49,7 +50,6 @@ from kalends.broker.coordination.user_pick import (
 )
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
-from kalends.contract.calls import PlacedJob
 from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of, split_resource
@@ -128,12 +128,18 @@ class Solicitation:
         if reserve not in fitting:
             homes = self.candidates.homes(case, bidders, now)
             asked = self.managers.refer(case, asked, homes, bidders, now)
-        self._ask(case, job, asked, now)
+        self._ask(case, job, asked, fitting, now)
         self._set_deadline(case, self.bid_ms_max)
 
-    def _ask(self, case: Transaction, job: JobRequest, sites: Sequence[str], now: Moment) -> None:
-        """Ask `sites` as well, if they still fit."""
-        fitting = self.candidates.fitting(case)
+    def _ask(
+        self,
+        case: Transaction,
+        job: JobRequest,
+        sites: Sequence[str],
+        fitting: Fitting,
+        now: Moment,
+    ) -> None:
+        """Ask `sites` as well, if they fit."""
         for site in sites:
             if site in case.bidding.machines or site not in fitting:
                 continue
@@ -167,7 +173,7 @@ class Solicitation:
 
     def _ask_and_go_on(self, case: Transaction, sites: Sequence[str], now: Moment) -> None:
         if (job := case.record.spec.job) is not None:
-            self._ask(case, job, sites, now)
+            self._ask(case, job, sites, self.candidates.fitting(case), now)
             self._go_on(case, now)
 
     def site_back(self, case: Transaction, now: Moment) -> None:
@@ -182,8 +188,7 @@ class Solicitation:
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
-        job = case.record.spec.job
-        if job is not None and part.site not in case.bidding.bids:
+        if (job := case.record.spec.job) is not None and part.site not in case.bidding.bids:
             self._send(case, job, part.site)
 
     def _send(self, case: Transaction, job: JobRequest, site: str) -> None:
@@ -333,7 +338,7 @@ class Solicitation:
             wants = (Want(queue_of(offer.machine), offer.start, offer.end, 1),)
             case.parts[site] = Branch(site, wants, (offer.hold_id,))
             self.tally.of(site).chosen += 1
-            placed.append(_placed(offer, case.bidding.jobs[offer.machine].implementation))
+            placed.append(placed_job(offer, case.bidding.jobs[offer.machine].implementation))
         case.record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         case.record.placed = replace(placed[0], also=tuple(placed[1:]))
 
@@ -393,10 +398,3 @@ class Solicitation:
         record = case.record
         secret = self.credentials.secret(record, site)
         self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
-
-
-def _placed(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
-    return PlacedJob(
-        machine=offer.machine, number=offer.job, start_by=offer.start_by,
-        late_start=offer.late_start, implementation=implementation,
-    )  # fmt: skip

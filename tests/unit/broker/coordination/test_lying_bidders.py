@@ -17,8 +17,10 @@ from tests.unit.broker.coordination.test_solicitation import (
 from kalends.broker.coordination.credentials import SITE_KEYS_MAX, Credentials
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
+from kalends.broker.planning.directory import MACHINES_MAX
 from kalends.contract import messages as m
-from kalends.core.limits import STEP_PARTS_MAX, TIME_S_MAX
+from kalends.core.limits import SOLICITED_MACHINES_MAX, STEP_PARTS_MAX, TIME_S_MAX
+from kalends.core.resources import ResourceInfo
 from kalends.federation.offered_places import decided_within_s
 
 ROUNDS_MAX = 20
@@ -98,6 +100,25 @@ def test_no_site_wins_by_a_start_before_its_place_may_be_taken(*, firm: bool) ->
         assert (placed.start_by if firm else placed.late_start) == soonest
         winners.add(winner)
     assert winners == {"a", "b"}
+
+
+def test_a_site_that_tells_of_thousands_of_machines_has_some_looked_at_for_each_job() -> None:
+    rig = Rig()
+    told = [
+        ResourceInfo(name=f"b/m{number:05}", capacity=8, queue=number % 2 == 0)
+        for number in range(4 * MACHINES_MAX)
+    ]
+    rig.coordinator.site_up("b", m.Hello(site="b", epoch=2, resources=tuple(told)), rig.now)
+    rig.settle()
+    looked_at = rig.directory.machines["b"]
+    assert [each.name for each in looked_at] == [each.name for each in told if each.queue][
+        :MACHINES_MAX
+    ]
+    rig.submit()
+    asked = dict(of_kind(rig.sent, m.Solicit))
+    assert asked["b"].machines == tuple(each.name for each in looked_at[:SOLICITED_MACHINES_MAX])  # type: ignore[attr-defined]
+    rig.coordinator.site_up("b", m.Hello(site="b", epoch=3, resources=()), rig.now)
+    assert rig.directory.machines["b"] == ()
 
 
 def test_the_first_bid_of_a_site_stands() -> None:
