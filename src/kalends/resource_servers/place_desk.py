@@ -56,7 +56,7 @@ FORESEEN_S: Final = 0.4
 PLACES_MAX: Final = 2 * JOBS_MAX
 """Places that are remembered, before it is looked which of their jobs are over."""
 
-FOLLOWED_MAX: Final = 20
+FOLLOWED_MAX: Final = 10
 """Claims that the queues follow in one turn of the loop: each may make a plan anew."""
 
 NOT_TAKEN: Final = "the place was not taken"
