@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from kalends.batch.queue.offers import PlaceOffers
+from kalends.broker.coordination import solicitation
 from kalends.broker.coordination.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.register_results import RegisterResults
@@ -44,7 +45,8 @@ def offered_jobs_begin_at_once() -> None:
 
 @mutation
 def free_nodes_are_promised_for_now() -> None:
-    """It is not counted that a place is taken when the broker has decided."""
+    """It is not counted that a place is taken when the broker has decided: by no site, nor by the broker."""
+    solicitation.counted_from = lambda bid, asked_s, hold_ms: bid  # type: ignore[assignment]
     start_by = PlaceOffers.start_by
     PlaceOffers.start_by = lambda self, number, decided_s=0: start_by(self, number)  # type: ignore[method-assign]
 

@@ -156,8 +156,9 @@ class RequestCommands:
                 alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
                 not_before=now_s, not_after=body.end_by,
             )  # fmt: skip
+            text = text_of_job(term, [each.name for each in body.implementations])
             spec = Spec(
-                request=request, text=text_of_job(term), job=job, prefer=body.prefer, homes=body.homes,
+                request=request, text=text, job=job, prefer=body.prefer, homes=body.homes,
                 implementations=body.implementations, pick=body.pick, redundant=body.redundant,
                 by_limits=body.by_limits,
             )  # fmt: skip

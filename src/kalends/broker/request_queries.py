@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
-from kalends.broker.coordination.views import slot_words, view_of
+from kalends.broker.coordination.event_log import as_told
+from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotAllowed, NotFound
@@ -94,7 +95,7 @@ class Records:
         record = self.of(caller, body.id)
         history = self._service.store.read(register.history, record.reservation)
         events = [
-            _of_change(each, event) if each.rid != each.reservation else event
+            as_told(each, event)
             for each in history
             if isinstance(each, Record)
             for event in each.trail
@@ -157,15 +158,6 @@ class Records:
             unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )
-
-
-def _of_change(change: Record, event: calls.Event) -> calls.Event:
-    """`event`, which tells of a change that failed that this was a change, and what it was to."""
-    if event.kind != "failed":
-        return event
-    wanted = change.wants or change.spec.wants
-    detail = f"to {slot_words(wanted)}: {event.detail}" if wanted else event.detail
-    return structs.replace(event, kind="refused", detail=detail)
 
 
 def may_see(caller: Caller, user: str) -> bool:

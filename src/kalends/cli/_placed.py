@@ -45,7 +45,9 @@ def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJo
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
     """Say when a job that was left to the broker starts, as was promised or is likely; or how it ended."""
     if placed.ended is not None:
-        return ended_words(placed.ended, zone)
+        told = ended_words(placed.ended, zone)
+        says_why = f"; kalends job {placed.machine}/{placed.number} says why"
+        return f"{told}{says_why if placed.ended.end == 'not-started' else ''}"
     also = "".join(f"; waits as {each.machine}/{each.number} as well" for each in placed.also)
     if placed.start_by:
         return f"starts by {format_time(placed.start_by, zone)}{also}"
@@ -57,5 +59,11 @@ def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
     at = format_time(ended.at, zone)
     if ended.end == "withdrawn":
         return f"was withdrawn {at}"
-    how = ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"
-    return f"ended {at} after {format_duration(ended.ran_s)}: {how}"
+    if ended.end == "not-started":
+        return f"could not be started {at}"
+    return f"ended {at} after {format_duration(ended.ran_s)}: {how_words(ended)}"
+
+
+def how_words(ended: PlacedEnd) -> str:
+    """Say how a job has ended."""
+    return ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"

@@ -12,7 +12,7 @@ import msgspec
 from kalends.cli._agent_options import argument_text
 from kalends.cli._colours import stated
 from kalends.cli._output import rows
-from kalends.cli._placed import placed_words
+from kalends.cli._placed import how_words, placed_words
 from kalends.cli._polls import poll_lines
 from kalends.cli._problems import lines as problem_lines
 from kalends.cli._short_time import short_time
@@ -139,7 +139,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
-    state = "ended" if view.parts_ended_at else view.state
+    state = _state_words(view).partition(":")[0]
     return [
         stated(f"{state} {short_id(view.id)}", state),
         *(f"  {name:8} {text}" for name, text in facts if text),
@@ -227,15 +227,26 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
             (
                 short_id(view.id),
                 _state_words(view),
-                short_time(view.start, zone) if view.start else "-",
-                format_duration(view.end - view.start) if view.start < view.end else "-",
+                short_time(start, zone) if start else "-",
+                format_duration(end - start) if start < end else "-",
                 view.user,
                 view.text,
                 *((view.note,) if noted else ()),
             )
             for view in views
+            for start, end in [_times(view)]
         ],
     )
+
+
+def _times(view: RequestView) -> tuple[int, int]:
+    """Return from when to when it is reserved (seconds UTC), or has run where it has ended; 0: it has not."""
+    ended = view.placed.ended if view.placed is not None else None
+    if ended is None:
+        return view.start, view.end
+    if ended.end in ("withdrawn", "not-started"):
+        return 0, 0
+    return ended.at - ended.ran_s, ended.at
 
 
 def _state_words(view: RequestView) -> str:
@@ -245,7 +256,7 @@ def _state_words(view: RequestView) -> str:
     ended = view.placed.ended if view.placed is not None else None
     if ended is None or view.state != "reserved":
         return view.state
-    return "ended" if ended.succeeded else f"ended: {ended.end}"
+    return "ended" if ended.succeeded else f"ended: {how_words(ended)}"
 
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:

@@ -1,9 +1,10 @@
 """For how long a site that is silent, or takes nothing, is left alone.
 
-Half a minute at first, twice as long after each further failure, up to an hour. Then one question goes out
-as a probe; while it is under way the site rests for all others, and when it is answered by a bid the rest
-is over. So a site that is dead for long costs a message an hour, and one that is back is found again: no
-rest is longer than an hour, whatever failed and however often.
+One that says that it takes nothing: half a minute. One that is silent: half a minute at first, twice as long
+after each further failure, up to an hour. Then one question goes out as a probe; while it is under way the
+site rests for all others, and when it is answered by a bid the rest is over. So a site that is dead for long
+costs a message an hour, and one that is back is found again: no rest is longer than an hour, whatever
+failed and however often.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ ACTIVE: Final = BackOff()
 """It has not failed, or has bid since."""
 
 
-def told(now_ms: int, retry_after_s: float) -> BackOff:
-    """Return the rest of a site that has said itself when to come again: it is heeded, up to an hour.
+def after_refusal(now_ms: int) -> BackOff:
+    """Return the rest of a site that answers, and takes nothing now.
 
-    That is no failure: the site answers, and what follows is not made longer by it.
+    That is no failure: nobody hears of it when the site takes jobs again, so what follows is not made longer.
     """
-    return BackOff(now_ms + int(min(max(0.0, 1_000 * retry_after_s), REST_MS_MAX)))
+    return BackOff(now_ms + REST_MS_MIN)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kalends.core.intervals import Moment
 from kalends.federation.answer_delays import AnswerDelays, median_of
-from kalends.federation.back_off import ACTIVE, told
+from kalends.federation.back_off import ACTIVE, after_refusal
 from kalends.federation.told_waits import FadedMean, ToldWaits
 
 SITES_MAX: Final = 16_384
@@ -75,19 +75,14 @@ class Experience:
         of_site.back_off = ACTIVE
         self._all_waits.note(wait_s)
 
-    def refused(
-        self, site: str, delay_ms: float, retry_after_s: float | None, jitter: float, now: Moment
-    ) -> None:
-        """`site` has answered that it takes nothing now, perhaps with when to come again.
+    def refused(self, site: str, delay_ms: float, now: Moment) -> None:
+        """`site` has answered that it takes nothing now: it rests, and no longer however often it says so.
 
-        Not for what it refuses of one job alone: it may take the next. `jitter` is drawn in [0, 1).
+        Not for what it refuses of one job alone: it may take the next.
         """
         of_site = self._of(site)
         of_site.delays.note(delay_ms)
-        if retry_after_s is None:
-            of_site.back_off = of_site.back_off.failed(now.monotonic_ms, jitter)
-        else:
-            of_site.back_off = told(now.monotonic_ms, retry_after_s)
+        of_site.back_off = after_refusal(now.monotonic_ms)
 
     def silent(self, site: str, jitter: float, now: Moment) -> None:
         """`site` has not answered by the deadline. `jitter` is drawn in [0, 1).

@@ -56,6 +56,9 @@ FORESEEN_S: Final = 0.4
 PLACES_MAX: Final = 2 * JOBS_MAX
 """Places that are remembered, before it is looked which of their jobs are over."""
 
+FOLLOWED_MAX: Final = 10
+"""Claims that the queues follow in one turn of the loop: each may make a plan anew."""
+
 NOT_TAKEN: Final = "the place was not taken"
 
 ClaimOf = Literal["none", "held", "locked", "cancelled"]
@@ -88,6 +91,10 @@ class PlaceDesk:
         self._machines = machines
         self._alarmed = alarmed
         self._places: dict[int, Place] = {}
+        self._moved: dict[int, None] = {}
+        """Claims that have come or gone, and are still to be followed: the last of them first."""
+        self._loop = asyncio.get_running_loop()
+        self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
@@ -113,6 +120,7 @@ class PlaceDesk:
                 self._engine.apply(partial(_ask_to_start, stake.rid))
 
     def close(self) -> None:
+        self._moved.clear()
         for task in self._tasks:
             task.cancel()
 
@@ -235,11 +243,34 @@ class PlaceDesk:
     # What becomes of the claims
 
     def moved(self, placed: Iterable[Placed]) -> None:
-        """These claims on places have come or gone; whatever has become of them, the queues follow."""
-        for queue, hold_id in placed:
-            place = self._places.get(hold_id)
-            if place is not None and machine_of(queue) == place.machine:
-                self._follow(hold_id, place)
+        """These claims on places have come or gone; whatever has become of them, the queues follow.
+
+        Thousands may end in one moment. So the last is followed first, for when it is withdrawn there is
+        nobody behind it to be planned anew; and after a few of them others have a turn.
+        """
+        hold_ids = [
+            hold_id
+            for queue, hold_id in placed
+            if (place := self._places.get(hold_id)) and machine_of(queue) == place.machine
+        ]
+        for hold_id in sorted(hold_ids):
+            self._moved.pop(hold_id, None)
+            self._moved[hold_id] = None
+        if not self._following:
+            self._follow_some()
+
+    def _follow_some(self) -> None:
+        self._following = True
+        try:
+            for _ in range(min(FOLLOWED_MAX, len(self._moved))):
+                hold_id, _ = self._moved.popitem()
+                if (place := self._places.get(hold_id)) is not None:
+                    self._follow(hold_id, place)
+        except Unavailable:  # The next life compares all claims.
+            self._moved.clear()
+        self._following = bool(self._moved)
+        if self._following:
+            self._loop.call_soon(self._follow_some)
 
     def _follow(self, hold_id: int, place: Place) -> None:
         queue = self._service.queues.get(place.machine)

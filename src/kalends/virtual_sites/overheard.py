@@ -118,7 +118,7 @@ class SessionHeard:
         reasons = {each.code for each in bid.refusals}
         counts.note_refusals(reasons)
         if RefusalCode.DRAINED in reasons:
-            experience.refused(self._way, delay_ms, None, 0.0, now)
+            experience.refused(self._way, delay_ms, now)
 
     def _forget(self, now: Moment) -> None:
         """Give up on questions that were asked long ago: the member was silent."""

@@ -22,7 +22,7 @@ JITTERS = st.floats(0, 1, exclude_max=True)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(SITES),
-        st.sampled_from(("asked", "bid", "refused", "told", "silent", "back")),
+        st.sampled_from(("asked", "bid", "refused", "silent", "back")),
         st.integers(0, 4_000_000),
         ANYTHING,
         ANYTHING,
@@ -47,15 +47,11 @@ class SlowTwin:
 
     def until_ms(self) -> float:
         until_ms, failures, probed = 0.0, 0, False
-        for what, now_ms, _, value, jitter in self.happened:
+        for what, now_ms, _, _, jitter in self.happened:
             if what in ("bid", "back"):
                 until_ms, failures, probed = 0.0, 0, False
-            elif what == "told":
-                until_ms, failures, probed = (
-                    now_ms + int(bounded(1_000 * value, REST_MS_MAX)),
-                    0,
-                    False,
-                )
+            elif what == "refused":
+                until_ms, failures, probed = now_ms + REST_MS_MIN, 0, False
             elif what == "asked":
                 if failures and now_ms >= until_ms:
                     until_ms, probed = now_ms + PROBE_MS, True
@@ -69,7 +65,7 @@ class SlowTwin:
         delays_ms = [
             bounded(delay_ms, DELAY_MS_MAX)
             for what, _, delay_ms, _, _ in self.happened
-            if what in ("bid", "refused", "told")
+            if what in ("bid", "refused")
         ]
         return median_high(delays_ms[-ANSWERS_KEPT:]) if delays_ms else DELAY_MS_PRIOR
 
@@ -116,9 +112,7 @@ def happen(
         case "bid":
             known.bid(site, delay_ms, value, now)
         case "refused":
-            known.refused(site, delay_ms, None, jitter, now)
-        case "told":
-            known.refused(site, delay_ms, value, jitter, now)
+            known.refused(site, delay_ms, now)
         case "silent":
             known.silent(site, jitter, now)
         case _:

@@ -28,6 +28,12 @@ async def test_after_a_move_the_calendar_and_the_story_tell_of_the_reservation_t
         story = await broker.why(booked.id)
         assert [event.kind for event in story.events] == ["reserved", "changed", "refused"]
         assert "to sdsc/sp2:8 from Sun 2037-03-01 15:00" in story.events[-1].detail
+        watched: list[kalends.Event] = []
+        async for event in broker.watch(booked.id, after=0):
+            watched.append(event)
+            if len(watched) == len(story.events):
+                break
+        assert tuple(watched) == story.events
 
 
 async def test_a_priority_above_the_grant_is_told_in_the_answer() -> None:

@@ -20,10 +20,13 @@ from tests.process_tree import descendants
 from kalends.agents import ready, records
 from kalends.agents.sandbox import Sandbox, SandboxUnavailable
 from kalends.agents.sandbox.language_only import LanguageOnly
+from kalends.broker.coordination.user_pick import pick_run
 from kalends.cli import _output, cli
 from kalends.client.trials.samples import SLOTS, sample_job
 from kalends.contract import calls
+from kalends.core.jobs import JobRequest
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.federation.offered_places import OfferedPlace
 
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
@@ -168,6 +171,35 @@ def test_every_sample_has_as_many_slots_as_it_says() -> None:
     slot, asker, view = sample_job("", "recall", 100, {}).arguments
     assert slot in view["slots"]
     assert set(asker) == {"start", "end", "units"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "chosen"),
+    [
+        ("bids[-1]['machine']", 0, 1),
+        ("[bid['machine'] for bid in reversed(bids)]", 0, 3),
+        ("'nobody/box'", 1, 0),
+        ("[bids[0]['machine'], bids[0]['machine']]", 1, 0),
+        ("[]", 1, 0),
+        ("[1]", 1, 0),
+        ("0", 1, 0),
+    ],
+)
+def test_a_script_that_orders_bids_is_tried_on_bids(
+    answer: str, code: int, chosen: int, script: Callable[[str], str]
+) -> None:
+    checked = run("agent", "check", script(f"def pick(bids):\n    return {answer}\n"), "--json")
+    assert checked.exit_code == code, checked.output
+    (sample,) = data(checked, "checked")["samples"]
+    assert (sample["function"], sample["slots"], sample["chosen"]) == ("pick", 3, chosen)
+    assert sample["code"] == ("bad-result" if code else "ok")
+
+
+def test_the_bids_of_the_sample_tell_what_a_broker_tells() -> None:
+    place = OfferedPlace("a", "a/m", 2, 9, 9, 9, 600.0, firm=True)
+    told = pick_run("you", "", [place], {"a/m": JobRequest(machine="", limit_s=600)})
+    ((bid, *_),) = sample_job("", "pick", 100, {}).arguments
+    assert bid.keys() == told.arguments[0][0].keys()
 
 
 @pytest.mark.parametrize("name", ready.names())

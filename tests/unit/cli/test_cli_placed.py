@@ -54,7 +54,7 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
         ),
         (
             PlacedEnd(at=1_800_000_000, end="exit", status=3, ran_s=720),
-            "ended Fri 2027-01-15 08:00:00 UTC (UTC+00:00) after 12m: exit 3", "ended: exit",
+            "ended Fri 2027-01-15 08:00:00 UTC (UTC+00:00) after 12m: exit 3", "ended: exit 3",
         ),
         (
             PlacedEnd(at=1_800_000_000, end="limit", ran_s=3_600),
@@ -63,6 +63,11 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
         (
             PlacedEnd(at=1_800_000_000, end="withdrawn"),
             "was withdrawn Fri 2027-01-15 08:00:00 UTC (UTC+00:00)", "ended: withdrawn",
+        ),
+        (
+            PlacedEnd(at=1_800_000_000, end="not-started", ran_s=1),
+            "could not be started Fri 2027-01-15 08:00:00 UTC (UTC+00:00); kalends job ctc/sp2/412 says why",
+            "ended: not-started",
         ),
     ],
 )  # fmt: skip
@@ -79,6 +84,29 @@ def test_of_a_job_that_has_ended_it_is_told_how_in_full_and_in_lists(
     assert told in request_lines(cancelled, ZoneInfo("UTC"))
     assert f" {state} " in listing([view], ZoneInfo("UTC"))[1]
     assert " cancelled " in listing([cancelled], ZoneInfo("UTC"))[1]
+
+
+@pytest.mark.parametrize(
+    ("ended", "times"),
+    [
+        (None, "Fri 2027-01-15 08:00        1h"),
+        (PlacedEnd(at=1_800_000_000, end="exit", ran_s=720), "Fri 2027-01-15 07:48       12m"),
+        (PlacedEnd(at=1_800_000_000, end="withdrawn"), "-                      -"),
+        (PlacedEnd(at=1_800_000_000, end="not-started", ran_s=1), "-                      -"),
+    ],
+)
+def test_of_a_job_that_has_ended_lists_tell_when_it_ran_and_not_what_was_promised(
+    ended: PlacedEnd | None, times: str
+) -> None:
+    view = RequestView(
+        id="0" * 36, state="reserved", user="ann", text="a job", created_at=1,
+        start=1_800_000_000, end=1_800_003_600, placed=structs.replace(PLACED, ended=ended),
+    )  # fmt: skip
+    _, row = listing([view], ZoneInfo("UTC"))
+    assert times.split() == row.partition("  ")[2].split("ann")[0].split()[-len(times.split()) :]
+    assert request_lines(view, ZoneInfo("UTC"))[0] == (
+        "ended 00000000" if ended else "reserved 00000000"
+    )
 
 
 def test_a_user_sees_what_was_learned_of_their_jobs_at_each_site() -> None:

@@ -70,27 +70,12 @@ def test_a_burst_of_questions_that_fail_together_is_one_failure() -> None:
     assert known.active_at_ms("far") == 31_000
 
 
-def test_a_site_that_says_when_to_come_again_is_heeded_but_not_for_ever() -> None:
+def test_a_site_that_takes_nothing_is_asked_again_every_half_minute_however_long_it_lasts() -> None:
     known = Experience()
-    known.refused("full", 80, 300, 0, at(0))
-    assert known.rests("full", at(299))
-    assert not known.rests("full", at(300))
-    for told, rest_ms in (
-        (1e12, back_off.REST_MS_MAX),
-        (inf, back_off.REST_MS_MAX),
-        (-5, 0),
-        (nan, 0),
-    ):
-        known.refused("full", 80, told, 0, at(400))
-        assert known.active_at_ms("full") == 400_000 + rest_ms
-
-
-def test_a_site_that_refuses_without_a_word_rests_like_a_silent_one() -> None:
-    known = Experience()
-    for now_s, until_s in ((0, 30), (30, 90), (90, 210)):
+    for now_s in (0, 30, 60, 3_600):
         known.asked("full", at(now_s))
-        known.refused("full", 80, None, 0, at(now_s))
-        assert known.active_at_ms("full") == 1_000 * until_s
+        known.refused("full", 80, at(now_s))
+        assert known.active_at_ms("full") == 1_000 * (now_s + 30)
 
 
 def test_a_site_that_comes_back_by_itself_rests_no_more() -> None:

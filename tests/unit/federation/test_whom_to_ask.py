@@ -60,7 +60,7 @@ def test_homes_are_always_asked_unless_they_rest() -> None:
         assert asked[:3] == ["s000", "s001", "s002"]
         assert len(asked) == 5
     assert names(whom_to_ask(bidders(40), 2, known, draw_of("r", 1), NOW, homes)) == asked[:3]
-    known.refused("s001", 80, 600, 0, NOW)
+    known.refused("s001", 80, NOW)
     assert "s001" not in names(whom_to_ask(bidders(40), 5, known, draw_of("r", 1), NOW, homes))
 
 

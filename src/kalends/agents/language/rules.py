@@ -29,7 +29,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "unknown-syntax": "use only what docs/agent-language.md lists",
         "module-level": "put statements into a function; outside are only functions and constants",
         "entry-missing": "define choose(view, request), recall(slot, asker, view), or pick(bids)",
-        "entry-arguments": "write choose(view, request) and recall(slot, asker, view)",
+        "entry-arguments": "write choose(view, request), recall(slot, asker, view), and pick(bids)",
         "no-import": "use the builtins and helpers; everything a script can use is there already",
         "no-class": "use dicts and functions",
         "no-try": "test before: d.get(key), `if key in d`, `if values`",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from kalends.agents.runs import RunOutcome, ScriptRun
@@ -33,6 +33,19 @@ def recalled(answer: Any) -> bool:
     return answer
 
 
+def picked(answer: Any, machines: Collection[str]) -> list[str]:
+    """Return the `machines` that ``pick`` names, the best first; raises `BadResult`."""
+    named = answer if type(answer) is list else [answer]
+    if not named or not all(type(each) is str for each in named):
+        raise BadResult(f"pick answers a machine, or a list of machines, not {_kind(answer)}")
+    strange = next((each for each in named if each not in machines), None)
+    if strange is not None:
+        raise BadResult(f"{strange[:_SHOWN_MAX]!a} has not bid")
+    if len(set(named)) < len(named):
+        raise BadResult("a machine is named twice")
+    return named
+
+
 def judged(job: ScriptRun, outcome: RunOutcome) -> RunOutcome:
     """Return `outcome`, or "bad-result" if its answer does not fit what `job` has shown."""
     if outcome.code != "ok":
@@ -40,6 +53,8 @@ def judged(job: ScriptRun, outcome: RunOutcome) -> RunOutcome:
     try:
         if job.function == "recall":
             recalled(outcome.answer)
+        elif job.function == "pick":
+            picked(outcome.answer, [bid["machine"] for bid in job.arguments[0]])
         else:
             _check_ids(outcome.answer, {slot["id"] for slot in job.arguments[0]["slots"]})
     except BadResult as error:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kalends.contract import messages as m
+from kalends.contract.calls import PlacedJob
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 from kalends.federation.learned_runs import UNKNOWN, LearnedShare
-from kalends.federation.offered_places import OfferedPlace, best_first
+from kalends.federation.offered_places import OfferedPlace, best_first, decided_within_s
 
 TOLD_MAX: Final = 8
 """Offers that are named in the story of a request."""
@@ -25,6 +28,31 @@ class Within(NamedTuple):
 
 
 WHENEVER: Final = Within()
+
+
+def counted_from(bid: m.Bid, asked_s: int, hold_ms: int) -> m.Bid:
+    """Return `bid` with no start before its place may be taken, if it was asked for at `asked_s`.
+
+    Sites count so themselves. Who does not, or has a clock that is behind, wins nothing by it.
+    """
+    decided_s = asked_s + decided_within_s(hold_ms)
+    offers = tuple(
+        replace(
+            each,
+            start_by=each.start_by and max(each.start_by, decided_s),
+            late_start=max(each.late_start, decided_s),
+        )
+        for each in bid.offers
+    )
+    return replace(bid, offers=offers)
+
+
+def placed_job(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
+    """Return the job as its user sees it, once it has the place that was offered."""
+    return PlacedJob(
+        machine=offer.machine, number=offer.job, start_by=offer.start_by,
+        late_start=offer.late_start, implementation=implementation,
+    )  # fmt: skip
 
 
 def ranked_places(

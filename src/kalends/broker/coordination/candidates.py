@@ -25,6 +25,9 @@ from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import UNKNOWN, LearnedRuns, LearnedShare
 from kalends.federation.site_choice import Bidder, best_known, whom_to_ask
 
+Fitting = Mapping[str, tuple[str, ...]]
+"""The machines of each site that could run a job."""
+
 
 @dataclass(eq=False)
 class Candidates:
@@ -36,25 +39,22 @@ class Candidates:
     learned: LearnedRuns = field(default_factory=LearnedRuns)
     """In memory only: a new start takes what the register has kept of the last jobs."""
 
-    def fitting(self, case: Transaction) -> Mapping[str, tuple[str, ...]]:
+    def fitting(self, case: Transaction) -> Fitting:
         """Return the machines that could run the job, by what is known of them, for each site.
 
         Sites that have bid for it, and then did not promise, are left out while there are others: who
         outbids all and never keeps its word would win every time.
         """
         fitting: dict[str, list[str]] = {}
-        for info in self._wanted(case):
-            site = split_resource(info.name)[0]
-            if self._why_not(case, info) is None and not case.tries.shuns(info.name):
+        for site, info in self._wanted(case):
+            if self._why_not(case, site, info) is None and not case.tries.shuns(info.name):
                 fitting.setdefault(site, []).append(info.name)
         kept = {site: names for site, names in fitting.items() if site not in case.tries.unkept}
         return {
             site: tuple(names[:SOLICITED_MACHINES_MAX]) for site, names in (kept or fitting).items()
         }
 
-    def bidders(
-        self, case: Transaction, fitting: Mapping[str, tuple[str, ...]]
-    ) -> dict[str, Bidder]:
+    def bidders(self, case: Transaction, fitting: Fitting) -> dict[str, Bidder]:
         """Return the sites with machines that fit, as those who choose see them."""
         return {
             site: Bidder(
@@ -130,39 +130,48 @@ class Candidates:
         left = case.record.spec.elsewhere
         sites = self.directory.sites.items()
         unseen = [self._away(name) for name, each in sites if not each.epoch and name not in left]
-        fitting = (info for info in self._wanted(case) if not case.tries.shuns(info.name))
-        lacks = [self._why_not(case, info) for info in fitting]
+        lacks = [
+            self._why_not(case, site, info)
+            for site, info in self._wanted(case)
+            if not case.tries.shuns(info.name)
+        ]
         return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
 
     def lacks(self, case: Transaction) -> tuple[Refusal, ...]:
         """Return why nobody can be asked: what each machine lacks, and which sites are away."""
-        lacks = (self._why_not(case, info) for info in self._wanted(case))
-        return (*(each for each in lacks if each is not None), *self.absent(case))
+        lacks = (self._why_not(case, site, info) for site, info in self._wanted(case))
+        each_once = dict.fromkeys((*lacks, *self.absent(case)))
+        return tuple(each for each in each_once if each is not None)
 
     def nobody(self, case: Transaction) -> KalendsError:
         """Return the error of a request for which nobody can be asked."""
         if refusals := (*case.tries.shunned.values(), *self.lacks(case)):
             return error_of(refusals)
+        if case.record.spec.elsewhere:
+            return NotFound(
+                "this broker knows no other machine like that: the job stays where it is",
+                where="job",
+                remedy="see `kalends resources` for what there is",
+            )
         return NotFound(
             "this broker knows no machine like that which takes jobs",
             where="job",
             remedy="see `kalends resources` for what there is, or name a machine to submit to",
         )
 
-    def _wanted(self, case: Transaction) -> list[ResourceInfo]:
-        """Return the machines with the attributes that are asked for, where it has no place yet, by name."""
+    def _wanted(self, case: Transaction) -> list[tuple[str, ResourceInfo]]:
+        """Return the machines with the attributes that are asked for, where it has no place yet, by site."""
         attributes = term_of(case).attributes
         left = case.record.spec.elsewhere
         return [
-            info
-            for name, info in sorted(self.directory.resources.items())
-            if info.queue
-            and matches(described(info), attributes)
-            and split_resource(name)[0] not in left
+            (site, info)
+            for site, machines in sorted(self.directory.machines.items())
+            if site not in left
+            for info in machines
+            if not attributes or matches(described(info), attributes)
         ]
 
-    def _why_not(self, case: Transaction, info: ResourceInfo) -> Refusal | None:
-        site = split_resource(info.name)[0]
+    def _why_not(self, case: Transaction, site: str, info: ResourceInfo) -> Refusal | None:
         if self.job_on(case, info) is None:
             names = ", ".join(each.name for each in case.record.spec.implementations)
             detail = f"none of the implementations fits it: {names}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import structs
+
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.coordination.views import slot_words
 from kalends.contract.calls import Event
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
@@ -61,5 +64,18 @@ class EventLog:
         else:
             of_op = [each for each in case.untold if each.kind != "held"]
         if won:
-            self._outbox.publish(case.record.user, of_op)
+            told = [as_told(case.record, event) for event in of_op]
+            self._outbox.publish(case.record.user, told)
         case.untold = [event for event in case.untold if event not in of_op]
+
+
+def as_told(record: r.Record, event: Event) -> Event:
+    """Return an event of `record` as its user is told it: a change that fails is refused, and to what it was.
+
+    What was to be changed stands as it did.
+    """
+    if event.kind != "failed" or record.rid == record.reservation:
+        return event
+    wanted = record.wants or record.spec.wants
+    detail = f"to {slot_words(wanted)}: {event.detail}" if wanted else event.detail
+    return structs.replace(event, kind="refused", detail=detail)

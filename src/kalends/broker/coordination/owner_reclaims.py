@@ -63,6 +63,13 @@ PASSING: Final = frozenset(
 """Refusals that say nothing against another try."""
 
 
+ELSEWHERE_EVERY_MS: Final = 50_000
+"""A place elsewhere is looked for no more often than that for one job, however often its site asks: each
+look leaves a row, and makes others hold places. Sites that mean well ask once a minute at most."""
+
+ELSEWHERE_MAX: Final = 10_000
+"""Jobs of which it is known when that was; of more the oldest are forgotten."""
+
 ENDING: Final = {
     RefusalCode.SITE_DOWN,
     RefusalCode.SITE_UNUSABLE,
@@ -104,6 +111,8 @@ class OwnerReclaims:
     """By the request that an owner reclaims."""
     _recovering: dict[int, PendingReclaim] = field(init=False, default_factory=dict)
     """By the number of a query."""
+    _elsewhere_ms: dict[str, int] = field(init=False, default_factory=dict)
+    """When a place elsewhere was looked for (monotonic), by the request; the oldest first."""
 
     def request_of(self, query_id: int) -> str:
         """The reservation that this query is about, "" for none."""
@@ -115,6 +124,9 @@ class OwnerReclaims:
 
     def reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
         """What becomes of it is decided when it is known what stands: see `examined`."""
+        looked_ms = self._elsewhere_ms.get(reclaim.rid)
+        if looked_ms is not None and now.monotonic_ms < looked_ms + ELSEWHERE_EVERY_MS:
+            return
         recovery = self._recoveries.get(reclaim.rid)
         if recovery is not None:
             recovery.reclaims[site] = reclaim
@@ -190,6 +202,10 @@ class OwnerReclaims:
         with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
             check_may_leave(record)
             rid = submit_elsewhere(self.submit, record, now.wall_ms, now)
+            self._elsewhere_ms.pop(record.rid, None)
+            self._elsewhere_ms[record.rid] = now.monotonic_ms
+            if len(self._elsewhere_ms) > ELSEWHERE_MAX:
+                del self._elsewhere_ms[next(iter(self._elsewhere_ms))]
             why = "; ".join(f"{site}: {each.reason}" for site, each in recovery.reclaims.items())
             self.log.add(self.table.cases[rid], "reclaimed", why, now)
 

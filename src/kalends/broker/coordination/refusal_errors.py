@@ -53,7 +53,7 @@ def key_reused(key: str) -> KeyReused:
     return KeyReused(
         "this key was used before with another request",
         where="key",
-        remedy=f"make a new key; `by_key {key}` shows the old request",
+        remedy=f"make a new key; `kalends show --key {key}` shows the old request",
     )
 
 

@@ -18,8 +18,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.agents.runs import RunOutcome
-from kalends.broker.coordination.bid_order import Within, ranked_places, told, too_late
-from kalends.broker.coordination.candidates import Candidates
+from kalends.broker.coordination.bid_order import (
+    Within,
+    counted_from,
+    placed_job,
+    ranked_places,
+    told,
+    too_late,
+)
+from kalends.broker.coordination.candidates import Candidates, Fitting
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.event_log import EventLog
@@ -43,7 +50,6 @@ from kalends.broker.coordination.user_pick import (
 )
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
-from kalends.contract.calls import PlacedJob
 from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of, split_resource
@@ -122,12 +128,18 @@ class Solicitation:
         if reserve not in fitting:
             homes = self.candidates.homes(case, bidders, now)
             asked = self.managers.refer(case, asked, homes, bidders, now)
-        self._ask(case, job, asked, now)
+        self._ask(case, job, asked, fitting, now)
         self._set_deadline(case, self.bid_ms_max)
 
-    def _ask(self, case: Transaction, job: JobRequest, sites: Sequence[str], now: Moment) -> None:
-        """Ask `sites` as well, if they still fit."""
-        fitting = self.candidates.fitting(case)
+    def _ask(
+        self,
+        case: Transaction,
+        job: JobRequest,
+        sites: Sequence[str],
+        fitting: Fitting,
+        now: Moment,
+    ) -> None:
+        """Ask `sites` as well, if they fit."""
         for site in sites:
             if site in case.bidding.machines or site not in fitting:
                 continue
@@ -161,7 +173,7 @@ class Solicitation:
 
     def _ask_and_go_on(self, case: Transaction, sites: Sequence[str], now: Moment) -> None:
         if (job := case.record.spec.job) is not None:
-            self._ask(case, job, sites, now)
+            self._ask(case, job, sites, self.candidates.fitting(case), now)
             self._go_on(case, now)
 
     def site_back(self, case: Transaction, now: Moment) -> None:
@@ -176,8 +188,7 @@ class Solicitation:
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
-        job = case.record.spec.job
-        if job is not None and part.site not in case.bidding.bids:
+        if (job := case.record.spec.job) is not None and part.site not in case.bidding.bids:
             self._send(case, job, part.site)
 
     def _send(self, case: Transaction, job: JobRequest, site: str) -> None:
@@ -222,7 +233,8 @@ class Solicitation:
         if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
-        case.bidding.bids[site] = bid
+        asked_ms = now.wall_ms - (now.monotonic_ms - case.bidding.asked_at_ms[site])
+        case.bidding.bids[site] = bid = counted_from(bid, asked_ms // 1_000, self._hold_ms)
         counts = self.tally.of(site)
         if bid.offers:
             counts.bid += 1
@@ -235,10 +247,10 @@ class Solicitation:
         """These sites do not bid in this attempt: they say that it is over, and it is not."""
         for site in sites:
             if site in case.parts and site not in case.bidding.bids:
-                refusal = Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT)
-                record = case.record
-                bid = m.Bid(rid=record.rid, att=record.att, epoch=0, refusals=(refusal,))
-                self.heard(site, bid, now)
+                no = (Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT),)
+                self.heard(
+                    site, m.Bid(rid=case.rid, att=case.record.att, epoch=0, refusals=no), now
+                )
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
         """Decide once enough have answered, or see when that will be; all, where nobody else fits."""
@@ -263,7 +275,7 @@ class Solicitation:
             self.experience.bid(site, delay_ms, wait_s, now)
         elif any(each.code == RefusalCode.DRAINED for each in bid.refusals):
             # Of the whole site: what is said of one job, or one user, says nothing of the next.
-            self.experience.refused(site, delay_ms, None, self.jitter(), now)
+            self.experience.refused(site, delay_ms, now)
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
@@ -297,39 +309,36 @@ class Solicitation:
             return
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
-        learned = partial(self._learned, case)
-        sites = self.candidates.directory.sites
         words = told(
-            ranked, len(asked), case.bidding.jobs, learned,
-            lambda site: "/".join(sites[site].through),
+            ranked, len(asked), case.bidding.jobs, partial(self._learned, case),
+            lambda site: "/".join(self.directory.sites[site].through),
         )  # fmt: skip
-        story = f"{said}{words}"
-        self.log.add(case, "bids", story, now, refusals)
+        self.log.add(case, "bids", f"{said}{words}", now, refusals)
         self.prepare.prepare(case, now)
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:
-        implementation = case.bidding.jobs[machine].implementation
-        return self.candidates.learned_share(case, machine, implementation)
+        job = case.bidding.jobs[machine]
+        return self.candidates.learned_share(case, machine, job.implementation)
 
     def _choose(self, case: Transaction, ranked: Sequence[OfferedPlace]) -> None:
         """Take the best place, or the best at two sites; all but the next best are released."""
-        asked, bids = list(case.parts), case.bidding.bids
+        bids = case.bidding.bids
         best = {each.site: each.resource for each in reversed(ranked)}
         sites = list(dict.fromkeys(each.site for each in ranked))
         redundant = case.record.spec.redundant
         winners = sites[: REDUNDANT_PLACES if redundant else 1]
         # The next attempt of a redundant job begins anew: it wants more than one place again.
         case.bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
-        for site in asked:
+        for site in case.parts:
             if site not in (*winners, case.bidding.reserve):
                 self._release(case, site)
         case.parts, placed = {}, []
         for site in winners:
             offer = next(each for each in bids[site].offers if each.machine == best[site])
-            want = Want(queue_of(offer.machine), offer.start, offer.end, 1)
-            case.parts[site] = Branch(site, (want,), (offer.hold_id,))
+            wants = (Want(queue_of(offer.machine), offer.start, offer.end, 1),)
+            case.parts[site] = Branch(site, wants, (offer.hold_id,))
             self.tally.of(site).chosen += 1
-            placed.append(_placed(offer, case.bidding.jobs[offer.machine].implementation))
+            placed.append(placed_job(offer, case.bidding.jobs[offer.machine].implementation))
         case.record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         case.record.placed = replace(placed[0], also=tuple(placed[1:]))
 
@@ -389,10 +398,3 @@ class Solicitation:
         record = case.record
         secret = self.credentials.secret(record, site)
         self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
-
-
-def _placed(offer: m.PlaceOffer, implementation: str) -> PlacedJob:
-    return PlacedJob(
-        machine=offer.machine, number=offer.job, start_by=offer.start_by,
-        late_start=offer.late_start, implementation=implementation,
-    )  # fmt: skip

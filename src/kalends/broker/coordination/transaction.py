@@ -148,6 +148,8 @@ class Tries:
 
     def shuns(self, resource: str) -> bool:
         """Whether `resource`, or all of its site, refuses this user for good."""
+        if not self.shunned:
+            return False
         return resource in self.shunned or split_resource(resource)[0] in self.shunned
 
 

@@ -140,7 +140,8 @@ class UserCalls:
     ) -> None:
         """Cancel a reservation, and say `why` in its story; answered once every site has freed its slots.
 
-        It has served its purpose where all parts of a job in step have ended, at `parts_ended_at`.
+        It has served its purpose where all parts of a job in step have ended, at `parts_ended_at`. A job
+        that was left to the broker, and has ended, is as it was.
 
         Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
         register's answer about it is still on its way here.
@@ -149,6 +150,9 @@ class UserCalls:
             raise Conflict(
                 f"it is {record.public_state}, not reserved", request_id=record.reservation
             )
+        if record.state == "commit" and record.ended is not None:
+            self.outbox.answer(ticket, view_of(record))
+            return
         self.table.notice(record)
         case = self.table.cases.get(record.rid)
         if case is not None and case.phase not in ("telling", "cancelling"):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.agents.runs import RunOutcome, ScriptRun
+from kalends.agents.world.answers import BadResult, picked
 from kalends.core.jobs import JobRequest
 from kalends.federation.offered_places import OfferedPlace
 
@@ -70,15 +71,10 @@ def followed(
     if pick.outcome.code != "ok":
         why = pick.outcome.detail or pick.outcome.code
         return list(ranked), f"your script has failed, and was not followed ({why}); "
-    names = _names(pick.outcome.answer)
     found = {each.resource: each for each in ranked}
-    if not names or len(set(names)) < len(names) or not found.keys() >= set(names):
+    try:
+        names = picked(pick.outcome.answer, found)
+    except BadResult:
         return list(ranked), "your script has not named machines of bids, and was not followed; "
     rest = [each for each in ranked if each.resource not in names]
     return [*(found[name] for name in names), *rest], "ordered by your script; "
-
-
-def _names(answer: Any) -> list[str]:
-    """Return the machines that an answer names: one, or several in their order; none for anything else."""
-    named = answer if isinstance(answer, list) else [answer]
-    return named if all(isinstance(each, str) for each in named) else []

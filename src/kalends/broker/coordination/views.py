@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from msgspec.structs import replace
 
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record
@@ -14,6 +17,9 @@ from kalends.core.identifiers import split_resource
 from kalends.core.language import format_term
 from kalends.core.requests import Term
 from kalends.core.times import format_time
+
+WAYS_NAMED: Final = 4
+"""Implementations that are named in lists; of more it is told how many they are."""
 
 
 def view_of(
@@ -76,11 +82,15 @@ def _placed(record: Record) -> PlacedJob | None:
     return replace(placed, ended=record.ended) if record.ended is not None else placed
 
 
-def text_of_job(term: Term) -> str:
-    """Return what a job asks for, as its user sees it in lists."""
-    if term.attributes:
-        return f"job on {format_term(term)}"
-    return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
+def text_of_job(term: Term, ways: Sequence[str] = ()) -> str:
+    """Return what a job asks for, as lists tell it; `ways` are the names of its implementations."""
+    if not ways:
+        if term.attributes:
+            return f"job on {format_term(term)}"
+        return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
+    where = format_term(replace(term, units=1)) if term.attributes else "any machine"
+    named = " or ".join(ways) if len(ways) <= WAYS_NAMED else f"one of {len(ways)} implementations"
+    return f"job on {where} as {named}"
 
 
 def problem_of(error: KalendsError, rid: str) -> Problem:

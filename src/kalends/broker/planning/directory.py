@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -37,6 +38,10 @@ class SiteEntry:
         return (self.virtual, *self.way.split("/")[:-1]) if self.virtual else ()
 
 
+MACHINES_MAX: Final = 256
+"""Machines of one site that are looked at for each job, the first by name: a site may tell of thousands."""
+
+
 class Directory:
     """Sites and resources by name; sites are configured, resources come with each Hello."""
 
@@ -51,6 +56,8 @@ class Directory:
         self.virtual = tuple(dict.fromkeys(virtual for virtual, _ in reached.values()))
         """The virtual sites that some are reached by."""
         self.resources: dict[str, ResourceInfo] = {}
+        self.machines: dict[str, tuple[ResourceInfo, ...]] = {}
+        """The resources of each site that take jobs, by name; no more than `MACHINES_MAX` of one site."""
 
     def greet(self, hello: Hello) -> None:
         """Record the resources of a connected site; leave out those outside its own name.
@@ -71,6 +78,9 @@ class Directory:
                 if info.name.startswith(prefix)
             }
         )
+        machines = (info for name, info in self.resources.items() if name.startswith(prefix))
+        by_name = sorted((each for each in machines if each.queue), key=lambda each: each.name)
+        self.machines[hello.site] = tuple(by_name[:MACHINES_MAX])
 
     def lose(self, site: str, detail: str, *, unusable: bool = False) -> None:
         entry = self.sites[site]

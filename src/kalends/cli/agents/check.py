@@ -36,7 +36,8 @@ def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
     """Check a script and measure its cost.
 
     Lists every violation of the language with its place and remedy; the exit code is then 2. A valid
-    script runs on sample calendars of 100 and 1,000 slots; if a run fails, the exit code is 1.
+    script runs on sample calendars of 100 and 1,000 slots, pick(bids) on sample bids; if a run fails,
+    the exit code is 1.
     """
     source = read_script(file)
     arguments = _agent_options.argument_values(argument)

@@ -1,4 +1,4 @@
-"""Calendars to try a script on: a week of a shared machine, busier by day than by night."""
+"""What to try a script on: a week of a shared machine, busier by day than by night; and bids for a job."""
 
 from __future__ import annotations
 
@@ -33,13 +33,18 @@ _MACHINE: Final = ResourceInfo(
 )
 
 
+_BIDS: Final = 3
+
+
 def sample_job(
     source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
 ) -> ScriptRun:
     """Return a call of `function`, which is shown `slots` slots.
 
-    For ``recall`` at most as many as are held.
+    For ``recall`` at most as many as are held; for ``pick``, which is shown none, some bids.
     """
+    if function == "pick":
+        return ScriptRun("you", source, function, (_bids(),))
     shown = {_MACHINE.name: _busy_week()}
     ask = Ask(term=0, resource=_MACHINE.name, length_s=_HOUR_S, units=32)
     starts = Starts(first=NOW_S, last=NOW_S + _DAYS * _DAY_S - _HOUR_S, step_s=300)
@@ -56,6 +61,24 @@ def sample_job(
         call = recall_arguments("sample", shown, held, 1, asker, HELD_MAX, NOW_S)
     zones = zones_of(shown, starts.first, starts.last, arguments)
     return ScriptRun("you", source, function, call, zones=zones)
+
+
+def _bids() -> list[dict[str, object]]:
+    """Return bids of several sites, the best first, as a broker hands them to a script."""
+    return [
+        {
+            "machine": f"sample{number}/machine",
+            "site": f"sample{number}",
+            "nodes": 4,
+            "start_by": NOW_S + number * _HOUR_S if number % 2 else None,
+            "late_start": NOW_S + number * _HOUR_S,
+            "runs": float(_HOUR_S),
+            "expected": float(_HOUR_S),
+            "implementation": "",
+            "preference": 0.0,
+        }
+        for number in range(1, _BIDS + 1)
+    ]
 
 
 def _busy_week() -> Shown:

@@ -17,7 +17,10 @@ USER = "you"
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One call on a sample calendar; `chosen` counts slots, `detail` explains a failure."""
+    """One call on a sample calendar; `chosen` counts slots, `detail` explains a failure.
+
+    ``pick`` is shown bids: `slots` and `chosen` count these.
+    """
 
     function: Function
     slots: int
@@ -69,14 +72,15 @@ async def _sample(
 ) -> Sample:
     job = sample_job(source, function, slots, arguments)
     outcome = judged(job, await engine.run(job))
-    view = job.arguments[0 if function == "choose" else 2]
+    answer = outcome.answer
+    shown = job.arguments[2 if function == "recall" else 0]
     return Sample(
         function=function,
-        slots=len(view["slots"]),
+        slots=len(shown if function == "pick" else shown["slots"]),
         code=outcome.code,
         detail=outcome.detail,
         line=outcome.line,
-        chosen=len(outcome.answer) if isinstance(outcome.answer, list) else 0,
+        chosen=len(answer) if isinstance(answer, list) else int(isinstance(answer, str)),
         steps=outcome.cost.steps,
         cpu_us=outcome.cost.cpu_us,
         wall_us=outcome.cost.wall_us,

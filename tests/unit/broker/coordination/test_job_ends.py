@@ -163,6 +163,16 @@ def test_a_job_that_starts_at_most_once_ends_where_it_has_started_and_only_there
     assert (placed.machine, placed.ended and placed.ended.ran_s) == ("c/m", 300)
 
 
+def test_who_cancels_a_job_that_has_ended_changes_nothing() -> None:
+    rig, rid = run_at_b()
+    rig.hear("b", ended(rid))
+    before = view_of(rig.row(rid))
+    rig.coordinator.calls.cancel(rig.row(rid), 9, rig.now)
+    assert of_kind(rig.settle(), m.Cancel) == []
+    assert rig.answers[9] == before == view_of(rig.row(rid))
+    assert before.state == "reserved"
+
+
 def test_how_a_cancelled_job_ended_is_told_as_well() -> None:
     rig, rid = run_at_b()
     rig.coordinator.calls.cancel(rig.row(rid), 2, rig.now)

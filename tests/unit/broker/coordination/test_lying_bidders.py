@@ -16,8 +16,12 @@ from tests.unit.broker.coordination.test_solicitation import (
 
 from kalends.broker.coordination.credentials import SITE_KEYS_MAX, Credentials
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
+from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
+from kalends.broker.planning.directory import MACHINES_MAX
 from kalends.contract import messages as m
-from kalends.core.limits import STEP_PARTS_MAX, TIME_S_MAX
+from kalends.core.limits import SOLICITED_MACHINES_MAX, STEP_PARTS_MAX, TIME_S_MAX
+from kalends.core.resources import ResourceInfo
+from kalends.federation.offered_places import decided_within_s
 
 ROUNDS_MAX = 20
 
@@ -73,6 +77,48 @@ def test_a_bid_beyond_the_end_of_all_times_is_none(end_by: int) -> None:
     rig.hear("b", bid(rid, offer("b", 300)))
     sent = rig.hear("c", bid(rid, offer("c", 400)))
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_no_site_wins_by_a_start_before_its_place_may_be_taken(*, firm: bool) -> None:
+    """As one whose clock is behind tells it."""
+    winners = set()
+    for number in range(20):
+        rig = Rig()
+        rig.ms += 1_000 * number
+        soonest = rig.now.wall_s + decided_within_s(DECISION_MS + BID_MS_MAX)
+        rid = rig.submit()
+        rig.ms += 200
+        early = structs.replace(offer("a", -30, firm=firm), late_start=T0 - 30)
+        rig.hear("a", bid(rid, early))
+        rig.hear("b", bid(rid, offer("b", soonest - T0, firm=firm)))
+        sent = rig.hear("c", bid(rid, offer("c", 300)))
+        ((winner, _),) = of_kind(sent, m.Prepare)
+        rig.hear(winner, voted(rid))
+        placed = rig.row(rid).placed
+        assert placed is not None
+        assert (placed.start_by if firm else placed.late_start) == soonest
+        winners.add(winner)
+    assert winners == {"a", "b"}
+
+
+def test_a_site_that_tells_of_thousands_of_machines_has_some_looked_at_for_each_job() -> None:
+    rig = Rig()
+    told = [
+        ResourceInfo(name=f"b/m{number:05}", capacity=8, queue=number % 2 == 0)
+        for number in range(4 * MACHINES_MAX)
+    ]
+    rig.coordinator.site_up("b", m.Hello(site="b", epoch=2, resources=tuple(told)), rig.now)
+    rig.settle()
+    looked_at = rig.directory.machines["b"]
+    assert [each.name for each in looked_at] == [each.name for each in told if each.queue][
+        :MACHINES_MAX
+    ]
+    rig.submit()
+    asked = dict(of_kind(rig.sent, m.Solicit))
+    assert asked["b"].machines == tuple(each.name for each in looked_at[:SOLICITED_MACHINES_MAX])  # type: ignore[attr-defined]
+    rig.coordinator.site_up("b", m.Hello(site="b", epoch=3, resources=()), rig.now)
+    assert rig.directory.machines["b"] == ()
 
 
 def test_the_first_bid_of_a_site_stands() -> None:

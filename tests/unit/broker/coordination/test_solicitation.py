@@ -15,6 +15,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.owner_reclaims import ELSEWHERE_EVERY_MS
 from kalends.broker.coordination.places_elsewhere import (
     SOON_S,
     check_may_leave,
@@ -25,7 +26,7 @@ from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.views import text_of_job, view_of
 from kalends.broker.planning.directory import Directory
 from kalends.broker.request_queries import check_own
 from kalends.client.place_builder import attributes_in, preferences_in
@@ -336,6 +337,23 @@ def test_only_machines_with_a_queue_room_enough_and_the_attributes_are_asked() -
     assert [site for site, _ in of_kind(rig.sent, m.Solicit)] == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("on", "ways", "text"),
+    [
+        ("", [], "job on any machine, 2 nodes"),
+        ("memory>=64", [], "job on {memory>=64}:2"),
+        ("", ["mpi"], "job on any machine as mpi"),
+        ("memory>=64", ["mpi", "gpu"], "job on {memory>=64} as mpi or gpu"),
+        ("", list("abcde"), "job on any machine as one of 5 implementations"),
+    ],
+)
+def test_lists_tell_how_many_nodes_a_job_asks_for_or_in_which_ways_it_may_run(
+    on: str, ways: list[str], text: str
+) -> None:
+    attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
+    assert text_of_job(Term(attributes=attributes, units=2), ways) == text
+
+
 def test_where_no_machine_fits_the_answer_says_so() -> None:
     rig = Rig()
     rig.submit(on="memory>=1024")
@@ -376,6 +394,15 @@ def test_sites_that_stay_away_are_not_waited_for_for_ever() -> None:
     assert problem is not None
     assert problem.type.endswith(":unavailable")
     assert {each.where for each in problem.refusals} == set(SITES)
+
+
+def test_why_nobody_was_asked_is_told_once_of_each_site() -> None:
+    rig = Rig()
+    for site in SITES:
+        rig.coordinator.site_lost(site, "it is gone")
+    rid = rig.submit()
+    told = rig.coordinator.bids.candidates.lacks(rig.coordinator.cases[rid])
+    assert [each.where for each in told] == list(SITES)
 
 
 def test_where_known_machines_do_not_fit_only_a_site_that_was_never_seen_is_waited_for() -> None:
@@ -772,6 +799,24 @@ def test_a_job_that_starts_meanwhile_stays_where_it_is() -> None:
     assert "the job has started" in problem.detail
 
 
+def test_a_job_that_fits_no_other_machine_stays_and_its_user_is_told_so() -> None:
+    rig = Rig()
+    rid = rig.submit(on="memory<128", at_most_once=True)
+    rig.hear("a", bid(rid, offer("a", 100)))
+    rig.hear("a", voted(rid))
+    old = rig.row(rid)
+    rig.coordinator.calls.submit(
+        ANN, "move-key", "digest", elsewhere(old), 2, rig.now, replaces=old
+    )
+    assert of_kind(rig.settle(), m.Solicit) == []
+    problem = rig.answers[2].problem
+    assert problem is not None
+    assert (
+        problem.detail == "this broker knows no other machine like that: the job stays where it is"
+    )
+    assert rig.row(rid).state == "commit"
+
+
 @pytest.mark.parametrize("what", ["not at most once", "started", "cancelled"])
 def test_what_may_have_started_or_has_no_place_is_not_placed_elsewhere(what: str) -> None:
     rig, rid = placed_at_b()
@@ -800,6 +845,27 @@ def test_what_waits_at_a_site_that_is_drained_is_placed_elsewhere_if_it_starts_a
     asked = {site for site, _ in of_kind(sent, m.Solicit)}
     assert asked == ({"a", "c"} if may_go else set())
     assert of_kind(rig.hear("b", reclaim), m.Solicit) == []
+
+
+def test_a_site_that_asks_for_other_places_without_end_has_others_asked_once_a_minute() -> None:
+    rig, rid = placed_at_b()
+    (want,) = rig.row(rid).wants
+    reclaim = m.Reclaim(rid=rid, att=1, resources=(want.resource,), start=want.start, end=want.end)
+
+    def asked() -> set[str]:
+        """Ask back, and let all who are asked refuse for good."""
+        sent = rig.hear("b", reclaim)
+        for site, solicit in of_kind(sent, m.Solicit):
+            no = Refusal(where=f"{site}/m", code=RefusalCode.NOT_ALLOWED, detail="not you")
+            rig.hear(site, bid(solicit.rid, refusals=(no,)))  # type: ignore[attr-defined]
+        return {site for site, _ in of_kind(sent, m.Solicit)}
+
+    assert asked() == {"a", "c"}
+    rows = rig.connection.total_changes
+    assert [asked() for _ in range(10)] == [set()] * 10
+    assert rig.connection.total_changes == rows
+    rig.pass_time(ELSEWHERE_EVERY_MS)
+    assert asked() == {"a", "c"}
 
 
 def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_have_started() -> None:
