@@ -263,6 +263,10 @@ class ClaimTable:
         """What was kept for somebody is not any more."""
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
 
+    def note_moved(self, placed: Iterable[Placed]) -> None:
+        """Bookings that are of no stake have come, or go, on the calendar of a queue."""
+        self._moved.update(each for each in placed if each[0] in self.watched)
+
     def note_closed(self, stretch: Stretch) -> None:
         """Close the period to claims."""
         self._locked.append(stretch)

@@ -53,6 +53,7 @@ from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.job_bookings import JobBookings, QueueMove
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.owner_room import OwnerRoom
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.part_reports import PartReports
 from kalends.resource_servers.participation.past import Past
@@ -181,7 +182,10 @@ class Participant:
         self.comparison = Comparison(
             book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
         )
-        self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
+        self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new))
+        self.reminders = ReclaimReminders(
+            book, outbox, self.retention, self.set_aside, self.owner_room, jitter
+        )
         dangers = provisions.mirror.dangers
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
@@ -195,8 +199,9 @@ class Participant:
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
-            provisions, numbers, limits,
+            provisions, self.reminders, numbers, limits,
         )  # fmt: skip
+        self.reminders.names_nodes = room.places.are_asked
         self.wound_wait = self.wound_wait_type(
             here, book, claims, room, line, self.admission, outbox, limits
         )
@@ -234,6 +239,7 @@ class Participant:
             here, book.stakes, claims, known, outbox,
             (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of, places.secret_of),
         )  # fmt: skip
+        self.owner_room.may_take = lambda: not self.recovery.recovering
         self._listen(then)
         self.in_doubt.restore(now)
 
@@ -379,8 +385,10 @@ class Participant:
         """
         self.provisions.carry_on(now)
         self.jobs.stand_alone(now.wall_s)
+        self.owner_room.catch(())
         while True:
             freed, locked = self.book.take_freed(), self.book.take_locked()
+            self.owner_room.catch(freed)
             declined = self.lists.take_declined()
             if not (freed or locked or declined):
                 return
