@@ -42,7 +42,7 @@ def fewest(
     places: frozenset[int] = frozenset()
     exact = True
     for group in _groups(lacks):
-        found = _Search(group, spend, tries_max).solved()
+        found = _CoverSearch(group, spend, tries_max).solved()
         places |= found.places
         exact = exact and found.exact
     return Cover(places, exact)
@@ -67,7 +67,7 @@ def _groups(lacks: Sequence[Lack]) -> Iterable[Sequence[Lack]]:
     return groups.values()
 
 
-class _Search:
+class _CoverSearch:
     """A search for the fewest bookings whose units make up for all lacks."""
 
     def __init__(self, lacks: Sequence[Lack], spend: Spend, tries_max: int) -> None:

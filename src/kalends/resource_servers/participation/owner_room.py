@@ -91,6 +91,8 @@ class OwnerRoom:
 
     def _lacking_for_good(self, key: str) -> list[Step]:
         """Return what lacks beside all that is decided, and beside what has just come free."""
+        if not self.lacking(key):
+            return []
         resource, start, end, _ = self._shares[key].piece
         calendar = self.book.calendars[resource].calendar
         coming = [

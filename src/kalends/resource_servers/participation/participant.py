@@ -25,7 +25,6 @@ from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
-from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
@@ -164,7 +163,7 @@ class Participant:
         book = self.book = ClaimTable(calendars, numbers.new)
         provisions = self.provisions = self._provisions(backends, numbers)
         claims = self.claims = self.claims_type(book, outbox, then, provisions)
-        book.restore(stakes)
+        book.restore(stakes, now.wall_s)
         provisions.restore(grants, now, slots)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,
@@ -401,16 +400,24 @@ class Participant:
     # Events of the shell
 
     def take_rules(
-        self, changed: Mapping[str, ResourceCalendar], limits: ParticipantLimits
+        self, changed: Mapping[str, ResourceCalendar], limits: ParticipantLimits, now: Moment
     ) -> None:
-        """The owner has changed rules and limits: `changed` has them, by name of the resource."""
-        self.book.take_rules(changed)
+        """The owner has changed resources, rules and limits: `changed` has them, by name of the resource.
+
+        They carry what is booked: see `check_carries`.
+        """
+        self.reminders.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
         self.admission.limits = self.wound_wait.limits = limits
+        self._settle(now)
+
+    def check_carries(self, changed: Mapping[str, ResourceCalendar], now: Moment) -> None:
+        """Raise `Conflict`, and name what is in the way, unless `changed` resources carry what is booked."""
+        self.book.check_carries(changed, now.wall_s)
 
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
         infos = tuple(
-            calendar.info for name, calendar in self.book.calendars.items() if not machine_of(name)
+            calendar.info for calendar in self.book.calendars.values() if not calendar.is_retired
         )
         return m.Hello(
             site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near,

@@ -1,7 +1,8 @@
 """Which reservations are in the way of a reclaim: who is to go, and who may stay.
 
 Of what an owner takes back whole, all are to go. Of a part, as few as have what lacks: rather those with many
-units, and of equals those that begin last, for they have most time to move. Who has been asked already goes before anybody else is asked.
+units, and of equals those that begin last, for they have most time to move. Who has been asked already goes
+before anybody else is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kalends.core.times import format_time
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.owner_room import OwnerRoom
-from kalends.resource_servers.participation.reclaims import Place, Reclaimed
+from kalends.resource_servers.participation.reclaims import Reclaimed, ReclaimedSlot
 
 WORK_MAX: Final = 200_000
 """Bookings looked at by one choice, before good ones are good enough: tens of milliseconds."""
@@ -98,9 +99,9 @@ def claims_there(stake: Stake, reclaimed: Reclaimed) -> list[Claim]:
     ]
 
 
-def place_of(stake: Stake, claims: Sequence[Claim]) -> Place:
+def place_of(stake: Stake, claims: Sequence[Claim]) -> ReclaimedSlot:
     """Return what `claims` of a reservation are together."""
-    return Place(
+    return ReclaimedSlot(
         claims[0].resource,
         min(claim.start for claim in claims),
         max(claim.end for claim in claims),

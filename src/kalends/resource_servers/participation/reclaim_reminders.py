@@ -32,9 +32,9 @@ from kalends.resource_servers.participation.reclaim_choice import (
 )
 from kalends.resource_servers.participation.reclaim_views import view_of
 from kalends.resource_servers.participation.reclaims import (
-    Place,
     ReclaimDropped,
     Reclaimed,
+    ReclaimedSlot,
     stored_reclaim,
 )
 from kalends.resource_servers.participation.retention import Retention
@@ -67,7 +67,7 @@ class ReclaimReminders:
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
-    _went: dict[str, Place] = field(init=False, default_factory=dict)
+    _went: dict[str, ReclaimedSlot] = field(init=False, default_factory=dict)
     """Where those are now that have been moved, until it is stored."""
     choice: ReclaimChoice = field(init=False)
 
@@ -336,6 +336,15 @@ class ReclaimReminders:
             self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
                 reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
             )
+
+    def let_resize(self, change: Callable[[], None]) -> None:
+        """Let `change` change capacities: what owners have taken back of them makes way, and comes again."""
+        shared = [each for each in self._reclaims.values() if each.units]
+        for each in shared:
+            self.room.give_up(each.key)
+        change()
+        for each in shared:
+            self._share(each)
 
     def _share(self, reclaimed: Reclaimed) -> None:
         resource = reclaimed.resource

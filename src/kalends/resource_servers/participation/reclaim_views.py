@@ -13,7 +13,7 @@ from kalends.resource_servers.participation.reclaim_choice import (
     claims_there,
     place_of,
 )
-from kalends.resource_servers.participation.reclaims import Place, Reclaimed
+from kalends.resource_servers.participation.reclaims import Reclaimed, ReclaimedSlot
 
 
 def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> calls.ReclaimView:
@@ -63,7 +63,9 @@ def _told_of(
 
 def _gone(reclaimed: Reclaimed, rid: str, choice: ReclaimChoice) -> calls.ReclaimedReservation:
     """One whose going an older version has noted has no more than its id."""
-    had = reclaimed.had.get(rid) or Place(reclaimed.resource, reclaimed.start, reclaimed.end, 0)
+    had = reclaimed.had.get(rid) or ReclaimedSlot(
+        reclaimed.resource, reclaimed.start, reclaimed.end, 0
+    )
     went = reclaimed.went.get(rid)
     stake = choice.book.stakes.peek(rid)
     cancelled = stake is not None and stake.has("cancelled")

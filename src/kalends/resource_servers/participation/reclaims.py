@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Place(msgspec.Struct, frozen=True):
+class ReclaimedSlot(msgspec.Struct, frozen=True):
     """What a reservation of `user` had of the resource, or has elsewhere at the site since it was moved."""
 
     resource: str
@@ -37,8 +37,8 @@ class Reclaimed(msgspec.Struct, frozen=True):
     grant: int = 0
     units: int = 0
     of: int = 0
-    had: dict[str, Place] = {}
-    went: dict[str, Place] = {}
+    had: dict[str, ReclaimedSlot] = {}
+    went: dict[str, ReclaimedSlot] = {}
 
     def units_of(self, capacity: int) -> int:
         """Return the units that are the owner's where there are `capacity` by now: others keep theirs."""
