@@ -24,18 +24,26 @@ from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 
 
 class OwnersShare(NamedTuple):
-    """`piece` is the owner's; `reason` is for those who are refused."""
+    """`piece` is the owner's; `reason` is for those who are refused.
+
+    `known`: the queue of the machine knows of it otherwise.
+    """
 
     piece: Piece
     reason: str
+    known: bool = False
 
 
 @dataclass(eq=False)
 class OwnerRoom:
-    """What owners have taken back in part, by the key of the reclaim; `kept` has nothing else in it."""
+    """What owners have taken back in part, by the key of the reclaim.
+
+    `kept` has nothing else in it. `unseen` is not told to queues.
+    """
 
     book: ClaimTable
     kept: KeptRoom
+    unseen: KeptRoom
     may_take: Callable[[], bool] = field(init=False, default=lambda: True)
     """Whether what is free may be taken: not while what was locked may have to be locked again."""
     _shares: dict[str, OwnersShare] = field(default_factory=dict)
@@ -51,11 +59,13 @@ class OwnerRoom:
 
     def give_up(self, key: str) -> None:
         """Nothing is the owner's by `key` any more."""
-        if self._shares.pop(key, None) is not None:
+        share = self._shares.get(key)
+        if share is not None:
             self._lacking.pop(key, None)
             self._put_off.discard(key)
             self._tell_moved(key)
-            self.kept.give_up(key)
+            self._room(key).give_up(key)
+            del self._shares[key]
 
     def catch(self, freed: Sequence[Stretch]) -> None:
         """Take of what came free what lacks, before it finds other takers."""
@@ -140,7 +150,7 @@ class OwnerRoom:
         )
 
     def _refusal(self, key: str, want: Want) -> Refusal:
-        (resource, start, end, units), reason = self._shares[key]
+        (resource, start, end, units), reason, _ = self._shares[key]
         zone = self.book.calendars[resource].info.zone
         detail = (
             f"the owner has taken {units} units back between {format_time(start, zone)}"
@@ -158,7 +168,7 @@ class OwnerRoom:
             self._put_off.discard(key)
             more = combine(calendar.walk(start, end), total(missing, start, end), min)
             pieces = [(resource, *each) for each in join(more) if each[2]]
-            self.kept.keep_also(key, "", f"reclaim {key}", pieces)
+            self._room(key).keep_also(key, "", f"reclaim {key}", pieces)
             self._tell_moved(key)
         else:
             self._put_off.add(key)
@@ -172,12 +182,16 @@ class OwnerRoom:
     def _kept(self, key: str) -> Iterator[Step]:
         """Yield how many units are kept when, over all of its time."""
         _, start, end, _ = self._shares[key].piece
-        spans = [(each.start, each.end, each.units) for each in self.kept.kept(key)]
+        spans = [(each.start, each.end, each.units) for each in self._room(key).kept(key)]
         return total(spans, start, end)
 
     def _tell_moved(self, key: str) -> None:
         """The queue of a machine hears of it as of any claim, and leaves it free."""
-        self.book.note_moved(self.kept.placed(key))
+        if not self._shares[key].known:
+            self.book.note_moved(self.kept.placed(key))
+
+    def _room(self, key: str) -> KeptRoom:
+        return self.unseen if self._shares[key].known else self.kept
 
 
 def _less(steps: Iterable[Step]) -> list[Step]:

@@ -70,6 +70,7 @@ from kalends.resource_servers.participation.provision.resource_backend import Re
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.provision.systems import Systems
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.reclaims import OutOfService
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
@@ -181,7 +182,7 @@ class Participant:
         self.comparison = Comparison(
             book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
         )
-        self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new))
+        self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new), provisions.grants.room)
         self.reminders = ReclaimReminders(
             book, outbox, self.retention, self.set_aside, self.owner_room, jitter
         )
@@ -492,6 +493,11 @@ class Participant:
         view = self.reminders.reclaim(body, now)
         self._settle(now)
         return view
+
+    def nodes_out(self, out: OutOfService, now: Moment) -> None:
+        """Take what a machine has out of service: as `ReclaimReminders.nodes_out`."""
+        self.reminders.nodes_out(out, now)
+        self._settle(now)
 
     def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
         """End a reclaim as `ReclaimReminders.end`, and find takers for its time."""

@@ -21,6 +21,7 @@ from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.owner_room import OwnerRoom, OwnersShare
@@ -28,13 +29,12 @@ from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.reclaim_choice import (
     ReclaimChoice,
     claims_there,
-    place_of,
 )
 from kalends.resource_servers.participation.reclaim_views import view_of
 from kalends.resource_servers.participation.reclaims import (
+    OutOfService,
     ReclaimDropped,
     Reclaimed,
-    ReclaimedSlot,
     stored_reclaim,
 )
 from kalends.resource_servers.participation.retention import Retention
@@ -67,12 +67,12 @@ class ReclaimReminders:
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
-    _went: dict[str, ReclaimedSlot] = field(init=False, default_factory=dict)
-    """Where those are now that have been moved, until it is stored."""
     choice: ReclaimChoice = field(init=False)
+    moved: MovedReservations = field(init=False)
 
     def __post_init__(self) -> None:
         self.choice = ReclaimChoice(self.book, self.room)
+        self.moved = MovedReservations(self.book)
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
@@ -82,7 +82,7 @@ class ReclaimReminders:
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
                 if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
-        self._find_moved()
+        self.moved.find(self._reclaims.values())
 
     # Calls of owners
 
@@ -173,6 +173,44 @@ class ReclaimReminders:
         if reclaimed is not None:
             self._drop_reclaim(reclaimed)
 
+    # What a machine has out of service
+
+    def nodes_out(self, out: OutOfService, now: Moment) -> None:
+        """Have as few reservations moved as cannot be placed around what is out of service."""
+        name = out.resource.replace("/", ".")
+        counted, stuck = f"nodes-out-{name}", f"nodes-stuck-{name}"
+        for key, gone in ((counted, not out.units), (stuck, not out.nodes)):
+            if gone and key in self._reclaims:
+                self._drop_reclaim(self._reclaims[key])
+        if out.units:
+            self._reclaim_out(counted, out._replace(stuck=""), now)
+        stake = self.book.stakes.peek(out.stuck)
+        there = stake.claims_in("locked") if stake is not None else []
+        if claims := [each for each in there if each.resource == out.resource]:
+            start, end = min(each.start for each in claims), max(each.end for each in claims)
+            self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
+
+    def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
+        known = self._reclaims.get(key)
+        capacity = self.book.calendars[out.resource].info.capacity
+        made = Reclaimed(
+            key, out.resource, out.start, out.end, 0, now.wall_s, out.reason, only=out.stuck,
+            units=min(out.units, capacity), of=capacity, out=True,
+        )  # fmt: skip
+        if known is not None:
+            if (
+                structs.replace(
+                    made, made_s=known.made_s, told=known.told, had=known.had, went=known.went
+                )
+                == known
+            ):
+                return
+            made = structs.replace(made, told=known.told, had=known.had, went=known.went)
+            self.room.give_up(key)
+        self._close_for(made)
+        self.outbox.store(stored_reclaim(made))
+        self._ask_back(made, now, 0)
+
     def given_up(self, rid: str) -> list[Piece]:
         """Return the room of the reservation `rid` that is of no use to it any more.
 
@@ -203,7 +241,7 @@ class ReclaimReminders:
         return tuple(map(self._view, self._reclaims.values()))
 
     def _view(self, reclaimed: Reclaimed) -> calls.ReclaimView:
-        return view_of(self._noted(reclaimed, ()), self.choice)
+        return view_of(self.moved.noted(reclaimed, ()), self.choice)
 
     def _check_reclaim(self, body: calls.Reclaim, now: Moment) -> None:
         if body.resource not in self.book.calendars:
@@ -238,7 +276,7 @@ class ReclaimReminders:
 
     def _count(self, *, own: bool) -> int:
         """Return how many stand that the site has made itself, or its owner."""
-        return sum(bool(each.only) == own for each in self._reclaims.values())
+        return sum((bool(each.only) or each.out) == own for each in self._reclaims.values())
 
     # Asking brokers
 
@@ -265,7 +303,7 @@ class ReclaimReminders:
             for stake in self.choice.in_the_way(reclaimed).going
             if _last_end(stake, reclaimed) > now.wall_s
         ]
-        noted = self._noted(reclaimed, asked)
+        noted = self.moved.noted(reclaimed, asked)
         if noted != reclaimed:
             reclaimed = self._reclaims[reclaimed.key] = noted
             self.outbox.store(stored_reclaim(reclaimed))
@@ -274,25 +312,6 @@ class ReclaimReminders:
         every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
         due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
         self._reminders[reclaimed.key] = (due_ms, count + 1)
-
-    def _noted(self, reclaimed: Reclaimed, asked: Sequence[Stake]) -> Reclaimed:
-        """Return the reclaim with who is asked now, and where those are who have gone since."""
-        told = set(reclaimed.told)
-        new = [stake for stake in asked if stake.rid not in told]
-        went = {
-            rid: self._went[rid]
-            for rid in reclaimed.told
-            if rid in self._went and rid not in reclaimed.went
-        }
-        if not (new or went):
-            return reclaimed
-        had = {stake.rid: place_of(stake, claims_there(stake, reclaimed)) for stake in new}
-        return structs.replace(
-            reclaimed,
-            told=(*reclaimed.told, *had),
-            had=reclaimed.had | had,
-            went=reclaimed.went | went,
-        )
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
         """Ask as soon as time passes for what was promised when its time was reclaimed.
@@ -306,27 +325,9 @@ class ReclaimReminders:
                     claim.start, claim.end
                 ):
                     self._reminders[reclaimed.key] = (0, 0)
-        if stake is None or not claims or not stake.replaces:
-            return
-        for reclaimed in self._reclaims.values():
-            if stake.replaces in reclaimed.told and stake.replaces not in reclaimed.went:
-                here = [each for each in claims if each.resource == reclaimed.resource] or claims
-                self._went[stake.replaces] = place_of(stake, here)
-                self._reminders[reclaimed.key] = (0, 0)
-
-    def _find_moved(self) -> None:
-        """Find where those are that were moved just before the site stopped, and not noted."""
-        known = {
-            rid
-            for reclaimed in self._reclaims.values()
-            for rid in reclaimed.told
-            if rid not in reclaimed.went
-            and (stake := self.book.stakes.peek(rid)) is not None
-            and stake.has("replaced")
-        }
-        for stake in self.book.stakes.every() if known else ():
-            if stake.replaces in known and stake.has("locked"):
-                self._went[stake.replaces] = place_of(stake, stake.claims_in("locked"))
+        if stake is not None and claims and stake.replaces:
+            for key in self.moved.note(stake, self._reclaims.values()):
+                self._reminders[key] = (0, 0)
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
@@ -351,7 +352,8 @@ class ReclaimReminders:
         units = reclaimed.units_of(self.book.calendars[resource].info.capacity)
         if units:
             piece = (resource, reclaimed.start, reclaimed.end, units)
-            self.room.take(reclaimed.key, OwnersShare(piece, reclaimed.reason))
+            share = OwnersShare(piece, reclaimed.reason, reclaimed.out)
+            self.room.take(reclaimed.key, share)
 
     def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
