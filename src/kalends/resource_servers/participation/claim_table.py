@@ -218,7 +218,7 @@ class ClaimTable:
             if refusal is not None:
                 found.append(refusal)
         if not found and ("hold" in actions or rid):
-            found = self._usage.refusals(principal, wants, standing, rid)
+            found = self._usage.refusals(principal, wants, wall_s, standing, rid)
         return found
 
     def caps(
@@ -228,9 +228,10 @@ class ClaimTable:
         window: Interval,
         length_s: int,
         amounts: Collection[int],
+        wall_s: int,
     ) -> list[list[Step]]:
         """As `Usage.caps`: what the limits on amounts leave for one more booking."""
-        return self._usage.caps(principal, resource, window, length_s, amounts)
+        return self._usage.caps(principal, resource, window, length_s, amounts, wall_s)
 
     def busy(
         self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int
@@ -251,6 +252,11 @@ class ClaimTable:
     def count(self, user: str, state: State) -> int:
         """How many claims of `user` are in `state`."""
         return self._counts[user, state]
+
+    def rules_for(self, principal: Principal, resource: str, wall_s: int) -> tuple[str, ...]:
+        """Return every rule of `resource` that holds for `principal` in words, and how much of it is used."""
+        used = self._usage.described(principal, resource, wall_s)
+        return (*self.calendars[resource].rules_for(principal), *used)
 
     def usage(self) -> Counter[Account]:
         """What counts against limits, by account."""
