@@ -389,10 +389,9 @@ class ResourceCalendar:
         return None
 
     def _refusal_of_blackouts(self, start: int, end: int) -> Refusal | None:
-        closed = self.rules.blackouts.between(start, end) if self.rules.blackouts else []
-        if not closed:
+        first = self.rules.blackouts.first_met(start, end)
+        if first is None:
             return None
-        first = closed[0]
         reason = f": {first.reason}" if first.reason else ""
         window = f"between {self._shown(first.start)} and {self._shown(first.end)}"
         detail = f"the owner has closed it {window}{reason}"

@@ -600,11 +600,14 @@ class ListReclaims(Body, frozen=True, kw_only=True):
     pass
 
 
+ReclaimedState = Literal["waiting", "moved", "cancelled", "gone", "stays"]
+
+
 class ReclaimedReservation(Answer, frozen=True, kw_only=True):
     """A reservation, and what it has, or had, of what is reclaimed.
 
     It waits to be moved, was moved to `to_start` on `to_resource`, or was cancelled; or it stays, and `why`
-    says so. "gone": it was moved or cancelled, and the site knows no more which.
+    says why. "gone": it was moved or cancelled, and the site knows no more which.
     """
 
     id: str
@@ -612,7 +615,7 @@ class ReclaimedReservation(Answer, frozen=True, kw_only=True):
     start: int
     end: int
     units: int
-    state: Literal["waiting", "moved", "cancelled", "gone", "stays"]
+    state: ReclaimedState
     why: str = ""
     to_resource: str = ""
     to_start: int = 0

@@ -31,7 +31,7 @@ from kalends.core.principals import Principal
 from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger, have_place, reserved_nodes
 from kalends.resource_servers.machine_runners import MachineRunners
-from kalends.resource_servers.nodes_out import NodesOut
+from kalends.resource_servers.nodes_out import NodesOutWatch
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
@@ -188,7 +188,7 @@ class SiteMachines:
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._steps.begin()
-        nodes_out = NodesOut(engine, self._service, self._rules)
+        nodes_out = NodesOutWatch(engine, self._service, self._rules)
         self._look_at_nodes = nodes_out.note
         ends.tell_again(queues, now.wall_s)
         self._begun = True

@@ -19,13 +19,15 @@ from kalends.core.errors import Unavailable
 from kalends.resource_servers.job_ledger import JobLedger
 from kalends.resource_servers.participation.reclaims import OutOfService
 from kalends.resource_servers.service import SiteEngine
+from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.reservations import Reservation
 from kalends.serving.configuration import MachineConfiguration
 
 RENEW_S: Final = 3_600
 """The end of a repair that is not over moves on by the hour, not with every look."""
 
 
-class NodesOut:
+class NodesOutWatch:
     """One life of a site, as its machines' nodes come and go."""
 
     def __init__(
@@ -72,7 +74,7 @@ class NodesOut:
             hour_s = now_s // RENEW_S * RENEW_S
             until_s = hour_s + RENEW_S + self._repair_s[machine]
             out = OutOfService(
-                machine, hour_s, until_s, len(queue.flow.room.nodes_out()), _idle_nodes_out(queue),
+                machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
                 _why(queue), self._stuck(machine, queue, now_s, until_s),
             )  # fmt: skip
             self._engine.apply(lambda site, now: site.nodes_out(out, now))
@@ -81,15 +83,29 @@ class NodesOut:
         """Return the largest reservation that is soon, and cannot be placed around what is out, or ""."""
         room = queue.flow.room
         known = frozenset(room.claims())
-        if room.on_nodes_out(now_s) and self._tried.get(machine) != known:
+        if _on_nodes_out(queue, now_s) and self._tried.get(machine) != known:
             self._tried[machine] = known
             for why, nodes in _by_reason(queue).items():
                 self._service.step(machine, _drain(nodes, why))
-        for each in sorted(room.on_nodes_out(now_s), key=lambda each: -each.nodes):
+        for each in sorted(_on_nodes_out(queue, now_s), key=lambda each: -each.nodes):
             claim = self._ledger.claim(machine, int(each.name)) if int(each.name) > 0 else None
             if claim is not None and claim.reservation and each.start_s < until_s:
                 return claim.reservation
         return ""
+
+
+def _nodes_out(queue: BatchQueue) -> frozenset[int]:
+    return queue.flow.room.scheduler.cluster.out_nodes
+
+
+def _on_nodes_out(queue: BatchQueue, now_s: int) -> list[Reservation]:
+    """Return what is still to begin on nodes out of service, where it matters which nodes it has."""
+    cluster = queue.flow.room.scheduler.cluster
+    return [
+        each
+        for each, kept in (cluster.made_rooms if isinstance(cluster, MappedCluster) else ())
+        if each.start_s > now_s and not cluster.out_nodes.isdisjoint(kept.nodes)
+    ]
 
 
 def _drain(nodes: list[int], why: str) -> Callable[[BatchQueue, int], None]:
@@ -102,19 +118,19 @@ def _idle_nodes_out(queue: BatchQueue) -> int:
     if room.names_nodes:
         return 0
     busy = {node for job in queue.flow.table if job.on_nodes for node in job.nodes}
-    return len(room.nodes_out() - busy)
+    return len(_nodes_out(queue) - busy)
 
 
 def _by_reason(queue: BatchQueue) -> dict[str, list[int]]:
     room = queue.flow.room
     found: dict[str, list[int]] = {}
-    for node in sorted(room.nodes_out()):
+    for node in sorted(_nodes_out(queue)):
         found.setdefault(room.out_reasons.get(node, ""), []).append(node)
     return found
 
 
 def _why(queue: BatchQueue) -> str:
-    nodes = queue.flow.room.nodes_out()
+    nodes = _nodes_out(queue)
     count = "a node is" if len(nodes) == 1 else f"{len(nodes)} nodes are"
     reasons = "; ".join(filter(None, _by_reason(queue)))
     return f"{count} out of service{': ' * bool(reasons)}{reasons}"[:200]

@@ -280,19 +280,6 @@ class MachineRoom:
         """Raise `Conflict` where a claim that comes would find no room, and `InvalidInput` if it is over."""
         self.scheduler.check_room(_reservation(claim), now, sparing=self._spares)
 
-    def nodes_out(self) -> frozenset[int]:
-        """Return the nodes out of service."""
-        return self.scheduler.cluster.out_nodes
-
-    def on_nodes_out(self, now: int) -> list[Reservation]:
-        """Return what is still to begin on nodes out of service, where it matters which nodes it has."""
-        cluster = self.scheduler.cluster
-        return [
-            each
-            for each, kept in (cluster.made_rooms if isinstance(cluster, MappedCluster) else ())
-            if each.start_s > now and not cluster.out_nodes.isdisjoint(kept.nodes)
-        ]
-
     @property
     def names_nodes(self) -> bool:
         """Whether it matters which nodes are free: on a topology."""

@@ -12,21 +12,24 @@ from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 
 
-def reclaim_lines(view: ReclaimView, zone: ZoneInfo) -> list[str]:
-    """Describe the period, and what becomes of each reservation: where it went, or why it goes or stays."""
+def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -> list[str]:
+    """Describe the period, and what becomes of each reservation: where it went, or why it goes or stays.
+
+    With `dry_run`, what would become of it.
+    """
     length = format_duration(view.end - view.start)
     units = f":{view.units}" if view.units else ""
     lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
-    facts = [("reason", view.reason), ("key", view.key)]
+    facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
     if view.beside:
         facts.append(("beside", f"{view.beside} others have room there, and stay"))
     if not view.exact:
         facts.append(("fewest", "perhaps not: there are too many to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
-    return [*lines, *(_reservations(view, zone) or _named(view))]
+    return [*lines, *(_reservations(view, zone, dry_run) or _named(view))]
 
 
-def _reservations(view: ReclaimView, zone: ZoneInfo) -> list[str]:
+def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]:
     if not view.reservations:
         return []
     rows = [
@@ -36,7 +39,7 @@ def _reservations(view: ReclaimView, zone: ZoneInfo) -> list[str]:
             each.units or "",
             short_time(each.start, zone),
             short_time(each.end, zone),
-            _what(each, view.resource, zone),
+            _what(each, view, zone, dry_run),
         )
         for each in view.reservations
     ]
@@ -50,16 +53,25 @@ def _named(view: ReclaimView) -> list[str]:
     return [f"  {name:8} {' '.join(map(short_id, rids))}" for name, rids in groups if rids]
 
 
-def _what(each: ReclaimedReservation, resource: str, zone: ZoneInfo) -> str:
+def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> str:
     match each.state:
         case "moved":
-            where = f" on {each.to_resource}" if each.to_resource != resource else ""
+            where = f" on {each.to_resource}" if each.to_resource != view.resource else ""
             return f"moved to {short_time(each.to_start, zone)}{where}"
         case "waiting":
-            return f"waits to be moved{': ' * bool(each.why)}{each.why}"
+            return f"{'would be' if dry_run else 'waits to be'} moved{_lack(each, view, zone)}"
         case "stays":
-            return f"stays: {each.why}"
+            return f"{'would stay' if dry_run else 'stays'}: {each.why}"
         case "gone":
             return "moved, or cancelled"
         case _:
             return each.state
+
+
+def _lack(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
+    """Say which units lack that it has."""
+    for start, end, units in view.lacking:
+        if start < each.end and each.start < end:
+            lack = "1 unit lacks" if units == 1 else f"{units} units lack"
+            return f": {lack} from {short_time(start, zone)} to {short_time(end, zone)}"
+    return ""

@@ -13,7 +13,7 @@ from kalends.cli.administration._reclaims import reclaim_lines
     "reclaim",
     cls=ServerCommand,
     examples=(
-        "kalends admin reclaim sdsc/sp2 --units 8 --at 'fri 08:00' --for 4h --reason repair --dry-run",
+        "kalends admin reclaim sdsc/sp2 --units 8 --at 'fri 08:00' --for 4h --dry-run",
         "kalends admin reclaim --end 673ba8f8-d9a3-48be-9394-4080cc7feafa",
     ),
 )
@@ -79,4 +79,4 @@ def command(
                 dry_run=dry_run, key=key,
             )  # fmt: skip
     zone = settings.time_zone()
-    _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone))
+    _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from kalends.calendars.covers import Cover, Lack, fewest
 from kalends.core import limits
-from kalends.core.times import format_time
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.owner_room import OwnerRoom
@@ -54,17 +53,6 @@ class ReclaimChoice:
         going = [stake for number, stake in enumerate(free_to_go) if number in cover.places]
         beside = [stake for number, stake in enumerate(free_to_go) if number not in cover.places]
         return InTheWay(tuple(going), spared, tuple(beside), cover.exact)
-
-    def why_going(self, reclaimed: Reclaimed, stake: Stake) -> str:
-        """Return which units lack that it has; "" where everything is reclaimed."""
-        for start, end, units in self.room.lacking(reclaimed.key):
-            if any(
-                each.start < end and start < each.end for each in claims_there(stake, reclaimed)
-            ):
-                zone = self.book.calendars[reclaimed.resource].info.zone
-                lack = f"{units} unit lacks" if units == 1 else f"{units} units lack"
-                return f"{lack} between {format_time(start, zone)} and {format_time(end, zone)}"
-        return ""
 
     def _lacks(self, reclaimed: Reclaimed, free_to_go: Sequence[Stake]) -> list[Lack]:
         holders = [

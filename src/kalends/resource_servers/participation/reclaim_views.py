@@ -36,23 +36,21 @@ def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> calls.ReclaimView:
         beside=len(found.beside),
         exact=found.exact,
         reservations=(
-            *_still_there(reclaimed, found, choice),
+            *_still_there(reclaimed, found),
             *(_gone(reclaimed, rid, choice) for rid in gone),
         ),
     )
 
 
-def _still_there(
-    reclaimed: Reclaimed, found: InTheWay, choice: ReclaimChoice
-) -> Iterable[calls.ReclaimedReservation]:
+def _still_there(reclaimed: Reclaimed, found: InTheWay) -> Iterable[calls.ReclaimedReservation]:
     for stake in found.going:
-        yield _told_of(stake, reclaimed, "waiting", choice.why_going(reclaimed, stake))
+        yield _told_of(stake, reclaimed, "waiting")
     for stake in found.spared:
         yield _told_of(stake, reclaimed, "stays", "it begins within the notice")
 
 
 def _told_of(
-    stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str
+    stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
 ) -> calls.ReclaimedReservation:
     place = place_of(stake, claims_there(stake, reclaimed))
     return calls.ReclaimedReservation(

@@ -89,7 +89,7 @@ def test_a_look_says_who_would_go_and_changes_nothing() -> None:
     assert view.waiting == (rid,)
     (told,) = view.reservations
     assert told.state == "waiting"
-    assert told.why.startswith("1 unit lacks between")
+    assert [units for _, _, units in view.lacking] == [1]
     assert world.reclaims("here") == []
     assert world.hours(rid) == {"here/pool": 4}
     assert world.sites["here"].free("pool", 4 * HOUR, 5 * HOUR) == 1
