@@ -168,7 +168,7 @@ class OwnerRoom:
             self._put_off.discard(key)
             more = combine(calendar.walk(start, end), total(missing, start, end), min)
             pieces = [(resource, *each) for each in join(more) if each[2]]
-            self._room(key).keep_also(key, "", f"reclaim {key}", pieces)
+            self._room(key).keep_also(key, "", "reclaim", pieces)
             self._tell_moved(key)
         else:
             self._put_off.add(key)

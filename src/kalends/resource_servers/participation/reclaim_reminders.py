@@ -94,7 +94,7 @@ class ReclaimReminders:
         """
         known = self._reclaims.get(body.key)
         if known is not None:
-            if _asked(known) != _asked(self._made(body, now)):
+            if _asked(known) != _asked(body):
                 raise KeyReused(
                     "this key was used before with another reclaim",
                     where="key",
@@ -102,7 +102,10 @@ class ReclaimReminders:
                 )
             return self._view(known)
         self._check_reclaim(body, now)
-        reclaimed = self._made(body, now)
+        reclaimed = Reclaimed(
+            body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason,
+            units=body.units, of=self.book.calendars[body.resource].info.capacity,
+        )  # fmt: skip
         if body.dry_run:
             return self._foreseen(reclaimed)
         self._close_for(reclaimed)
@@ -110,14 +113,6 @@ class ReclaimReminders:
         self.outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
-
-    def _made(self, body: calls.Reclaim, now: Moment) -> Reclaimed:
-        capacity = self.book.calendars[body.resource].info.capacity if body.units else 0
-        units = body.units if body.units < capacity else 0
-        return Reclaimed(
-            body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason,
-            units=units, of=capacity if units else 0,
-        )  # fmt: skip
 
     def _foreseen(self, reclaimed: Reclaimed) -> calls.ReclaimView:
         """Return what would become of it; everything is as before."""
@@ -198,14 +193,9 @@ class ReclaimReminders:
             units=min(out.units, capacity), of=capacity, out=True,
         )  # fmt: skip
         if known is not None:
-            if (
-                structs.replace(
-                    made, made_s=known.made_s, told=known.told, had=known.had, went=known.went
-                )
-                == known
-            ):
-                return
             made = structs.replace(made, told=known.told, had=known.had, went=known.went)
+            if structs.replace(made, made_s=known.made_s) == known:
+                return
             self.room.give_up(key)
         self._close_for(made)
         self.outbox.store(stored_reclaim(made))
@@ -362,7 +352,7 @@ class ReclaimReminders:
         self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
-def _asked(reclaimed: Reclaimed) -> tuple[str, TimeS, TimeS, int, str, int]:
+def _asked(reclaimed: Reclaimed | calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
     return (
         reclaimed.resource, reclaimed.start, reclaimed.end, reclaimed.notice_s, reclaimed.reason,
         reclaimed.units,

@@ -128,3 +128,16 @@ def test_a_hold_that_ends_gives_its_room_to_the_owner_first() -> None:
     assert view.lacking == ((T0 + DAY, T0 + DAY + 60, 2),)
     site.advance(31_000)
     assert site.free("pool", 0, 60) == 1
+
+
+def test_a_restored_site_takes_nothing_for_its_owner_before_what_was_locked_is_locked_again() -> (
+    None
+):
+    site = Site()
+    reclaim(site, 0, 60, 2)
+    site.recovering = True
+    site.restart(come_back=False)
+    assert site.free("pool", 0, 60) == 3
+    site.call(lambda participant, now: participant.recovery.go_on())
+    site.advance(1_000)
+    assert site.free("pool", 0, 60) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from tests.protocol_support import rid as number_to_rid
 from tests.protocol_support import visit, want
 from tests.reclaim_world import HOUR, ReclaimWorld
@@ -172,9 +173,12 @@ def test_the_units_open_again_when_it_is_withdrawn_or_the_site_restarts_after_th
     assert site.free("pool", 4 * HOUR, 5 * HOUR) == 3
 
 
-def test_all_units_are_a_reclaim_of_the_whole_and_more_than_all_are_refused() -> None:
+def test_all_units_can_be_named_and_no_more_than_all() -> None:
     world = ReclaimWorld()
-    assert world.reclaim("here/pool", 4, 5, units=3).units == 0
+    rid = world.book("here/pool", at=4)
+    world.reclaim("here/pool", 4, 5, units=3)
+    assert world.hours(rid) == {"here/pool": 3}
+    assert world.sites["here"].free("pool", 4 * HOUR, 5 * HOUR) == 0
     with pytest.raises(InvalidInput, match="4 units, of which it has 3"):
         world.reclaim("here/pool", 4, 5, units=4)
 
@@ -188,6 +192,12 @@ def test_a_key_stands_for_as_many_units_as_it_was_first_used_with() -> None:
     )  # fmt: skip
     with pytest.raises(KeyReused):
         world.sites["here"].call(lambda participant, now: participant.reclaim(body, now))
+    nowhere = structs.replace(body, resource="here/nothing", units=2)
+    with pytest.raises(KeyReused):
+        world.sites["here"].call(lambda participant, now: participant.reclaim(nowhere, now))
+    same = structs.replace(body, units=2)
+    again = world.sites["here"].call(lambda participant, now: participant.reclaim(same, now))
+    assert again == view
 
 
 def test_two_reclaims_of_the_same_time_take_both_their_units() -> None:
@@ -198,3 +208,11 @@ def test_two_reclaims_of_the_same_time_take_both_their_units() -> None:
     assert world.hours(rid) == {"here/pool": 3}
     assert world.sites["here"].free("pool", 4 * HOUR, 5 * HOUR) == 1
     assert [view.lacking for view in world.reclaims("here")] == [(), ()]
+
+
+def test_who_may_see_it_is_shown_that_the_room_is_the_owners() -> None:
+    world = ReclaimWorld()
+    view = world.reclaim("here/pool", 4, 5, units=2)
+    calendar = world.sites["here"].participant.book.calendars["here/pool"]
+    (slot,) = calendar.calendar.listing(view.start, view.end)
+    assert (slot.units, slot.state, slot.holder, slot.reservation) == (2, "locked", "", "reclaim")
