@@ -18,3 +18,7 @@ kalends admin reclaims $OWNER
 # Nothing new is taken there, until the owner is done.
 kalends calendar ncsa/cave --from 'next monday 08:00' --for 6h
 kalends admin reclaim --end monday-works $OWNER
+
+# The owner of sdsc needs three quarters of sp2 for an hour of the new time: whom would that move?
+sdsc=$(kalends resources --json | python3 -c 'import json, sys; print({s["site"]: s["url"] for s in json.load(sys.stdin)["data"]["sites"]}["sdsc"])')
+kalends admin reclaim sdsc/sp2 --units 96 --at 'next monday 11:00' --for 1h --reason 'a broken switch' --dry-run --broker "$sdsc" --token-file "$KALENDS_FACILITY/tokens/operator"

@@ -122,6 +122,7 @@ class Site:
         self.rules = rules or {}
         self.limits = limits
         self.owners_limits = tuple(owners_limits)
+        self.capacities = {"one": 1, "two": 1, "pool": 3}
         self.stored: dict[str, bytes] = {}
         self.registers: dict[str, bytes] = {}
         self.reclaims: dict[str, bytes] = {}
@@ -152,7 +153,6 @@ class Site:
         ends = [begin for _, begin in self.lives[1:]] + [self.position]
         ended = {life: end for (life, _), end in zip(self.lives, ends, strict=False)}
         self.lives.append((f"{next(LIVES):032x}", self.position))
-        capacities = {"one": 1, "two": 1, "pool": 3}
         calendars = {
             f"{self.name}/{local}": resource(
                 f"{self.name}/{local}",
@@ -160,7 +160,7 @@ class Site:
                 self.rules.get(local, OPEN_RULES),
                 limits=self.owners_limits,
             )
-            for local, capacity in capacities.items()
+            for local, capacity in self.capacities.items()
         }
         queue = queue_of(f"{self.name}/pool")
         self.participant = Participant(

@@ -69,13 +69,14 @@ class ReclaimWorld:
 
     def reclaim(
         self, resource: str, start_h: float, end_h: float, *, notice_s: int = 0,
-        reason: str = "a new pump", deliver: bool = True,
+        reason: str = "a new pump", deliver: bool = True, units: int = 0, dry_run: bool = False,
     ) -> calls.ReclaimView:  # fmt: skip
         site = self.sites[resource.split("/")[0]]
         self.keys += 1
         body = calls.Reclaim(
             key=f"reclaim-{self.keys}", resource=resource, start=START + int(start_h * HOUR),
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
+            units=units, dry_run=dry_run,
         )  # fmt: skip
         view = site.call(lambda participant, now: participant.reclaim(body, now))
         if deliver:

@@ -68,6 +68,8 @@ SEEDS: dict[str, Any] = {
         "end": 1_900_003_600,
         "notice_s": 60,
         "reason": "a new pump",
+        "units": 1,
+        "dry_run": False,
     },
     "reclaim_end": {},
     "job_place_elsewhere": {"key": "elsewhere-key", "wait_ms": 0},

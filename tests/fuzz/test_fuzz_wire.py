@@ -45,7 +45,7 @@ SEEDS: list[dict[str, Any]] = [
     {"number": 1, "name": "health", "body": {}},
     {
         "kind": "reclaim", "rid": RID, "att": 1, "resources": ["a/b"], "start": 0, "end": 60,
-        "reason": "a new pump",
+        "reason": "a new pump", "units": 2,
     },
     {"kind": "endofjob", "rid": RID, "att": 1, "end": "exit", "status": -9, "at": 60, "ran_s": 7},
 ]  # fmt: skip

@@ -92,9 +92,9 @@ async def test_keys_and_rules_change_under_a_session_and_the_rest_is_named(owner
         assert (await ada.resources()).resources[0].description == "old"
         owner.configure(description="new", capacity=16, more=GUESTS)
         said = await owner.reload("reloaded")
-        assert said["needs_restart"] == ["site.resources.sp2.capacity"]
+        assert said["needs_restart"] == []
         seen = (await ada.resources()).resources[0]
-        assert (seen.description, seen.capacity) == ("new", 8)
+        assert (seen.description, seen.capacity) == ("new", 16)
         async with kalends.connect(owner.server.url, token=owner.token("guests")) as guest:
             assert (await guest.resources()).resources
 

@@ -18,11 +18,12 @@ CALM_S: Final = 60.0
 
 
 class Reclaimed(NamedTuple):
-    """A period that an owner has taken back, without notice."""
+    """A period in which an owner has taken `units` back, without notice; 0: all."""
 
     site: str
     start: int
     end: int
+    units: int = 0
 
     def overlaps(self, start: int, end: int) -> bool:
         return start < self.end and self.start < end
@@ -82,7 +83,8 @@ def judge(
     for site, stakes in stored.items():
         _nothing_without_row(site, stakes, rows)
         _fits(site, stakes, facility.plan.capacity)
-        _is_free(site, stakes, [each for each in reclaimed if each.site == site])
+        of_site = [each for each in reclaimed if each.site == site]
+        _is_free(site, stakes, of_site, facility.plan.capacity)
 
 
 def _all_or_nothing(rid: str, row: books.Row, stored: Stakes) -> None:
@@ -115,13 +117,24 @@ def _had_some_of(rows: Sequence[books.Row], reclaimed: Sequence[Reclaimed]) -> b
 
 
 def _is_free(
-    site: str, stakes: Mapping[str, Mapping[str, Any]], reclaimed: Sequence[Reclaimed]
+    site: str,
+    stakes: Mapping[str, Mapping[str, Any]],
+    reclaimed: Sequence[Reclaimed],
+    capacity: int,
 ) -> None:
-    for rid, stake in sorted(stakes.items()):
-        for claim in stake["claims"]:
-            taken = any(each.overlaps(claim["start"], claim["end"]) for each in reclaimed)
-            if claim["state"] == "locked" and taken:
-                raise Broken(f"{site}: {rid} has what its owner has taken back")
+    """What is locked leaves everywhere what owners have taken back."""
+    locked = [
+        claim
+        for stake in stakes.values()
+        for claim in stake["claims"]
+        if claim["state"] == "locked"
+    ]
+    borders = {time_s for each in reclaimed for time_s in (each.start, each.end)}
+    for at in sorted(borders.union(claim["start"] for claim in locked)):
+        used = sum(claim["units"] for claim in locked if claim["start"] <= at < claim["end"])
+        there = [each.units or capacity for each in reclaimed if each.overlaps(at, at + 1)]
+        if used + min(sum(there), capacity) > capacity:
+            raise Broken(f"{site}: {used} are locked at {at}, and its owner has taken {there} back")
 
 
 def _fits(site: str, stakes: Mapping[str, Mapping[str, Any]], capacity: int) -> None:

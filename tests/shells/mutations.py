@@ -14,7 +14,9 @@ from kalends.broker.coordination.decision_record import Unreadable
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.site_link import SiteLink
+from kalends.calendars.covers import Cover
 from kalends.resource_servers import server as site_server
+from kalends.resource_servers.participation import reclaim_choice
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
@@ -149,6 +151,12 @@ def an_owner_asks_once() -> None:
 def what_was_taken_back_is_forgotten() -> None:
     """A site that starts again knows nothing of what its owner has taken back."""
     ReclaimReminders.restore = lambda self, reclaims, now: None  # type: ignore[method-assign]
+
+
+@mutation
+def nobody_goes_for_a_part() -> None:
+    """Units that an owner has taken back, and that somebody has, are asked of nobody."""
+    reclaim_choice._fewest_beyond = lambda told, lacks: Cover(frozenset(), True)
 
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:

@@ -14,7 +14,13 @@ def test_what_two_brokers_were_told_is_true_while_customers_change_it_and_owners
 
 
 @pytest.mark.parametrize(
-    "mutation", ["an_owner_asks_once", "what_was_taken_back_is_forgotten", "say_then_store"]
+    "mutation",
+    [
+        "an_owner_asks_once",
+        "nobody_goes_for_a_part",
+        "what_was_taken_back_is_forgotten",
+        "say_then_store",
+    ],
 )
 def test_a_mistake_shows_among_several_institutions(mutation: str) -> None:
     assert seeds_to_catch("institutions", mutation, 60) is not None

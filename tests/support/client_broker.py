@@ -134,8 +134,10 @@ class Broker:
         """Of a site with one reservation there that is to go."""
         self.reclaimed[body.key] = calls.ReclaimView(
             key=body.key, resource=body.resource, start=body.start, end=body.end,
-            reason=body.reason, waiting=(str(uuid.UUID(int=1)),),
+            reason=body.reason, waiting=(str(uuid.UUID(int=1)),), units=body.units,
         )  # fmt: skip
+        if body.units:
+            self.reclaimed[body.key] = part_of(self.reclaimed[body.key])
         return self.reclaimed[body.key]
 
     def do_reclaims(self, user: str, body: calls.ListReclaims) -> calls.Reclaims:
@@ -463,3 +465,22 @@ def serving_broker(tls: ssl.SSLContext | None = None) -> Iterator[Broker]:
     with serving(application(broker), tls) as url:
         broker.url = url
         yield broker
+
+
+def part_of(view: calls.ReclaimView) -> calls.ReclaimView:
+    """As a site tells of a part that was reclaimed: one of each that can become of a reservation."""
+    states: tuple[tuple[calls.ReclaimedState, str], ...] = (
+        ("waiting", ""), ("moved", ""), ("cancelled", ""), ("gone", ""),
+        ("stays", "it begins within the notice"),
+    )  # fmt: skip
+    reservations = tuple(
+        calls.ReclaimedReservation(
+            id=str(uuid.UUID(int=number)), user="ann", start=view.start, end=view.end, units=4,
+            state=state, why=why, to_start=view.end if state == "moved" else 0,
+            to_resource="sdsc/onyx" if state == "moved" else "",
+        )
+        for number, (state, why) in enumerate(states, 1)
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        view, beside=3, exact=False, lacking=((view.start, view.end, 2),), reservations=reservations
+    )

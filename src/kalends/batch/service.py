@@ -237,7 +237,8 @@ class QueueService:
         """Store which reservations have begun, or were given back; not before the last look again."""
         watch = self._reserved[queue.name]
         now = max(now, watch.looked_s)
-        claims = self._ledger.claims_within(queue.name, watch.looked_s, now + 1)
+        within = self._ledger.claims_within(queue.name, watch.looked_s, now + 1)
+        claims = [each for each in within if each.holder]  # The owner pays nobody.
         told = watch.look(claims, now, queue.flow.terms.reserved_credits)
         if told:
             self._ledger.store_jobs(told, lambda: None)

@@ -7,12 +7,13 @@ others of higher priority: who asked long enough ago is first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kalends.calendars import is_meant
 from kalends.core.principals import Principal
 from kalends.serving.auth.callers import Authenticator
 from kalends.serving.configuration import BrokerConfiguration, GrantConfiguration
+from kalends.serving.http.reload import RulesChange
 
 
 class PriorityGrants:
@@ -29,10 +30,10 @@ class PriorityGrants:
         most = (each.max for each in self._configured if is_meant(each.who, principal))
         return min(asked, next(most, 0))
 
-    def prepared(self, section: BrokerConfiguration, _: Authenticator) -> Callable[[], None]:
+    def prepared(self, section: BrokerConfiguration, _: Authenticator) -> RulesChange:
         """Return what lets the grants of `section` hold."""
 
         def apply() -> None:
             self._configured = section.priority
 
-        return apply
+        return RulesChange(lambda: None, apply)

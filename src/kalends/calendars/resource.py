@@ -11,6 +11,8 @@ from functools import reduce
 from itertools import chain, islice
 from typing import Final
 
+import msgspec
+
 from kalends.calendars import profiles
 from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
@@ -22,7 +24,7 @@ from kalends.calendars.rules.access import AccessList
 from kalends.calendars.rules.owner_rules import OwnerRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
-from kalends.core.errors import InvalidInput, Refusal, RefusalCode
+from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval, align_up
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -69,6 +71,33 @@ class ResourceCalendar:
         self.rules = rules or OwnerRules()
         self.calendar = new_calendar(info.capacity)
         self._hours = Windows(hours) if hours else None
+
+    def resize(self, capacity: int, now_s: int) -> list[Booking]:
+        """Have `capacity` units from now on, which are enough for what is booked and not over.
+
+        Return what is over by `now_s` and was taken off the calendar, if some of it had no room. Raises
+        `Conflict` where they are not enough; then nothing has changed.
+        """
+        there = self.calendar.listing(0, limits.TIME_S_MAX)
+        resized, over = new_calendar(capacity), list[Booking]()
+        try:
+            resized.load(there)
+        except (Conflict, InvalidInput):
+            over = [each for each in there if each.end <= now_s]
+            resized = new_calendar(capacity)
+            resized.load(each for each in there if each.end > now_s)
+        self.calendar = resized
+        self.info = msgspec.structs.replace(self.info, capacity=capacity)
+        return over
+
+    def retire(self) -> None:
+        """Let nobody see it, or book there, any more; bookings stay."""
+        self.access = AccessList([])
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it is for nobody."""
+        return not self.access.rules
 
     def take_rules(self, changed: ResourceCalendar) -> None:
         """Let the description, access list, hours and rules of `changed` hold; bookings and reclaims stay."""
@@ -360,10 +389,9 @@ class ResourceCalendar:
         return None
 
     def _refusal_of_blackouts(self, start: int, end: int) -> Refusal | None:
-        closed = self.rules.blackouts.between(start, end) if self.rules.blackouts else []
-        if not closed:
+        first = self.rules.blackouts.first_met(start, end)
+        if first is None:
             return None
-        first = closed[0]
         reason = f": {first.reason}" if first.reason else ""
         window = f"between {self._shown(first.start)} and {self._shown(first.end)}"
         detail = f"the owner has closed it {window}{reason}"

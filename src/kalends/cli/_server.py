@@ -90,7 +90,10 @@ class RunningServers:
         check_same_server(self._configuration, wanted)
         force = in_force(self._configuration, wanted)
         check_configuration(force)
-        steps = [step for part in self._parts for step in prepared(part, section_of(part, force))]
+        found = [prepared(part, section_of(part, force)) for part in self._parts]
+        # Nothing holds before all was checked, of all parts.
+        steps = [check for checks, _ in found for check in checks]
+        steps += [step for _, of_one in found for step in of_one]
         return steps, force, list(left_alone(force, wanted))
 
 

@@ -270,12 +270,16 @@ class Client(RequestCalls, JobCalls):
         duration: Duration,
         notice: Duration | None = None,
         reason: str = "",
+        units: int = 0,
+        dry_run: bool = False,
         key: str = "",
     ) -> calls.ReclaimView:
         """Take `resource` back from `at` for `duration`: asks its site, and needs the scope ``admin``.
 
         Nothing new is taken there. What is locked, and begins later than `notice` from now, is moved
-        by its broker, or cancelled, and its user is told the `reason`.
+        by its broker, or cancelled, and its user is told the `reason`. With `units`, only so many are taken
+        back, and as few reservations are moved as have those; 0 is all. With `dry_run` nothing is done: the
+        answer says what would be.
         """
         start = self.time_s(at)
         body = calls.Reclaim(
@@ -285,6 +289,8 @@ class Client(RequestCalls, JobCalls):
             end=start + length_s(duration),
             notice_s=0 if notice is None else length_s(notice, where="notice"),
             reason=reason,
+            units=units,
+            dry_run=dry_run,
         )
         return await self._caller.call(body, "reclaim", calls.ReclaimView)
 

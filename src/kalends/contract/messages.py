@@ -669,6 +669,7 @@ class Reclaim(Message, frozen=True, kw_only=True):
 
     Repeated until the reservation is moved or cancelled: the site never breaks a lock by itself.
     `reason` is for the reservation's user. `lost`: it is not that the owner needs them; they cannot be kept.
+    With `units`, the owner needs so many of each, and not all.
     """
 
     rid: RequestId
@@ -678,6 +679,7 @@ class Reclaim(Message, frozen=True, kw_only=True):
     end: TimeS
     reason: Annotated[str, Meta(max_length=200)] = ""
     lost: bool = False
+    units: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
 
 
 class Inquire(Message, frozen=True, kw_only=True):

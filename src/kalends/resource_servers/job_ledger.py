@@ -123,7 +123,7 @@ class JobLedger:
             found = calendar.get(booking)
         except NotFound:
             return None
-        if found.state != "locked":
+        if found.state != "locked" or not found.holder:  # The owner's own is for nobody's jobs.
             return NodeClaim(booking, found.start, found.end, found.units)
         return NodeClaim(
             booking, found.start, found.end, found.units, found.reservation, found.holder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -31,6 +31,7 @@ from kalends.core.principals import Principal
 from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger, have_place, reserved_nodes
 from kalends.resource_servers.machine_runners import MachineRunners
+from kalends.resource_servers.nodes_out import NodesOutWatch
 from kalends.resource_servers.participation.earmarks import LAST
 from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
@@ -68,17 +69,15 @@ class SiteMachines:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
         self.history = StoredHistory(configuration.store, self.settled)
-        self._engine = engine
-        self._moment = moment
-        self._alarmed = alarmed
-        self._reported = reported
-        self._notices = notices
-        self._logger = logger
+        self._engine, self._moment = engine, moment
+        self._alarmed, self._reported = alarmed, reported
+        self._notices, self._logger = notices, logger
         self.watch = JobWatch()
         self._service: QueueService | None = None
         self._desk: PlaceDesk | None = None
         self._gates: StartGates | None = None
         self._steps: StepDesk | None = None
+        self._look_at_nodes: Callable[[Collection[str]], None] = lambda machines: None
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
@@ -91,14 +90,9 @@ class SiteMachines:
         self._states = KeptStates(configuration.store, self._forecaster, self._numbers, logger)
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
         self._runners = MachineRunners(
-            configuration,
-            self._rules,
-            engine,
-            lambda name: partial(self._heard, name),
-            lambda name: self.queues[name],
-            self.history,
-            logger,
-        )
+            configuration, self._rules, engine, lambda name: partial(self._heard, name),
+            lambda name: self.queues[name], self.history, logger,
+        )  # fmt: skip
 
     # Life
 
@@ -194,9 +188,12 @@ class SiteMachines:
         engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._steps.begin()
+        nodes_out = NodesOutWatch(engine, self._service, self._rules)
+        self._look_at_nodes = nodes_out.note
         ends.tell_again(queues, now.wall_s)
         self._begun = True
         self._repeat(self._service, queues)
+        self._repeated.append(asyncio.create_task(nodes_out.run()))
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
@@ -240,9 +237,11 @@ class SiteMachines:
             if self._desk is not None and self._steps is not None:
                 self._steps.moved(of_machines)
                 self._desk.moved(of_queues)
+            self._look_at_nodes({machine for machine, _ in of_machines})
 
     def _jobs_moved(self, machine: str, users: Mapping[int, str]) -> None:
         self.watch.moved(machine, users)
+        self._look_at_nodes({machine})
         if self._steps is not None:
             self._steps.moved_jobs(machine, users)
 
@@ -314,6 +313,7 @@ class SiteMachines:
         if self._service is None:
             raise unavailable()
         result = self._service.step(machine, step)
+        self._look_at_nodes({machine})
         await self.settled()
         return result
 

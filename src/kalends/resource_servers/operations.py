@@ -73,6 +73,7 @@ class SiteOperations:
     def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.CalendarView:
         """What is free follows the caller's rules; the slots are as they may be seen."""
         calendar = self._visible(caller, body.resource)
+        participant = self._site.engine().participant
         free, until = calendar.free_steps(
             caller.principal,
             body.start,
@@ -92,8 +93,10 @@ class SiteOperations:
                 (start, min(end, until), units) for start, end, units in free if start < until
             ),
             slots=tuple(slots),
-            as_of=self._site.engine().participant.provisions.as_of(body.resource),
-            rules=calendar.rules_for(caller.principal),
+            as_of=participant.provisions.as_of(body.resource),
+            rules=participant.book.rules_for(
+                caller.principal, body.resource, self._moment().wall_s
+            ),
         )
 
     def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:

@@ -101,6 +101,8 @@ def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
             int(limit.lead_s),
             int(limit.longest_s),
             limit.held_max,
+            limit.locked_max,
+            round(limit.locked_hours * 3_600),
             share if limit.week_share or limit.week_hours else None,
         )
     except InvalidInput as error:

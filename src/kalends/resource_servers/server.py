@@ -27,7 +27,7 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.assembly import calendars_of, limits_of
+from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import BrokerSessions
 from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
@@ -43,6 +43,7 @@ from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls, peer_calls_of
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
+from kalends.resource_servers.rules_change import rules_change
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.store_failures import StoreFailures
@@ -55,7 +56,7 @@ from kalends.serving.clocks import moment
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.rate_limits import ServingLimits
-from kalends.serving.http.reload import RULES
+from kalends.serving.http.reload import RULES, RulesChange
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
@@ -137,8 +138,7 @@ class SiteServer:
             calls_burst=configuration.limits.calls_burst,
         )
         self.alarms = Alarms(logger, lambda: self._measures.alarm())
-        self._configuration = configuration
-        self._version = version
+        self._configuration, self._version = configuration, version
         self._watch = ClockWatch(moment, self.alarms.reporter("clock"))
         self._moment = moment = self._watch.now
         self._logger = logger
@@ -304,19 +304,17 @@ class SiteServer:
     def records(self) -> RunsStore:
         return self._scripts.records
 
-    def prepared(self, changed: SiteConfiguration, trusted: Authenticator) -> Callable[[], None]:
+    def prepared(self, changed: SiteConfiguration, trusted: Authenticator) -> RulesChange:
         """Check the rules of `changed`, raising `InvalidInput`; what is returned lets them hold."""
-        calendars, limits = calendars_of(changed), limits_of(changed)
 
-        def apply() -> None:
+        def hold() -> None:
             self._configuration = changed
             self._spawn(self.sessions.close_unless(trusted.believes))
             self._spawn(self.terminals.close_unless(trusted.believes))
             if self._engine is not None:
-                self._engine.participant.take_rules(calendars, limits)
                 self.sessions.push_to("", self._engine.participant.hello())
 
-        return apply
+        return rules_change(changed, lambda: self._engine, self._moment, hold)
 
     def _failed(self, failure: StoreFailed) -> None:
         engine, self._engine = self._engine, None

@@ -124,6 +124,7 @@ longest = "8h"
 lead = "1h"               # booked at least this long before it starts
 ahead = "14d"             # and at most this long before it ends
 held_max = 4              # held or promised at once, each
+locked_max = 20           # reservations that are not over, each
 week_hours = 512          # unit-hours of a calendar week, each
 
 [[site.resources.limits]]
@@ -166,6 +167,7 @@ attach = "10m"            # an interactive job ends if nobody comes to its termi
 change_max = "1m"         # within this, a program must begin to change its size as it was asked
 may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"
 no_show = "15m"           # nodes of a reservation that nobody uses go back to the queue; 0: never
+repair = "1d"             # a node out of service counts as taken for so long, renewed while it lasts
 processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use

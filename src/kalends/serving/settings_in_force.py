@@ -1,7 +1,8 @@
 """What a running server takes from a changed configuration, and what stays as it was until a restart.
 
-Keys, certificates, access lists, hours, limits, blackouts, priorities and logging are taken. What a store,
-a socket or another server has been told already is not. Pure.
+Keys, certificates, access lists, hours, limits, blackouts, priorities and logging are taken, and resources
+more or less, or of another capacity, where nothing but a calendar stands behind them. What a store, a socket
+or another server has been told already is not. Pure.
 """
 
 from __future__ import annotations
@@ -34,15 +35,34 @@ TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
 def in_force(running: S, wanted: S) -> S:
     """Return `running` with what can be taken from `wanted` while a server runs."""
     taken = TAKEN.get(type(running), ())
-    return msgspec.structs.replace(
-        running,
-        **{
-            name: getattr(wanted, name)
-            if name in taken
-            else _joined(getattr(running, name), getattr(wanted, name))
-            for name in running.__struct_fields__
-        },
-    )
+    values = {
+        name: getattr(wanted, name)
+        if name in taken
+        else _joined(getattr(running, name), getattr(wanted, name))
+        for name in running.__struct_fields__
+    }
+    if isinstance(running, c.SiteConfiguration) and isinstance(wanted, c.SiteConfiguration):
+        values["resources"] = _resources_in_force(running, wanted)
+    return msgspec.structs.replace(running, **values)
+
+
+def _resources_in_force(
+    running: c.SiteConfiguration, wanted: c.SiteConfiguration
+) -> tuple[c.ResourceConfiguration, ...]:
+    """Return the resources as they are wanted, but for those behind which there is a machine."""
+    bound = {machine.resource for site in (running, wanted) for machine in site.machines}
+    bound |= {
+        each.name
+        for site in (running, wanted)
+        for each in site.resources
+        if each.nodes or each.licences
+    }
+    before = {each.name: each for each in running.resources}
+    after = {each.name: each for each in wanted.resources}
+    found = [each for each in wanted.resources if each.name not in bound]
+    found += [_joined(each, after.get(name)) for name, each in before.items() if name in bound]
+    order = [*after, *before]
+    return tuple(sorted(found, key=lambda each: order.index(each.name)))
 
 
 def _joined(running: Any, wanted: Any) -> Any:

@@ -189,6 +189,23 @@ def test_windows_asked_for_piece_by_piece_are_those_asked_for_at_once(
     assert pieces == Windows([recurrence]).between(borders[0], borders[-1])
 
 
+@given(st.integers(CHUNK_S, 40 * CHUNK_S))
+@settings(max_examples=30)
+def test_a_window_is_told_whole_wherever_it_is_met(start: int) -> None:
+    windows = Windows([Recurrence("FREQ=WEEKLY;BYDAY=FR,SA", "20:00", 30 * 3600, "Europe/Berlin")])
+    for window in windows.between(start, start + 2 * CHUNK_S)[1:-1]:
+        for at in (window.start, (window.start + window.end) // 2, window.end - 1):
+            assert windows.whole(at) == window
+
+
+def test_a_window_longer_than_a_chunk_is_told_whole_and_one_without_end_for_some_years() -> None:
+    start = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
+    long = Recurrence("FREQ=DAILY;COUNT=300", "00:00", 86_400, "UTC", first=date(2026, 3, 1))
+    assert Windows([long]).whole(start + 150 * 86_400) == (start, start + 300 * 86_400)
+    always = Windows([Recurrence("FREQ=DAILY", "00:00", 86_400, "UTC")]).whole(start)
+    assert always.start < start < always.end
+
+
 PART_NAMES = ["FREQ", "COUNT", "UNTIL", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYSETPOS", "WKST", "X"]
 PART_VALUES = [
     "DAILY",

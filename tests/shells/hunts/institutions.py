@@ -50,16 +50,17 @@ async def _reclaim(facility: Facility, site: str, chance: random.Random) -> list
         for number in range(RECLAIMS):
             await asyncio.sleep(chance.uniform(2, 15))
             start = facility.tomorrow + 600 * chance.randrange(SLOTS)
+            units = number % 2  # All, or one of two.
             for _ in range(TRIES_MAX):
                 try:
                     view = await client.reclaim(
                         f"{site}/cluster", at=start, duration=f"{10 * RECLAIMED_SLOTS}m",
-                        key=f"reclaim-{site}-{number}",
+                        units=units, key=f"reclaim-{site}-{number}",
                     )  # fmt: skip
                 except (kalends.Unavailable, kalends.OutcomeUnknown):
                     await asyncio.sleep(AGAIN_S)
                 else:
-                    reclaimed.append(Reclaimed(site, view.start, view.end))
+                    reclaimed.append(Reclaimed(site, view.start, view.end, view.units))
                     break
             else:
                 raise Broken(f"a reclaim of {site} has no answer after {TRIES_MAX} tries")

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
 from kalends.calendars import Booking, ResourceCalendar, open_access
+from kalends.contract import calls
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -163,6 +165,35 @@ async def test_after_a_restart_no_reservation_gets_the_nodes_of_promised_starts(
         assert queue.flow.claims() == {claim.booking: claim}
         planned = made[0].room.planned
         assert planned.units(BOX, until_s, until_s + JOB.limit_s) == JOB.nodes
+
+
+async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is_charged_for_it(
+    tmp_path: Path,
+) -> None:
+    queue, clock, made = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S), list[Participant]()
+    path = tmp_path / "lab.sqlite"
+    async with queues_of_a_site(path, clock, queue, made=made.append) as service:
+        service.begin()
+        (site,) = made
+        body = calls.Reclaim(
+            key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
+        )
+        site.book.watched = frozenset({BOX})
+        site.reclaim(body, clock.moment())
+        service.claims_moved(site.book.take_moved())
+        (claim,) = queue.flow.claims().values()
+        assert (claim.nodes, claim.reservation, claim.user) == (2, "", "")
+        ann, large, small = Principal("ann"), JOB, structs.replace(JOB, nodes=2)
+        for key in ("first", "second"):
+            service.step(BOX, lambda queue, now, key=key: queue.submit(ann, large, key, now))
+        assert queue.job(1).on_nodes, "it is over when the owner's time begins"
+        clock.pass_s(600)
+        service.step(BOX, lambda queue, now: queue.submit(ann, small, "third", now))
+        assert not queue.job(2).on_nodes
+        assert service._reserved[BOX]._open == {}
+        site.end_reclaim("two-nodes", clock.moment())
+        service.claims_moved(site.book.take_moved())
+        assert queue.flow.claims() == {}
 
 
 @pytest.mark.parametrize(("ahead_s", "told"), [(0, False), (60, False), (864_000, True)])

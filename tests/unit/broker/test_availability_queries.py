@@ -295,6 +295,14 @@ async def test_what_a_week_leaves_is_all_that_is_found_and_its_rule_is_named() -
     assert found.candidates
 
 
+async def test_a_limit_on_what_stands_is_named_by_a_look_that_finds_nothing_for_it() -> None:
+    site = two_machines()
+    site.limit("lab/two", Limit("hours", "everyone", locked_unit_s=3 * H))
+    assert await refused(site, "lab/two:2") == [("lab/two", RefusalCode.LIMIT, "hours")]
+    found = await site.find("lab/two", explain=False)
+    assert found.candidates
+
+
 async def test_a_drained_site_says_so_and_still_lists_what_it_has() -> None:
     site = two_machines()
     site.participant.admission.draining = True

@@ -158,6 +158,30 @@ def test_a_time_is_taken_back_listed_and_withdrawn(broker: Broker) -> None:
     assert run(*admin, "reclaims").stdout == ""
 
 
+def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_or_stays(
+    broker: Broker,
+) -> None:
+    admin = ("--broker", broker.url, "--zone", "UTC", "admin", "reclaim", "sdsc/sp2")
+    asked = ("--units", "2", "--at", "2027-03-02 08:00", "--for", "4h", "--key", "my-own-key")
+    told = run(*admin, *asked, "--dry-run")
+    assert told.exit_code == 0
+    (_, body), *_ = broker.seen
+    assert (getattr(body, "units", 0), getattr(body, "dry_run", False)) == (2, True)
+    lack = "2 units lack from Tue 2027-03-02 08:00 to Tue 2027-03-02 12:00"
+    when = "ann       4  Tue 2027-03-02 08:00  Tue 2027-03-02 12:00"
+    assert told.stdout.splitlines() == [
+        "sdsc/sp2:2 from Tue 2027-03-02 08:00:00 UTC (UTC+00:00) for 4h",
+        "  beside   3 others have room there, and stay",
+        "  fewest   perhaps not: there are too many to try every choice",
+        "  RESERVATION  USER  UNITS  FROM (UTC)            TO                    WHAT BECOMES OF IT",
+        f"  00000001     {when}  would be moved: {lack}",
+        f"  00000002     {when}  moved to Tue 2027-03-02 12:00 on sdsc/onyx",
+        f"  00000003     {when}  cancelled",
+        f"  00000004     {when}  moved, or cancelled",
+        f"  00000005     {when}  would stay: it begins within the notice",
+    ]
+
+
 def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Broker) -> None:
     for words in (
         (),

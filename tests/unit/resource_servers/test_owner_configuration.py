@@ -94,6 +94,18 @@ def test_a_blackout_refuses_whatever_overlaps_it_and_gives_its_reason() -> None:
     assert "helium is refilled" in found.detail
 
 
+def test_a_blackout_is_told_as_its_owner_has_made_it_however_little_of_it_a_booking_meets() -> None:
+    text = (
+        f'{MICROSCOPE}zone = "UTC"\n[[site.resources.blackouts]]\nname = "new year"\n'
+        'begins = "2026-03-03"\nends = "2026-08-06 12:00"\n'
+    )
+    for at in (MONDAY + 2 * DAY, MONDAY + 100 * DAY):
+        found = refused(text, at, at + HOUR)
+        assert found is not None
+        assert "between Tue 2026-03-03 00:00:00" in found.detail
+        assert "and Thu 2026-08-06 12:00:00" in found.detail
+
+
 def test_a_single_blackout_lasts_as_the_local_clock_says_over_a_clock_change() -> None:
     """Clocks in Berlin are set forward on 29 March 2026: that day is 23 hours long."""
     text = (

@@ -45,7 +45,6 @@ OTHER = {
 }  # fmt: skip
 NEED_A_RESTART = {
     "store": "site.store", "port": "site.listen", "burst": "site.limits.calls_burst",
-    "capacity": "site.resources.sp2.capacity",
 }  # fmt: skip
 
 
@@ -63,12 +62,31 @@ def test_what_holds_is_the_file_but_for_what_is_named_as_needing_a_restart(names
     assert set(left_alone(force, wanted)) == named
 
 
-def test_a_resource_more_or_less_needs_a_restart() -> None:
+def test_a_resource_more_or_less_holds_at_once() -> None:
     more = load_configuration(SITE.format(**USUAL) + '[[site.resources]]\nname = "cave"\n', Path())
-    assert in_force(site(), more) == site()
-    assert list(left_alone(site(), more)) == ["site.resources.cave"]
-    assert list(left_alone(more, site())) == ["site.resources.cave"]
-    assert in_force(more, site()) == more
+    assert in_force(site(), more) == more
+    assert in_force(more, site()) == site()
+
+
+MACHINE = """
+[[site.machines]]
+resource = "sp2"
+policy = "easy"
+"""
+
+
+def test_a_machine_more_or_less_or_larger_needs_a_restart() -> None:
+    text = SITE.format(**USUAL)
+    machine = load_configuration(text + MACHINE, Path())
+    larger = load_configuration(SITE.format(**{**USUAL, "capacity": 9}) + MACHINE, Path())
+    assert in_force(machine, larger) == machine
+    assert list(left_alone(machine, larger)) == ["site.resources.sp2.capacity"]
+    other = text.replace('"sp2"', '"onyx"') + MACHINE.replace('"sp2"', '"onyx"')
+    gone = load_configuration(other, Path())
+    force = in_force(machine, gone)
+    assert force.site is not None
+    assert [each.name for each in force.site.resources] == ["sp2"]
+    assert "site.resources.onyx" in list(left_alone(force, gone))
 
 
 def test_another_server_does_not_take_the_place_of_one_that_runs() -> None:

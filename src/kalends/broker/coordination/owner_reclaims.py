@@ -364,11 +364,15 @@ class OwnerReclaims:
 def _told(recovery: PendingReclaim) -> str:
     """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does, or cannot keep it."""
     return "; ".join(
-        f"{site} {'cannot keep' if each.lost else 'needs'} {', '.join(each.resources)}"
+        f"{site} {'cannot keep' if each.lost else 'needs'} {_units(each)}{', '.join(each.resources)}"
         f" from {format_time(each.start, 'UTC')} for {format_duration(each.end - each.start)}"
         + (f": {each.reason}" if each.reason else "")
         for site, each in sorted(recovery.reclaims.items())
     )
+
+
+def _units(reclaim: m.Reclaim) -> str:
+    return f"{reclaim.units} unit{'s' * (reclaim.units > 1)} of " if reclaim.units else ""
 
 
 def _refusals(recovery: PendingReclaim) -> tuple[Refusal, ...]:

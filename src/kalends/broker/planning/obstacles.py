@@ -1,17 +1,17 @@
 """The fewest bookings that would have to move so that a request could start at some time.
 
 From what the owners' rules alone allow, and the bookings as far as the asker may see them. At one start
-the fewest of one resource are those that cover its lack of units at every time of the stage: a covering
-problem, solved exactly within a limit of work (iterative deepening: Korf 1985). Who serves attribute
-terms with the fewest moves is an assignment (`kalends.broker.planning.assignment`). The starts that
-need to be tried are those of `kalends.broker.planning.best_first_search`, for whichever bookings move, a
-piece of starts begins where the rules begin to allow it or where a booking that stays ends.
+the fewest of one resource are those that cover its lack of units at every time of the stage
+(`kalends.calendars.covers`). Who serves attribute terms with the fewest moves is an assignment
+(`kalends.broker.planning.assignment`). The starts that need to be tried are those of
+`kalends.broker.planning.best_first_search`, for whichever bookings move, a piece of starts begins where the
+rules begin to allow it or where a booking that stays ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from kalends.broker.planning.demand import Catalogue, Demand, Free, Infos, deman
 from kalends.broker.planning.search_budget import TooMuchWork, Work
 from kalends.broker.planning.start_ranges import added
 from kalends.broker.planning.sweep import joint_beats
+from kalends.calendars.covers import Lack, fewest
 from kalends.core.requests import Request
 from kalends.core.resources import Slot
 from kalends.core.spans import Stage, Step
@@ -28,9 +29,6 @@ Slots = Mapping[str, Sequence[Slot]]
 
 TRIES_MAX: Final = 20_000
 """Resources looked at, over all starts: beyond it only some of the starts are tried."""
-
-COVERS_MAX: Final = 200
-"""Choices of bookings tried for one resource at one start, before a good one is good enough."""
 
 
 class Move(NamedTuple):
@@ -203,13 +201,6 @@ class _Cover(NamedTuple):
     exact: bool
 
 
-class _Lack(NamedTuple):
-    """Units lacking at some time, and the bookings (by their places) that have some."""
-
-    units: int
-    held_by: tuple[int, ...]
-
-
 class _Calendar:
     """The bookings of one resource, and what its rules allow."""
 
@@ -231,7 +222,7 @@ class _Calendar:
     def fewest(self, stages: Sequence[Stage], start: int) -> _Cover | None:
         """Return the fewest bookings that make room for `stages`; None when the rules forbid it."""
         self._work.spend(100)
-        lacks: list[_Lack] = []
+        lacks: list[Lack] = []
         for stage in stages:
             begin, end = start + stage.offset_s, start + stage.end_s
             crossing = [
@@ -247,12 +238,10 @@ class _Calendar:
                     return None
                 lack = stage.units + sum(self._slots[p].units for p in over) - allowed
                 if lack > 0:
-                    lacks.append(_Lack(lack, tuple(over)))
+                    lacks.append(Lack(lack, {p: self._slots[p].units for p in over}))
         if not lacks:
             return _Cover((), True)
-        self._work.spend(len(self._slots))
-        units = [slot.units for slot in self._slots]
-        places, exact = _CoverSearch(lacks, units, self._work).solved()
+        places, exact = fewest(lacks, self._work.spend)
         return _Cover(tuple(self._slots[place] for place in sorted(places)), exact)
 
     def _moments(self, crossing: Sequence[int], begin: int, end: int) -> list[int]:
@@ -272,68 +261,3 @@ class _Calendar:
         if place == len(self._allowed) or self._allowed[place][0] > moment:
             return 0
         return self._allowed[place][2]
-
-
-class _CoverSearch:
-    """A search for the fewest bookings whose units make up for all lacks."""
-
-    def __init__(self, lacks: Sequence[_Lack], units: Sequence[int], work: Work) -> None:
-        self._work = work
-        self._lacks, self._units = lacks, units
-        self._reach: dict[int, int] = {}
-        for lack in lacks:
-            for place in lack.held_by:
-                self._reach[place] = self._reach.get(place, 0) + 1
-        self._tries = 0
-
-    def solved(self) -> tuple[Collection[int], bool]:
-        """Return the places of the bookings, and whether no fewer would do."""
-        at_least = max((self._needed(lack) for lack in self._lacks), default=0)
-        for number in range(at_least, len(self._reach) + 1):
-            found = self._deepened(frozenset(), frozenset(), number)
-            if found is not None:
-                return found, True
-            if self._tries > COVERS_MAX:
-                break
-        return self._greedy(), False
-
-    def _needed(self, lack: _Lack) -> int:
-        """Return a lower bound on the bookings that have the lacking units."""
-        sums = accumulate(sorted((self._units[place] for place in lack.held_by), reverse=True))
-        return 1 + sum(units < lack.units for units in sums)
-
-    def _deepened(
-        self, moved: frozenset[int], kept: frozenset[int], number: int
-    ) -> frozenset[int] | None:
-        """Return at most `number` bookings besides `moved`, none of `kept`; None if impossible."""
-        self._tries += 1
-        lack = self._first_unmet(moved)
-        if lack is None:
-            return moved
-        if not number or self._tries > COVERS_MAX:
-            return None
-        for place in self._by_use(lack):
-            if place in moved or place in kept:
-                continue
-            found = self._deepened(moved | {place}, kept, number - 1)
-            if found is not None:
-                return found
-            kept |= {place}
-        return None
-
-    def _greedy(self) -> frozenset[int]:
-        moved: frozenset[int] = frozenset()
-        while (lack := self._first_unmet(moved)) is not None:
-            moved |= {next(place for place in self._by_use(lack) if place not in moved)}
-        return moved
-
-    def _first_unmet(self, moved: frozenset[int]) -> _Lack | None:
-        for lack in self._lacks:
-            self._work.spend(1 + len(lack.held_by))
-            if sum(self._units[place] for place in lack.held_by if place in moved) < lack.units:
-                return lack
-        return None
-
-    def _by_use(self, lack: _Lack) -> list[int]:
-        self._work.spend(10 * len(lack.held_by))
-        return sorted(lack.held_by, key=lambda place: (-self._reach[place], -self._units[place]))

@@ -62,6 +62,25 @@ class Windows:
         """Return whether all of ``[start, end)`` is open; raises as `between`."""
         return self.between(start, end) == [(start, end)]
 
+    def whole(self, time_s: int) -> Interval:
+        """Return the window that is open at `time_s`, as long as it is; it must be open then.
+
+        One that has no end is told for some years. Raises `InvalidInput` as `between`.
+        """
+        (found,) = self.between(time_s, time_s + 1)
+        start, end = found
+        reach_s = CHUNK_S * CHUNKS_MAX // 4
+        first, last = max(0, time_s - reach_s), min(limits.TIME_S_MAX, time_s + reach_s)
+        while start > first and (before := self.between(max(first, start - CHUNK_S), start)):
+            if before[-1].end < start:
+                break
+            start = before[-1].start
+        while end < last and (after := self.between(end, min(last, end + CHUNK_S))):
+            if after[0].start > end:
+                break
+            end = after[0].end
+        return Interval(start, end)
+
     def describe(self) -> str:
         """Describe all recurrences: ``Mon-Fri 08:00-18:00 Europe/Berlin and Sat ...``."""
         return " and ".join(recurrence.describe() for recurrence in self._recurrences)

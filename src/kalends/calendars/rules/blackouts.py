@@ -77,6 +77,24 @@ class Blackouts:
         ]
         return sorted(found)
 
+    def first_met(self, start: int, end: int) -> Closure | None:
+        """Return the first that closes some of ``[start, end)``, as long as its owner has made it.
+
+        Raises `InvalidInput` as `Windows.between`.
+        """
+        closed = self.between(start, end) if self else []
+        if not closed:
+            return None
+        first = closed[0]
+        at, why = first.start, first[2:]
+        whole = [each for each in self._reclaimed.values() if each.start <= at < each.end]
+        whole += [
+            Closure(*windows.whole(at), blackout.name, blackout.reason)
+            for blackout, windows in self._windows
+            if windows.between(at, at + 1)
+        ]
+        return next(each for each in whole if each[2:] == why)
+
     def open_between(self, start: int, end: int) -> list[Interval] | None:
         """Return where ``[start, end)`` is open, by start; None: all of it."""
         closed = self.between(start, end) if self else []

@@ -19,7 +19,10 @@ from kalends.core.principals import Principal
 HELD_MAX: Final = 1_000_000
 """More claims at once than any store has seen."""
 
-Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "share"]
+Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "locked_max", "locked_unit_s", "share"]
+
+COUNTED: Final[tuple[Kind, ...]] = ("held_max", "locked_max", "locked_unit_s", "share")
+"""Those that depend on what is booked already; they may be shared."""
 
 
 class UsageShare(NamedTuple):
@@ -38,9 +41,10 @@ class Limit:
     """The maximum usage of `who`; 0 (or None) means no limit.
 
     A booking ends at most `ahead_s` from now, starts at least `lead_s` from now, and is at most
-    `longest_s` long. At most `held_max` claims are held or promised at once. At most `share` of a
-    calendar week is held, promised or locked. The last two hold for each user, or with `together` for
-    all whom `who` means in one. Raises `InvalidInput` for anything else.
+    `longest_s` long. At most `held_max` claims are held or promised at once. At most `locked_max`
+    reservations, and `locked_unit_s` unit-seconds of reservations, are promised or locked and not over.
+    At most `share` of a calendar week is held, promised or locked. The last four hold for each user, or
+    with `together` for all whom `who` means in one. Raises `InvalidInput` for anything else.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Limit:
     lead_s: int = 0
     longest_s: int = 0
     held_max: int = 0
+    locked_max: int = 0
+    locked_unit_s: int = 0
     share: UsageShare | None = None
 
     def __post_init__(self) -> None:
@@ -59,6 +65,8 @@ class Limit:
             ("lead", self.lead_s, limits.WINDOW_S_MAX),
             ("longest", self.longest_s, limits.DURATION_S_MAX),
             ("held_max", self.held_max, HELD_MAX),
+            ("locked_max", self.locked_max, HELD_MAX),
+            ("locked_hours", self.locked_unit_s, limits.UNITS_MAX * limits.WINDOW_S_MAX),
         ):
             if type(value) is not int or not 0 <= value <= most:
                 raise InvalidInput(
@@ -80,15 +88,16 @@ class Limit:
                 where="week_share",
                 remedy="give week_share = 0.25, or week_hours = 40, and not both",
             )
-        if not any((self.ahead_s, self.lead_s, self.longest_s, self.held_max, self.share)):
+        if not any(getattr(self, kind) for kind in get_args(Kind)):
             raise InvalidInput(
                 "the rule limits nothing",
                 where="name",
-                remedy="give ahead, lead, longest, held_max, week_share or week_hours",
+                remedy="give ahead, lead, longest, held_max, locked_max, locked_hours, week_share or"
+                " week_hours",
             )
-        if self.together and not (self.held_max or self.share):
+        if self.together and not any(getattr(self, kind) for kind in COUNTED):
             raise InvalidInput(
-                "only held_max, week_share and week_hours can be shared",
+                "only held_max, locked_max, locked_hours, week_share and week_hours can be shared",
                 where="together",
                 remedy="leave it out: the other limits apply to each booking",
             )
@@ -105,9 +114,21 @@ class Limit:
             words.append(f"at most {format_duration(self.ahead_s)} ahead")
         if self.held_max:
             words.append(f"{each} at most {self.held_max} held at once")
+        if self.locked_max:
+            words.append(f"{each} at most {self.describe_number()} not over")
+        if self.locked_unit_s:
+            words.append(f"{each} at most {self.describe_time()} reserved and not over")
         if self.share is not None:
             words.append(f"{each} at most {self.describe_share()} of a week")
         return f"{self.name} ({self.who}): {', '.join(words)}"
+
+    def describe_number(self) -> str:
+        """Format as ``3 reservations``."""
+        return f"{self.locked_max} reservation{'s' * (self.locked_max > 1)}"
+
+    def describe_time(self) -> str:
+        """Format as ``40 unit-hours``."""
+        return f"{self.locked_unit_s / 3_600:g} unit-hours"
 
     def describe_share(self) -> str:
         """Format as ``25 %``, or ``40 unit-hours``."""
@@ -131,7 +152,7 @@ class Limits:
                 where="limits",
                 remedy="give each limit its own name, because refusals name them",
             )
-        self.counts = any(rule.held_max or rule.share for rule in self.rules)
+        self.counts = any(getattr(rule, kind) for rule in self.rules for kind in COUNTED)
         """Whether any rule depends on existing bookings."""
 
     def holding(self, principal: Principal) -> list[Limit]:
@@ -149,7 +170,7 @@ class Limits:
 
     def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
         """Return the rule that limits `kind` for `principal`, individually or for all `together`."""
-        counted = kind in ("held_max", "share")
+        counted = kind in COUNTED
         for rule in self.rules:
             if (
                 getattr(rule, kind)

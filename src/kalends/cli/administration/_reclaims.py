@@ -4,17 +4,74 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
-from kalends.contract.calls import ReclaimView
+from kalends.cli import _output
+from kalends.cli._short_time import short_time
+from kalends.contract.calls import ReclaimedReservation, ReclaimView
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 
 
-def reclaim_lines(view: ReclaimView, zone: ZoneInfo) -> list[str]:
-    """Describe the period and the reservations that wait, have gone, or may stay."""
+def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -> list[str]:
+    """Describe the period, and what becomes of each reservation: where it went, or why it goes or stays.
+
+    With `dry_run`, what would become of it.
+    """
     length = format_duration(view.end - view.start)
-    lines = [f"{view.resource} from {format_time(view.start, zone)} for {length}"]
+    units = f":{view.units}" if view.units else ""
+    lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
+    facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
+    if view.beside:
+        facts.append(("beside", f"{view.beside} others have room there, and stay"))
+    if not view.exact:
+        facts.append(("fewest", "perhaps not: there are too many to try every choice"))
+    lines += [f"  {name:8} {text}" for name, text in facts if text]
+    return [*lines, *(_reservations(view, zone, dry_run) or _named(view))]
+
+
+def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]:
+    if not view.reservations:
+        return []
+    rows = [
+        (
+            short_id(each.id),
+            each.user,
+            each.units or "",
+            short_time(each.start, zone),
+            short_time(each.end, zone),
+            _what(each, view, zone, dry_run),
+        )
+        for each in view.reservations
+    ]
+    headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "WHAT BECOMES OF IT")
+    return [f"  {line}" for line in _output.rows(headings, rows, right=["UNITS"])]
+
+
+def _named(view: ReclaimView) -> list[str]:
+    """A site of an older version says no more than this."""
     groups = (("waiting", view.waiting), ("gone", view.gone), ("stay", view.spared))
-    facts = [("reason", view.reason), ("key", view.key)]
-    facts += [(name, " ".join(map(short_id, rids))) for name, rids in groups]
-    return lines + [f"  {name:8} {text}" for name, text in facts if text]
+    return [f"  {name:8} {' '.join(map(short_id, rids))}" for name, rids in groups if rids]
+
+
+def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> str:
+    match each.state:
+        case "moved":
+            where = f" on {each.to_resource}" if each.to_resource != view.resource else ""
+            return f"moved to {short_time(each.to_start, zone)}{where}"
+        case "waiting":
+            return f"{'would be' if dry_run else 'waits to be'} moved{_lack(each, view, zone)}"
+        case "stays":
+            return f"{'would stay' if dry_run else 'stays'}: {each.why}"
+        case "gone":
+            return "moved, or cancelled"
+        case _:
+            return each.state
+
+
+def _lack(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
+    """Say which units lack that it has."""
+    for start, end, units in view.lacking:
+        if start < each.end and each.start < end:
+            lack = "1 unit lacks" if units == 1 else f"{units} units lack"
+            return f": {lack} from {short_time(start, zone)} to {short_time(end, zone)}"
+    return ""

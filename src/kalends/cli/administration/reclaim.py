@@ -13,7 +13,7 @@ from kalends.cli.administration._reclaims import reclaim_lines
     "reclaim",
     cls=ServerCommand,
     examples=(
-        "kalends admin reclaim sdsc/sp2 --at 'fri 08:00' --for 4h --reason repair",
+        "kalends admin reclaim sdsc/sp2 --units 8 --at 'fri 08:00' --for 4h --dry-run",
         "kalends admin reclaim --end 673ba8f8-d9a3-48be-9394-4080cc7feafa",
     ),
 )
@@ -28,12 +28,22 @@ from kalends.cli.administration._reclaims import reclaim_lines
     default=None,
     help="Notice, e.g. 1h: reservations that start sooner may stay.  [default: none]",
 )
+@click.option(
+    "--units",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Units to reclaim, e.g. 8: the others can be booked.  [default: all]",
+)
 @click.option("--reason", metavar="TEXT", default="", help="Reason for the users, e.g. repair.")
 @click.option(
     "--key",
     default="",
     metavar="KEY",
     help="Idempotency key: a repeated call with the same key counts once.  [default: a new one]",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Say which reservations would be moved; change nothing."
 )
 @click.option("--end", metavar="KEY", default="", help="Key of a reclaim to withdraw.")
 @pass_settings
@@ -43,15 +53,17 @@ def command(
     at: str,
     length: str,
     notice: str | None,
+    units: int | None,
     reason: str,
     key: str,
+    dry_run: bool,
     end: str,
 ) -> None:
     """Reclaim a period; move or cancel reservations.
 
     Closes the period to new claims. The broker of each reservation moves all its parts together to the
-    nearest possible time, or cancels it, and reports the reason to its user. Calls the site at --broker
-    and needs the scope admin.
+    nearest possible time, or cancels it, and reports the reason to its user. With --units, as few
+    reservations are moved as have these units. Calls the site at --broker and needs the scope admin.
     """
     if bool(end) == bool(resource and at and length):
         raise click.UsageError("Give RESOURCE, --at and --for; or --end KEY.")
@@ -60,9 +72,11 @@ def command(
             view = client.end_reclaim(end)
         else:
             key = key or client.new_key()
-            _output.say(f"{'key':8} {key}", error=True)
+            if not dry_run:
+                _output.say(f"{'key':8} {key}", error=True)
             view = client.reclaim(
-                resource, at=at, duration=length, notice=notice, reason=reason, key=key
-            )
+                resource, at=at, duration=length, notice=notice, reason=reason, units=units or 0,
+                dry_run=dry_run, key=key,
+            )  # fmt: skip
     zone = settings.time_zone()
-    _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone))
+    _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))

@@ -22,8 +22,8 @@ from kalends.contract.calls import Reclaims
 def command(settings: Settings) -> None:
     """List the reclaimed periods.
 
-    Each with its reservations: still there (waiting), moved or cancelled (gone), or too near their
-    start to be moved (stay). Calls the site at --broker and needs the scope admin.
+    Each with its reservations: where they were moved to, or that they were cancelled, wait to be moved, or
+    stay, and why. Calls the site at --broker and needs the scope admin.
     """
     with settings.connect() as client:
         found = client.reclaims()

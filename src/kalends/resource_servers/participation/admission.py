@@ -21,6 +21,7 @@ from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.retention import Retention
@@ -81,6 +82,7 @@ class Admission:
     set_aside: SetAside
     registers: Registers
     provisions: Provisions
+    reclaims: ReclaimReminders
     numbers: FenceNumbers
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
@@ -157,7 +159,8 @@ class Admission:
         refusals = self.book.refusals(
             visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
         )
-        return (*refusals, *self._why_not_jobs(visit))
+        taken_back = self.reclaims.refusals(visit.wants, visit.rid, visit.replaces)
+        return (*refusals, *taken_back, *self._why_not_jobs(visit))
 
     def _why_not_jobs(self, visit: m.Visit) -> Iterator[Refusal]:
         """Yield why jobs cannot run in the slots that are asked for, if any are to."""
@@ -293,13 +296,12 @@ class Admission:
             # The queue has said what it thinks of a job when it gave it the place.
             if claim.hold_id in named and not machine_of(claim.resource)
         ]
-        return tuple(
-            self.book.refusals(
-                stake.principal,
-                wants,
-                ("lock",),
-                now.wall_s,
-                rid=stake.rid,
-                replaces=stake.replaces,
-            )
+        refusals = self.book.refusals(
+            stake.principal,
+            wants,
+            ("lock",),
+            now.wall_s,
+            rid=stake.rid,
+            replaces=stake.replaces,
         )
+        return (*refusals, *self.reclaims.refusals(wants, stake.rid, stake.replaces))

@@ -20,8 +20,10 @@ from sortedcontainers import SortedList
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
-from kalends.core.errors import Conflict, Refusal
+from kalends.core.errors import Conflict, InvalidInput, Refusal
+from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Interval
+from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims_at_rest import Restored, Stakes
@@ -36,6 +38,12 @@ from kalends.resource_servers.participation.occupancy import (
     piece_bookings,
     pieces_beyond,
     place,
+)
+from kalends.resource_servers.participation.smaller_resources import (
+    in_the_way,
+    retired,
+    still_booked,
+    too_small,
 )
 from kalends.resource_servers.participation.transitions import ClaimState
 from kalends.resource_servers.participation.usage import Account, Usage
@@ -72,38 +80,78 @@ class ClaimTable:
         self._moved: set[Placed] = set()
         self.others: Counter[str] = Counter()
         """Bookings on each calendar that are of no stake."""
+        self._spent: set[Placed] = set()
+        """What is over, and has no room on a calendar that was made smaller since: it is booked no more."""
 
-    def restore(self, stakes: Iterable[Stake]) -> None:
+    def restore(self, stakes: Iterable[Stake], now_s: int = 0) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
 
-        Raises `AssertionError` when they do not fit the calendars together: the store is corrupt.
+        Raises `Conflict` when they do not fit the calendars together, and names who is in the way: an owner
+        has made a resource smaller, or taken it away. What is over by `now_s` is in nobody's way.
         """
         restored = stakes if isinstance(stakes, Restored) else Restored(stakes)
         self.stakes.restore(restored)
         booked = [stake for stake in self.stakes.awake() if _is_booked(stake)]
         waiting = [stake for stake in booked if self._standing(stake) is not None]
         waiting_rids = {stake.rid for stake in waiting}
-        self._load(restored, [stake for stake in booked if stake.rid not in waiting_rids])
+        self._load(restored, [stake for stake in booked if stake.rid not in waiting_rids], now_s)
         for stake in waiting:
+            bookings = [booking_of(stake, each, "prepared", None) for each in stake.claims]
+            for claim, booking in zip(stake.claims, bookings, strict=True):
+                if claim.resource not in self.calendars:
+                    raise still_booked(claim.resource, "UTC", [booking])
+                if claim.units > self.calendars[claim.resource].info.capacity:
+                    raise too_small(self.calendars[claim.resource].info, [booking])
             full = self.occupy(stake, "prepared", None)
-            assert not full, f"{stake.rid} does not fit on {full}"
+            if full:
+                raise too_small(self.calendars[full].info, bookings)
 
-    def take_rules(self, changed: Mapping[str, ResourceCalendar]) -> None:
-        """Let the rules of `changed` hold; what is booked stays, and counts against the new limits."""
+    def check_carries(self, changed: Mapping[str, ResourceCalendar], now_s: int) -> None:
+        """Raise `Conflict`, as `restore` does, unless `changed` resources carry all that is booked."""
+        for name, calendar in self.calendars.items():
+            if machine_of(name):
+                continue
+            # What is kept for the owner makes way.
+            there = [each for each in calendar.calendar.listing(0, TIME_S_MAX) if each.holder]
+            capacity = changed[name].info.capacity if name in changed else 0
+            standing = (
+                in_the_way(there, capacity, now_s) if capacity < calendar.info.capacity else []
+            )
+            if standing and name in changed:
+                raise too_small(changed[name].info, standing)
+            if standing:
+                raise still_booked(name, calendar.info.zone, standing)
+
+    def take_rules(self, changed: Mapping[str, ResourceCalendar], now_s: int = 0) -> None:
+        """Let `changed` resources be as they are there; what is booked stays, and counts against new limits.
+
+        They carry what is booked (`check_carries`). A resource that is not among them is nobody's any more.
+        """
         for name, calendar in changed.items():
-            self.calendars[name].take_rules(calendar)
+            before = self.calendars.setdefault(name, calendar)
+            if before.info.capacity != calendar.info.capacity:
+                over = before.resize(calendar.info.capacity, now_s)
+                self._spent.update((name, each.id) for each in over)
+                self._freed.append((name, now_s, TIME_S_MAX))
+            if before is not calendar:
+                before.take_rules(calendar)
+        for name in self.calendars.keys() - changed.keys():
+            if not machine_of(name):
+                self.calendars[name].retire()
+        for rid in self._placed if self._spent else ():
+            self._placed[rid] = self._unspent(self._placed[rid])
         self._usage = Usage(self.calendars)
         for stake, _, (_, state, _) in self._booked():
             self._usage.note(stake, state, self._counted_already(stake))
 
-    def _load(self, restored: Restored, promised: Sequence[Stake]) -> None:
+    def _load(self, restored: Restored, promised: Sequence[Stake], now_s: int) -> None:
         """Book what rests, and what is promised and stands by itself, a calendar at a time."""
         by_resource = restored.bookings
         for stake in promised:
             for claim in stake.claims:
                 booking = booking_of(stake, claim, "prepared", None)
                 by_resource.setdefault(claim.resource, []).append(booking)
-            self._placed[stake.rid] = _places_of(stake)
+            self._placed[stake.rid] = self._places_of(stake)
             self._count(stake, "prepared")
         for user, number in restored.locked.items():
             self._counts[user, "locked"] += number
@@ -113,18 +161,30 @@ class ClaimTable:
                 if stake.has("locked"):
                     self._usage.note(stake, "locked", ())
         for resource, together in by_resource.items():
-            assert resource in self.calendars, (
-                f"{together[0].reservation} has claims on {resource}, which is not configured"
-            )
-            try:
-                self.calendars[resource].load(together)
-            except Conflict as error:
-                raise AssertionError(f"the claims on {resource} do not fit: {error}") from error
+            self._load_one(resource, together, now_s)
+        for rid, placed in self._placed.items():
+            self._placed[rid] = self._unspent(placed)
+
+    def _load_one(self, resource: str, together: list[Booking], now_s: int) -> None:
+        coming = [each for each in together if each.end > now_s]
+        calendar = self.calendars.get(resource)
+        if calendar is None:
+            if coming:
+                raise still_booked(resource, "UTC", coming)
+            calendar = self.calendars[resource] = retired(resource)
+        try:
+            calendar.load(together)
+        except (Conflict, InvalidInput):
+            standing = in_the_way(coming, calendar.info.capacity, now_s)
+            if standing:
+                raise too_small(calendar.info, standing) from None
+            calendar.load(coming)
+            self._spent.update((resource, each.id) for each in together if each.end <= now_s)
 
     def _woken(self, stake: Stake) -> None:
         """What was counted of `stake` while it rested is noted as of the others."""
         if stake.has("locked"):
-            self._placed[stake.rid] = _places_of(stake)
+            self._placed[stake.rid] = self._places_of(stake)
             self._counted[stake.rid] = _counted_of(stake)
 
     def refusals(
@@ -158,7 +218,7 @@ class ClaimTable:
             if refusal is not None:
                 found.append(refusal)
         if not found and ("hold" in actions or rid):
-            found = self._usage.refusals(principal, wants, standing, rid)
+            found = self._usage.refusals(principal, wants, wall_s, standing, rid)
         return found
 
     def caps(
@@ -168,9 +228,10 @@ class ClaimTable:
         window: Interval,
         length_s: int,
         amounts: Collection[int],
+        wall_s: int,
     ) -> list[list[Step]]:
         """As `Usage.caps`: what the limits on amounts leave for one more booking."""
-        return self._usage.caps(principal, resource, window, length_s, amounts)
+        return self._usage.caps(principal, resource, window, length_s, amounts, wall_s)
 
     def busy(
         self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int
@@ -192,6 +253,11 @@ class ClaimTable:
         """How many claims of `user` are in `state`."""
         return self._counts[user, state]
 
+    def rules_for(self, principal: Principal, resource: str, wall_s: int) -> tuple[str, ...]:
+        """Return every rule of `resource` that holds for `principal` in words, and how much of it is used."""
+        used = self._usage.described(principal, resource, wall_s)
+        return (*self.calendars[resource].rules_for(principal), *used)
+
     def usage(self) -> Counter[Account]:
         """What counts against limits, by account."""
         return self._usage.accounts()
@@ -203,7 +269,7 @@ class ClaimTable:
             placed: Sequence[Placed] = self._placed.get(rid, ())
             if self.stakes.is_resting(rid):
                 stake = self.stakes.peek(rid)
-                placed = _places_of(stake) if stake is not None and stake.has("locked") else ()
+                placed = self._places_of(stake) if stake is not None and stake.has("locked") else ()
             for resource, number in placed:
                 each = self.calendars[resource].calendar.get(number)
                 found.append(Claim(each.id, resource, each.start, each.end, each.units))
@@ -262,6 +328,10 @@ class ClaimTable:
     def note_freed(self, pieces: Iterable[Piece]) -> None:
         """What was kept for somebody is not any more."""
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
+
+    def note_moved(self, placed: Iterable[Placed]) -> None:
+        """Bookings that are of no stake have come, or go, on the calendar of a queue."""
+        self._moved.update(each for each in placed if each[0] in self.watched)
 
     def note_closed(self, stretch: Stretch) -> None:
         """Close the period to claims."""
@@ -379,7 +449,8 @@ class ClaimTable:
                 assert booking.reservation == stake.rid
                 assert booking.state == _state_of(stake.claims[0]), (booking, stake)
                 booked[resource] += 1
-            self._check_amounts(stake, placed)
+            if not any((each.resource, each.hold_id) in self._spent for each in stake.claims):
+                self._check_amounts(stake, placed)
             counts[user, kind] += number
         self._usage.check(
             (stake, kind, self._counted_already(stake)) for stake, _, (_, kind, _) in self._booked()
@@ -406,7 +477,7 @@ class ClaimTable:
             yield self.stakes[rid], placed, self._counted[rid]
         for stake in self.stakes.resting():
             if stake.has("locked"):
-                yield stake, _places_of(stake), _counted_of(stake)
+                yield stake, self._places_of(stake), _counted_of(stake)
 
     def _check_amounts(self, stake: Stake, placed: Sequence[Placed]) -> None:
         """What is booked is at every instant what the claims need beyond what they replace."""
@@ -422,6 +493,12 @@ class ClaimTable:
                 booked = sum(each.units for each in here if each.start <= at < each.end)
                 needed = envelope_at(wanted, at) - envelope_at(old, at)
                 assert booked == max(needed, 0), (name, at, stake)
+
+    def _places_of(self, stake: Stake) -> list[Placed]:
+        return self._unspent([(claim.resource, claim.hold_id) for claim in stake.claims])
+
+    def _unspent(self, placed: list[Placed]) -> list[Placed]:
+        return [each for each in placed if each not in self._spent] if self._spent else placed
 
     def _standing(self, stake: Stake) -> list[Claim] | None:
         """The locked claims that `stake` is to replace, or None when it stands by itself."""
@@ -490,10 +567,6 @@ class ClaimTable:
 def _state_of(claim: Claim) -> str:
     """As calendars call it: what a batch system has to grant is promised, but for the vote."""
     return "prepared" if claim.state == "intended" else claim.state
-
-
-def _places_of(stake: Stake) -> list[Placed]:
-    return [(claim.resource, claim.hold_id) for claim in stake.claims]
 
 
 def _counted_of(stake: Stake) -> tuple[str, State, int]:

@@ -25,6 +25,10 @@ class NodePlaces:
         """From now on, ask this of every claim on `resource`."""
         self._ask[resource] = have_place
 
+    def are_asked(self, resource: str) -> bool:
+        """Whether it matters which units of `resource` are free."""
+        return resource in self._ask
+
     def lacking(self, wanted: Iterable[Piece], gone: Collection[int] = ()) -> str:
         """Return a resource that has no place for what is `wanted` of it, or ""."""
         if not self._ask:

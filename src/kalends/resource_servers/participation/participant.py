@@ -25,7 +25,6 @@ from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
-from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
@@ -53,6 +52,7 @@ from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.job_bookings import JobBookings, QueueMove
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.owner_room import OwnerRoom
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.part_reports import PartReports
 from kalends.resource_servers.participation.past import Past
@@ -70,6 +70,7 @@ from kalends.resource_servers.participation.provision.resource_backend import Re
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.provision.systems import Systems
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.reclaims import OutOfService
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
@@ -163,7 +164,7 @@ class Participant:
         book = self.book = ClaimTable(calendars, numbers.new)
         provisions = self.provisions = self._provisions(backends, numbers)
         claims = self.claims = self.claims_type(book, outbox, then, provisions)
-        book.restore(stakes)
+        book.restore(stakes, now.wall_s)
         provisions.restore(grants, now, slots)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,
@@ -181,7 +182,10 @@ class Participant:
         self.comparison = Comparison(
             book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
         )
-        self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
+        self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new), provisions.grants.room)
+        self.reminders = ReclaimReminders(
+            book, outbox, self.retention, self.set_aside, self.owner_room, jitter
+        )
         dangers = provisions.mirror.dangers
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
@@ -195,8 +199,9 @@ class Participant:
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
-            provisions, numbers, limits,
+            provisions, self.reminders, numbers, limits,
         )  # fmt: skip
+        self.reminders.names_nodes = room.places.are_asked
         self.wound_wait = self.wound_wait_type(
             here, book, claims, room, line, self.admission, outbox, limits
         )
@@ -234,6 +239,7 @@ class Participant:
             here, book.stakes, claims, known, outbox,
             (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of, places.secret_of),
         )  # fmt: skip
+        self.owner_room.may_take = lambda: not self.recovery.recovering
         self._listen(then)
         self.in_doubt.restore(now)
 
@@ -379,8 +385,10 @@ class Participant:
         """
         self.provisions.carry_on(now)
         self.jobs.stand_alone(now.wall_s)
+        self.owner_room.catch(())
         while True:
             freed, locked = self.book.take_freed(), self.book.take_locked()
+            self.owner_room.catch(freed)
             declined = self.lists.take_declined()
             if not (freed or locked or declined):
                 return
@@ -393,16 +401,24 @@ class Participant:
     # Events of the shell
 
     def take_rules(
-        self, changed: Mapping[str, ResourceCalendar], limits: ParticipantLimits
+        self, changed: Mapping[str, ResourceCalendar], limits: ParticipantLimits, now: Moment
     ) -> None:
-        """The owner has changed rules and limits: `changed` has them, by name of the resource."""
-        self.book.take_rules(changed)
+        """The owner has changed resources, rules and limits: `changed` has them, by name of the resource.
+
+        They carry what is booked: see `check_carries`.
+        """
+        self.reminders.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
         self.admission.limits = self.wound_wait.limits = limits
+        self._settle(now)
+
+    def check_carries(self, changed: Mapping[str, ResourceCalendar], now: Moment) -> None:
+        """Raise `Conflict`, and name what is in the way, unless `changed` resources carry what is booked."""
+        self.book.check_carries(changed, now.wall_s)
 
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
         infos = tuple(
-            calendar.info for name, calendar in self.book.calendars.items() if not machine_of(name)
+            calendar.info for calendar in self.book.calendars.values() if not calendar.is_retired
         )
         return m.Hello(
             site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near,
@@ -477,6 +493,11 @@ class Participant:
         view = self.reminders.reclaim(body, now)
         self._settle(now)
         return view
+
+    def nodes_out(self, out: OutOfService, now: Moment) -> None:
+        """Take what a machine has out of service: as `ReclaimReminders.nodes_out`."""
+        self.reminders.nodes_out(out, now)
+        self._settle(now)
 
     def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
         """End a reclaim as `ReclaimReminders.end`, and find takers for its time."""

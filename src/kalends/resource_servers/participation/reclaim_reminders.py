@@ -1,12 +1,13 @@
 """Reclaims by owners: the brokers of locked slots are asked, again and again, to move them.
 
 The site never breaks a lock by itself. From the moment of the reclaim nothing new is taken there; what
-is promised is decided first, and asked for once it is locked.
+is promised is decided first, and asked for once it is locked. Where only some units are taken back, who has
+to go is chosen anew each time (`reclaim_choice`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,14 +17,22 @@ from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.contract.messages import TimeS
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
+from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound, Refusal
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.owner_room import OwnerRoom, OwnersShare
 from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.reclaim_choice import (
+    ReclaimChoice,
+    claims_there,
+)
+from kalends.resource_servers.participation.reclaim_views import view_of
 from kalends.resource_servers.participation.reclaims import (
+    OutOfService,
     ReclaimDropped,
     Reclaimed,
     stored_reclaim,
@@ -49,12 +58,21 @@ class ReclaimReminders:
     outbox: ParticipantOutbox
     retention: Retention
     set_aside: SetAside
+    room: OwnerRoom
     jitter: Callable[[], float]
+    names_nodes: Callable[[str], bool] = lambda resource: False
+    """Whether it matters which units of a resource are free."""
     resumed: Callable[[int, str, Moment], bool] = field(init=False)
     """Told of a grant that an earlier life has given up; returns whether it is needed still."""
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+    choice: ReclaimChoice = field(init=False)
+    moved: MovedReservations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.choice = ReclaimChoice(self.book, self.room)
+        self.moved = MovedReservations(self.book)
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
@@ -64,6 +82,7 @@ class ReclaimReminders:
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
                 if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
+        self.moved.find(self._reclaims.values())
 
     # Calls of owners
 
@@ -75,7 +94,7 @@ class ReclaimReminders:
         """
         known = self._reclaims.get(body.key)
         if known is not None:
-            if _asked(known) != (body.resource, body.start, body.end, body.notice_s, body.reason):
+            if _asked(known) != _asked(body):
                 raise KeyReused(
                     "this key was used before with another reclaim",
                     where="key",
@@ -84,13 +103,25 @@ class ReclaimReminders:
             return self._view(known)
         self._check_reclaim(body, now)
         reclaimed = Reclaimed(
-            body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason
-        )
+            body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason,
+            units=body.units, of=self.book.calendars[body.resource].info.capacity,
+        )  # fmt: skip
+        if body.dry_run:
+            return self._foreseen(reclaimed)
         self._close_for(reclaimed)
         self.book.note_closed((body.resource, body.start, body.end))
         self.outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
+
+    def _foreseen(self, reclaimed: Reclaimed) -> calls.ReclaimView:
+        """Return what would become of it; everything is as before."""
+        if reclaimed.units:
+            self._share(reclaimed)
+        try:
+            return self._view(reclaimed)
+        finally:
+            self.room.give_up(reclaimed.key)
 
     def end(self, key: str, now: Moment) -> calls.ReclaimView:
         """Withdraw it: the time can be booked again; what has been moved stays moved.
@@ -137,33 +168,70 @@ class ReclaimReminders:
         if reclaimed is not None:
             self._drop_reclaim(reclaimed)
 
+    # What a machine has out of service
+
+    def nodes_out(self, out: OutOfService, now: Moment) -> None:
+        """Have as few reservations moved as cannot be placed around what is out of service."""
+        name = out.resource.replace("/", ".")
+        counted, stuck = f"nodes-out-{name}", f"nodes-stuck-{name}"
+        for key, gone in ((counted, not out.units), (stuck, not out.nodes)):
+            if gone and key in self._reclaims:
+                self._drop_reclaim(self._reclaims[key])
+        if out.units:
+            self._reclaim_out(counted, out._replace(stuck=""), now)
+        stake = self.book.stakes.peek(out.stuck)
+        there = stake.claims_in("locked") if stake is not None else []
+        if claims := [each for each in there if each.resource == out.resource]:
+            start, end = min(each.start for each in claims), max(each.end for each in claims)
+            self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
+
+    def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
+        known = self._reclaims.get(key)
+        capacity = self.book.calendars[out.resource].info.capacity
+        made = Reclaimed(
+            key, out.resource, out.start, out.end, 0, now.wall_s, out.reason, only=out.stuck,
+            units=min(out.units, capacity), of=capacity, out=True,
+        )  # fmt: skip
+        if known is not None:
+            made = structs.replace(made, told=known.told, had=known.had, went=known.went)
+            if structs.replace(made, made_s=known.made_s) == known:
+                return
+            self.room.give_up(key)
+        self._close_for(made)
+        self.outbox.store(stored_reclaim(made))
+        self._ask_back(made, now, 0)
+
     def given_up(self, rid: str) -> list[Piece]:
-        """Return the room of the reservation `rid` that a batch system cannot keep."""
+        """Return the room of the reservation `rid` that is of no use to it any more.
+
+        A batch system cannot keep it, or its owner has first call on it.
+        """
         stake = self.book.stakes.peek(rid)
-        return [
+        if stake is None:
+            return []
+        lost = [
             (claim.resource, claim.start, claim.end, claim.units)
             for reclaimed in self._reclaims.values()
-            if reclaimed.only == rid and stake is not None
-            for claim in stake.claims_in("locked")
-            if claim.resource == reclaimed.resource and reclaimed.overlaps(claim.start, claim.end)
+            if reclaimed.only == rid
+            for claim in claims_there(stake, reclaimed)
         ]
+        return lost + self.room.owed(stake.claims_in("locked"))
+
+    def refusals(
+        self, wants: Sequence[m.Want], rid: str = "", replaces: str = ""
+    ) -> tuple[Refusal, ...]:
+        """Return why `wants` cannot have what owners have taken back in part, and have not got yet."""
+        own: list[Claim] = []
+        for each in (rid, replaces):
+            stake = self.book.stakes.peek(each) if each else None
+            own += stake.claims if stake is not None else ()
+        return tuple(self.room.refusals(wants, own))
 
     def views(self) -> tuple[calls.ReclaimView, ...]:
-        return tuple(self._view(each) for each in self._reclaims.values())
+        return tuple(map(self._view, self._reclaims.values()))
 
     def _view(self, reclaimed: Reclaimed) -> calls.ReclaimView:
-        there = list(self._standing_there(reclaimed))
-        waiting = {stake.rid: None for stake in there if not _is_spared(stake, reclaimed)}
-        return calls.ReclaimView(
-            key=reclaimed.key,
-            resource=reclaimed.resource,
-            start=reclaimed.start,
-            end=reclaimed.end,
-            reason=reclaimed.reason,
-            waiting=tuple(waiting),
-            gone=tuple(rid for rid in reclaimed.told if rid not in waiting),
-            spared=tuple(stake.rid for stake in there if _is_spared(stake, reclaimed)),
-        )
+        return view_of(self.moved.noted(reclaimed, ()), self.choice)
 
     def _check_reclaim(self, body: calls.Reclaim, now: Moment) -> None:
         if body.resource not in self.book.calendars:
@@ -171,6 +239,18 @@ class ReclaimReminders:
                 f"this site has no resource {body.resource}",
                 where="resource",
                 remedy="`kalends resources` lists them",
+            )
+        if body.units and self.names_nodes(body.resource):
+            raise InvalidInput(
+                "on this machine it matters which nodes are free, so units alone cannot be reclaimed",
+                where="units",
+                remedy=f"name the nodes: kalends admin nodes {body.resource} drain NODES",
+            )
+        if body.units > self.book.calendars[body.resource].info.capacity:
+            raise InvalidInput(
+                f"{body.units} units, of which it has {self.book.calendars[body.resource].info.capacity}",
+                where="units",
+                remedy="leave out the units to reclaim all of it",
             )
         if not max(now.wall_s, body.start) < body.end <= body.start + limits.DURATION_S_MAX:
             raise InvalidInput(
@@ -186,7 +266,7 @@ class ReclaimReminders:
 
     def _count(self, *, own: bool) -> int:
         """Return how many stand that the site has made itself, or its owner."""
-        return sum(bool(each.only) == own for each in self._reclaims.values())
+        return sum((bool(each.only) or each.out) == own for each in self._reclaims.values())
 
     # Asking brokers
 
@@ -210,14 +290,12 @@ class ReclaimReminders:
         """Ask for all that is locked there and is to go; who is asked first time is noted durably."""
         asked = [
             stake
-            for stake in self._standing_there(reclaimed)
-            if not _is_spared(stake, reclaimed) and _last_end(stake, reclaimed) > now.wall_s
+            for stake in self.choice.in_the_way(reclaimed).going
+            if _last_end(stake, reclaimed) > now.wall_s
         ]
-        told = set(reclaimed.told)
-        new = tuple(stake.rid for stake in asked if stake.rid not in told)
-        if new:
-            reclaimed = structs.replace(reclaimed, told=(*reclaimed.told, *new))
-            self._reclaims[reclaimed.key] = reclaimed
+        noted = self.moved.noted(reclaimed, asked)
+        if noted != reclaimed:
+            reclaimed = self._reclaims[reclaimed.key] = noted
             self.outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
             self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
@@ -226,49 +304,58 @@ class ReclaimReminders:
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
-        """Ask as soon as time passes for what was promised when its time was reclaimed."""
-        for claim in stake.claims_in("locked") if stake is not None else ():
+        """Ask as soon as time passes for what was promised when its time was reclaimed.
+
+        Where it takes the place of one that had to go, that is noted, too.
+        """
+        claims = stake.claims_in("locked") if stake is not None else []
+        for claim in claims:
             for reclaimed in self._reclaims.values():
                 if reclaimed.resource == claim.resource and reclaimed.overlaps(
                     claim.start, claim.end
                 ):
                     self._reminders[reclaimed.key] = (0, 0)
-
-    def _standing_there(self, reclaimed: Reclaimed) -> Iterator[Stake]:
-        """Every reservation that has a locked slot in what was reclaimed, once, by start."""
-        calendar = self.book.calendars[reclaimed.resource].calendar
-        rids = dict.fromkeys(
-            booking.reservation
-            for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
-            if booking.state == "locked"
-            and booking.reservation in self.book.stakes
-            and reclaimed.only in ("", booking.reservation)
-        )
-        for rid in rids:  # What a batch system has not given up yet is booked, too, and nobody's.
-            stake = self.book.stakes[rid]
-            if any(
-                claim.resource == reclaimed.resource and reclaimed.overlaps(claim.start, claim.end)
-                for claim in stake.claims_in("locked")
-            ):
-                yield stake
+        if stake is not None and claims and stake.replaces:
+            for key in self.moved.note(stake, self._reclaims.values()):
+                self._reminders[key] = (0, 0)
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
-        if reclaimed.only:
-            return
-        self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
-            reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
-        )
+        if reclaimed.units:
+            self._share(reclaimed)
+        elif not reclaimed.only:
+            self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
+                reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
+            )
+
+    def let_resize(self, change: Callable[[], None]) -> None:
+        """Let `change` change capacities: what owners have taken back of them makes way, and comes again."""
+        shared = [each for each in self._reclaims.values() if each.units]
+        for each in shared:
+            self.room.give_up(each.key)
+        change()
+        for each in shared:
+            self._share(each)
+
+    def _share(self, reclaimed: Reclaimed) -> None:
+        resource = reclaimed.resource
+        units = reclaimed.units_of(self.book.calendars[resource].info.capacity)
+        if units:
+            piece = (resource, reclaimed.start, reclaimed.end, units)
+            share = OwnersShare(piece, reclaimed.reason, reclaimed.out)
+            self.room.take(reclaimed.key, share)
 
     def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
         self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
+        self.room.give_up(reclaimed.key)
         self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
-def _asked(reclaimed: Reclaimed) -> tuple[str, TimeS, TimeS, int, str]:
+def _asked(reclaimed: Reclaimed | calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
     return (
         reclaimed.resource, reclaimed.start, reclaimed.end, reclaimed.notice_s, reclaimed.reason,
+        reclaimed.units,
     )  # fmt: skip
 
 
@@ -281,16 +368,12 @@ def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
         end=reclaimed.end,
         reason=reclaimed.reason,
         lost=bool(reclaimed.only),
+        units=reclaimed.units,
     )
 
 
 def _key_of(grant: NodeGrant) -> str:
     return f"cannot-keep-{grant.number}"
-
-
-def _is_spared(stake: Stake, reclaimed: Reclaimed) -> bool:
-    """Whether what it has at this site begins too soon to be moved."""
-    return min(claim.start for claim in stake.claims_in("locked")) <= reclaimed.spared_until
 
 
 def _last_end(stake: Stake, reclaimed: Reclaimed) -> int:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+
+
+class ReclaimedSlot(msgspec.Struct, frozen=True):
+    """What a reservation of `user` had of the resource, or has elsewhere at the site since it was moved."""
+
+    resource: str
+    start: int
+    end: int
+    units: int
+    user: str = ""
 
 
 class Reclaimed(msgspec.Struct, frozen=True):
     """`resource` is its owner's during ``[start, end)``.
 
     What is locked there is to go, unless it begins by `spared_until` (UTC seconds, as the others).
-    `told` are the requests whose brokers have been asked to move them. With a `grant`, only what
-    the grant of this number serves is to go, for its request `only`, and the time stays open: the batch
-    system cannot keep it.
+    `told` are the requests whose brokers have been asked to move them, `had` is what they had there, and
+    `went` where they are now. With `units`, of the capacity `of`, only so many are the owner's, and as few
+    reservations are to go as have them. With a `grant`, only what the grant of this number serves is to go,
+    for its request `only`, and the time stays open: the batch system cannot keep it. `out`: nodes are out of
+    service, and the queue of the machine knows of it by itself.
     """
 
     key: str
@@ -24,6 +38,15 @@ class Reclaimed(msgspec.Struct, frozen=True):
     told: tuple[str, ...] = ()
     only: str = ""
     grant: int = 0
+    units: int = 0
+    of: int = 0
+    out: bool = False
+    had: dict[str, ReclaimedSlot] = {}
+    went: dict[str, ReclaimedSlot] = {}
+
+    def units_of(self, capacity: int) -> int:
+        """Return the units that are the owner's where there are `capacity` by now: others keep theirs."""
+        return max(0, self.units - max(0, self.of - capacity))
 
     @property
     def spared_until(self) -> int:
@@ -31,6 +54,21 @@ class Reclaimed(msgspec.Struct, frozen=True):
 
     def overlaps(self, start: int, end: int) -> bool:
         return self.start < end and start < self.end
+
+
+class OutOfService(NamedTuple):
+    """Of the machine `resource`, `nodes` are out of service, from `start` until `end`.
+
+    `units` less can be booked; the reservation `stuck` cannot be placed around them ("": there is none).
+    """
+
+    resource: str
+    start: int
+    end: int
+    nodes: int
+    units: int
+    reason: str
+    stuck: str = ""
 
 
 class ReclaimStored(msgspec.Struct, frozen=True):

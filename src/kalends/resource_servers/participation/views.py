@@ -73,7 +73,9 @@ class Views:
         if query.needs and not query.replaces:
             window = Interval(want.start, min(want.end, wall_s + calendar.info.horizon_s))
             amounts = {need.units for need in query.needs}
-            caps = book.caps(query.principal, want.resource, window, query.length_s, amounts)
+            caps = book.caps(
+                query.principal, want.resource, window, query.length_s, amounts, wall_s
+            )
         steps, until = calendar.free_steps(
             query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
             [*_changes(calendar, query, want, room), *self._useless(query, want, wall_s, lost)], caps,
@@ -92,7 +94,7 @@ class Views:
             waiting=tuple(waiting[: limits.LISTING_MAX]),
             as_of=self.provisions.as_of(want.resource),
             barred=barred(book, query, want, wall_s, caps, steps) if until == want.end else (),
-            rules=_rules(calendar, query.principal) if query.detail else (),
+            rules=_rules(book, want.resource, query.principal, wall_s) if query.detail else (),
         )
 
     def _useless(
@@ -108,8 +110,8 @@ class Views:
         return found
 
 
-def _rules(calendar: ResourceCalendar, principal: Principal) -> tuple[str, ...]:
-    told = calendar.rules_for(principal)[: 2 * limits.RULES_MAX]
+def _rules(book: ClaimTable, resource: str, principal: Principal, wall_s: int) -> tuple[str, ...]:
+    told = book.rules_for(principal, resource, wall_s)[: 2 * limits.RULES_MAX]
     return tuple(each[: limits.TEXT_MAX] for each in told)
 
 

@@ -143,6 +143,8 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
     bids: bool = True
     """Whether brokers may ask for places in its queue, for jobs whose users name no machine."""
+    repair_s: DurationS = field(name="repair", default=DurationS(86_400))
+    """A node out of service counts as taken for so long, renewed for as long as it lasts."""
     no_show_s: DurationS = field(name="no_show", default=DurationS(0))
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))

@@ -52,7 +52,8 @@ class AccessConfiguration(Section, frozen=True, kw_only=True):
 class LimitConfiguration(Section, frozen=True, kw_only=True):
     """The maximum usage of `who`, each or `together`; see `kalends.calendars.Limit`.
 
-    Of the rules that name the same limit and match, the first holds. `week_share` is a fraction of all
+    Of the rules that name the same limit and match, the first holds. `locked_max` reservations may be
+    confirmed and not over, of `locked_hours` unit-hours together. `week_share` is a fraction of all
     units of a calendar week, `week_hours` a number of unit-hours.
     """
 
@@ -63,6 +64,8 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
     lead_s: DurationS = field(name="lead", default=DurationS(0))
     longest_s: DurationS = field(name="longest", default=DurationS(0))
     held_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    locked_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    locked_hours: Annotated[float, Meta(ge=0, le=8_784.0 * limits.UNITS_MAX)] = 0.0
     week_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     week_hours: Annotated[float, Meta(ge=0, le=168.0 * limits.UNITS_MAX)] = 0.0
 

@@ -22,10 +22,18 @@ from kalends.serving.http.certificates import ServerCertificate
 Section = SiteConfiguration | BrokerConfiguration | VirtualConfiguration
 Apply = Callable[[], None]
 
+
+class RulesChange(NamedTuple):
+    """Changed rules: `check` raises, on the server's loop, if they cannot hold; `apply` lets them hold."""
+
+    check: Apply
+    apply: Apply
+
+
 LOOK_EVERY_S: Final = 3_600.0
 """A certificate ends in days."""
 
-RULES: Final[web.AppKey[Callable[[Any, Authenticator], Apply]]] = web.AppKey("rules")
+RULES: Final[web.AppKey[Callable[[Any, Authenticator], RulesChange]]] = web.AppKey("rules")
 """Of an application with rules of its own: checks a section, and returns what lets it hold."""
 
 
@@ -37,20 +45,23 @@ class ServerPart(NamedTuple):
     certificate: ServerCertificate | None
 
 
-def prepared(part: ServerPart, section: Section) -> Sequence[Apply]:
-    """Check keys, certificate and rules of `section`; calling what is returned lets them hold.
+def prepared(part: ServerPart, section: Section) -> tuple[Sequence[Apply], Sequence[Apply]]:
+    """Check keys, certificate and rules of `section`; raises `InvalidInput`.
 
-    Raises `InvalidInput`, and then nothing has changed.
+    Return what is still to be checked, by calling it on the server's loop, and what then lets all hold.
     """
     authenticator = authenticator_of(section, report_of(part.application))
+    checks: list[Apply] = []
     steps: list[Apply] = []
     if part.certificate is not None and section.tls is not None:
         # First: its files are read once more then, and might have gone.
         steps.append(_renewed(part, part.certificate, section.tls))
     steps.append(lambda: trust(part.application, authenticator))
     if RULES in part.application:
-        steps.append(part.application[RULES](section, authenticator))
-    return steps
+        rules = part.application[RULES](section, authenticator)
+        checks.append(rules.check)
+        steps.append(rules.apply)
+    return checks, steps
 
 
 def _renewed(part: ServerPart, shown: ServerCertificate, files: TlsConfiguration) -> Apply:

@@ -21,9 +21,10 @@ from tests.planner_worlds import (
 
 from kalends.broker.planning.demand import start_window
 from kalends.broker.planning.in_flight import fits
-from kalends.broker.planning.obstacles import COVERS_MAX, TRIES_MAX, fewest_to_move
+from kalends.broker.planning.obstacles import TRIES_MAX, fewest_to_move
 from kalends.broker.planning.planner import plan
 from kalends.broker.planning.start_costs import idle_unit_s, price
+from kalends.calendars.covers import COVERS_MAX
 from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo, Slot

@@ -33,7 +33,12 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.usage import AT_ONCE, Account
+from kalends.resource_servers.participation.usage import (
+    AT_ONCE,
+    STANDING,
+    STANDING_TIME,
+    Account,
+)
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -150,9 +155,14 @@ def test_weeks_are_those_of_the_local_clock_over_both_clock_changes(
 LIMITS = Limits(
     [
         Limit("staff", "group:staff", share=UsageShare(fraction=0.5), held_max=3),
-        Limit("all", "everyone", share=UsageShare(unit_s=40 * HOUR)),
+        Limit("all", "everyone", locked_max=3, share=UsageShare(unit_s=40 * HOUR)),
         Limit(
-            "pool", "group:guests", together=True, share=UsageShare(unit_s=60 * HOUR), held_max=4
+            "pool",
+            "group:guests",
+            together=True,
+            share=UsageShare(unit_s=60 * HOUR),
+            held_max=4,
+            locked_unit_s=500 * HOUR,
         ),
     ]
 )
@@ -229,6 +239,11 @@ def by_the_hour(stake: Stake, state: str) -> Counter[Account]:
             if state != "locked":
                 for user, rule in [*(mine if "staff" in groups else []), *shared]:
                     amounts[Account(claim.resource, user, rule, AT_ONCE)] += 1
+            if state != "held":
+                amounts[Account(claim.resource, *mine[0], STANDING)] = 1
+                for user, rule in shared:
+                    unit_s = claim.units * (claim.end - claim.start)
+                    amounts[Account(claim.resource, user, rule, STANDING_TIME)] += unit_s
             for at in range(claim.start, claim.end, HOUR):
                 week = week_in_berlin(at)
                 for user, rule in [*mine, *shared]:

@@ -39,6 +39,11 @@ class KeptRoom:
                 if most := min(units, free):
                     placed.append(self._place(holder, about, (resource, begin, finish, most)))
 
+    def keep_also(self, key: Hashable, holder: str, about: str, pieces: Iterable[Piece]) -> None:
+        """Keep `pieces`, which are free, for `key` besides what is kept for it."""
+        placed = self._placed.setdefault(key, [])
+        placed += [self._place(holder, about, piece) for piece in pieces]
+
     def _place(self, holder: str, about: str, piece: Piece) -> Placed:
         resource, start, end, units = piece
         booking = Booking(
@@ -70,9 +75,17 @@ class KeptRoom:
         """Return the bookings of `resource` that keep room."""
         return {each for kept in self._placed.values() for name, each in kept if name == resource}
 
+    def placed(self, key: Hashable) -> list[Placed]:
+        """Return the bookings that keep room for `key`."""
+        return list(self._placed.get(key, ()))
+
+    def kept(self, key: Hashable) -> list[Booking]:
+        """Return what is booked for `key`."""
+        return [
+            self.book.calendars[resource].calendar.get(number)
+            for resource, number in self._placed.get(key, ())
+        ]
+
     def units(self, key: Hashable) -> int:
         """Return the units that are kept for `key`, over all its pieces."""
-        return sum(
-            self.book.calendars[resource].calendar.get(number).units
-            for resource, number in self._placed.get(key, ())
-        )
+        return sum(each.units for each in self.kept(key))
