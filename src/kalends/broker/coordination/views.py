@@ -59,6 +59,7 @@ def view_of(
         placed=_placed(record) if reserved else None,
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
+        changed=record.ended_by or (record.spec.by_others if reserved else None),
         parts_ended_at=record.parts_ended_at,
         problem=record.problem,
     )
