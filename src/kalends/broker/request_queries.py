@@ -8,10 +8,11 @@ from typing import Final
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
-from kalends.broker.coordination.views import slot_words, view_of
+from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.contract.notice_calls import ChangeByOthers
+from kalends.contract.slot_words import slot_words
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.cli._agent_options import argument_text
+from kalends.cli._notice_words import before_words, change_words, made_words
 from kalends.cli._output import rows
 from kalends.cli._placed import placed_words
 from kalends.cli._polls import poll_lines
@@ -135,6 +136,9 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(
             ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
         )
+    if view.changed is not None:
+        facts.append(("changed", change_words(view.changed, zone)))
+        facts.append(("before", before_words(view.changed, zone)))
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
@@ -242,7 +246,7 @@ def _state_words(view: RequestView) -> str:
         return "ended"
     ended = view.placed.ended if view.placed is not None else None
     if ended is None or view.state != "reserved":
-        return view.state
+        return f"{view.state} ({made_words(view.changed)})" if view.changed else view.state
     return "ended" if ended.succeeded else f"ended: {ended.end}"
 
 

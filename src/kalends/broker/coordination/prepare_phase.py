@@ -24,11 +24,12 @@ from kalends.broker.coordination.refusal_errors import site_away, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
-from kalends.broker.coordination.views import problem_of, slot_words
+from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
+from kalends.contract.slot_words import slot_words
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
