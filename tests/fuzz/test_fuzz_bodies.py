@@ -57,7 +57,7 @@ SEEDS: dict[str, Any] = {
     "agent_delete": {},
     "notify_add": {"to": "http://127.0.0.1:1/x", "zone": "Europe/Berlin"},
     "notify_remove": {"to": "ann@example.org"},
-    "notify_test": {"to": "http://127.0.0.1:1/x"},
+    "notify_test": {"to": "http://127.0.0.1:1/never-added"},
     "agent_tell": {"key": "tell-key", "message": '{"a": [1]}', "agent": "ready:latest"},
     "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},

@@ -20,6 +20,13 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from kalends.contract import calls, codec
+from kalends.contract.notice_calls import (
+    AddNoticeAddress,
+    ListNoticeAddresses,
+    NoticeAddresses,
+    NoticeAddressRef,
+    NoticeAddressView,
+)
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,

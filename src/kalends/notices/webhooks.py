@@ -69,7 +69,7 @@ class WebhookCalls:
                 letter.to, data=body, headers=headers, ssl=self._tls, allow_redirects=False
             ) as response:
                 status = response.status
-        except aiohttp.ClientConnectorDNSError as error:
+        except aiohttp.ClientConnectorError as error:
             closed = isinstance(error.os_error, AddressClosed)
             return FailedTry("refused" if closed else "blocked", str(error.os_error))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
