@@ -132,7 +132,7 @@ class PostOffice:
             raise NotAllowed(
                 "no notices are sent from here",
                 where="notify",
-                remedy=f"ask the owner to set up [{self._section}], or do without",
+                remedy=f"ask the owner to set up [{self._section}], or leave it out",
             )
         return self._book.address_of(user, to)
 

@@ -108,6 +108,11 @@ def owners_secret(path: Path, where: str) -> bytes:
 
 
 def body_of(letter: Letter) -> bytes:
-    """Return a letter as JSON: its id, subject, text and time, and its facts."""
-    told = {"id": letter.id, "subject": letter.subject, "text": letter.text, "made": letter.made_s}
+    """Return a letter as JSON: its id as in ``webhook-id``, subject, text and time, and its facts."""
+    told = {
+        "id": delivery_id(letter),
+        "subject": letter.subject,
+        "text": letter.text,
+        "made": letter.made_s,
+    }
     return msgspec.json.encode({**letter.facts, **told})
