@@ -15,8 +15,8 @@ from kalends.contract.notice_calls import (
 )
 from kalends.core.errors import KalendsError, LimitExceeded, NotFound
 from kalends.core.times import zone_named
-from kalends.notices.notice import Notice
 from kalends.notices.post_office import PostOffice
+from kalends.notices.request_notice import RequestNotice
 from kalends.rim.webhook_signatures import secret_text
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite.notice_table import (
@@ -72,7 +72,7 @@ class NoticeCommands:
         """Answers when the test is stored: it is sent as any other notice."""
         address = self._named(caller, body)
         self._office.address_of(address.user, address.receiver)
-        notice = Notice(
+        notice = RequestNotice(
             id=f"test-{secrets.token_hex(8)}", user=address.user, occasion="test",
             at_s=self._service.moment().wall_s, to=address.receiver,
         )  # fmt: skip

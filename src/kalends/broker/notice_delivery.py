@@ -19,9 +19,9 @@ from kalends.broker.replica import Leases
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.notices.bundles import Bundler
 from kalends.notices.letter import Letter
-from kalends.notices.notice import Notice
 from kalends.notices.notice_letters import letter_about
 from kalends.notices.post_office import PostOffice
+from kalends.notices.request_notice import RequestNotice
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
@@ -119,7 +119,7 @@ class NoticeDelivery:
         write = MakeLetters(tuple(numbers), tuple(letters))
         life.store.writer.submit((write,), partial(self._made, life, letters), self._lives.fail)
 
-    def _letters(self, life: Life, notices: Sequence[Notice]) -> list[Letter]:
+    def _letters(self, life: Life, notices: Sequence[RequestNotice]) -> list[Letter]:
         """One letter to each address of the user; of a notice to one of them, to that."""
         letters = []
         for address in life.store.read(addresses_of, notices[0].user):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from kalends.notices.notice import Notice
+from kalends.notices.request_notice import RequestNotice
 
 MINUTE_S: Final = 60
 
@@ -22,7 +22,7 @@ class Bundler:
         self._minute = 0
         self._had: Counter[str] = Counter()
 
-    def bundles(self, notices: Mapping[int, Notice], now_s: int) -> list[tuple[int, ...]]:
+    def bundles(self, notices: Mapping[int, RequestNotice], now_s: int) -> list[tuple[int, ...]]:
         """Return the numbers of those `notices` that are due, in order, each tuple of them for one letter.
 
         What is in no bundle waits for the next minute. `now_s` is in seconds UTC.

@@ -13,7 +13,7 @@ from kalends.contract.slot_words import slot_words
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 from kalends.notices.letter import Letter, one_line
-from kalends.notices.notice import Notice, Occasion
+from kalends.notices.request_notice import Occasion, RequestNotice
 
 _HAPPENED: Final[dict[Occasion, str]] = {
     "moved": "reservation {id} was moved by {by}",
@@ -41,7 +41,7 @@ _NEXT: Final[dict[Occasion, str]] = {
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."
 
 
-def letter_about(notices: Sequence[Notice], to: str, zone: ZoneInfo, now_s: int) -> Letter:
+def letter_about(notices: Sequence[RequestNotice], to: str, zone: ZoneInfo, now_s: int) -> Letter:
     """Return the letter to `to` that tells `notices`, all of one user, with times in `zone`.
 
     The same notices to the same address have the same id each time. `now_s` is in seconds UTC.
@@ -62,13 +62,13 @@ def letter_about(notices: Sequence[Notice], to: str, zone: ZoneInfo, now_s: int)
     )  # fmt: skip
 
 
-def _happened(notice: Notice) -> str:
+def _happened(notice: RequestNotice) -> str:
     return _HAPPENED[notice.occasion].format(
         id=short_id(notice.request), by=one_line(notice.by) or "its owner"
     )
 
 
-def _text(notice: Notice, zone: ZoneInfo) -> str:
+def _text(notice: RequestNotice, zone: ZoneInfo) -> str:
     until = format_time(notice.until, zone) if notice.until else ""
     rows = [
         ("request", notice.request),
@@ -91,7 +91,7 @@ def _text(notice: Notice, zone: ZoneInfo) -> str:
     return "\n".join([f"{happened[0].upper()}{happened[1:]}.", "", *lines, "", what_next, ""])
 
 
-def _facts(notice: Notice) -> dict[str, Any]:
+def _facts(notice: RequestNotice) -> dict[str, Any]:
     """Return a notice for programs: all that it says, times in seconds UTC."""
     facts: dict[str, Any] = msgspec.to_builtins(notice)
     del facts["id"]

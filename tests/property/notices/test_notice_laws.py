@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kalends.notices.bundles import BUNDLE_MAX, Bundler
 from kalends.notices.letter import Letter
-from kalends.notices.notice import Notice
 from kalends.notices.notice_letters import letter_about
+from kalends.notices.request_notice import RequestNotice
 from kalends.stores.sqlite.notice_table import (
     NOTICES,
     ForgetAddress,
@@ -67,7 +67,7 @@ class Telling(RuleBasedStateMachine):
     def happen(self, user: str, number: int) -> None:
         for _ in range(number):
             id = f"notice-{len(self.posted)}-{self.now}"
-            notice = Notice(id=id, user=user, occasion="moved", at_s=self.now, by="sdsc")
+            notice = RequestNotice(id=id, user=user, occasion="moved", at_s=self.now, by="sdsc")
             post_notice(self.connection, notice)
             if addresses_of(self.connection, user):
                 self.posted[id] = user

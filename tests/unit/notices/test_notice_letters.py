@@ -9,15 +9,15 @@ import pytest
 
 from kalends.contract.fields import Want
 from kalends.notices.mail import message_of
-from kalends.notices.notice import Notice, Occasion
 from kalends.notices.notice_letters import letter_about
+from kalends.notices.request_notice import Occasion, RequestNotice
 
 NOW = 1_800_000_000
 REQUEST = "01a40051-77ec-71ce-a2bd-64a5dc043f58"
 WAS = (Want("sdsc/sp2", NOW, NOW + 3_600, 8), Want("ncsa/cave", NOW, NOW + 3_600, 1))
 BERLIN = ZoneInfo("Europe/Berlin")
 
-MOVED = Notice(
+MOVED = RequestNotice(
     id="a-moved", user="ann", occasion="moved", at_s=NOW, request=REQUEST, asked="sdsc/sp2:8 + ncsa/cave",
     by="sdsc", reason="a new pump", was=WAS,
     slots=tuple(Want(each.resource, each.start + 7_200, each.end + 7_200, each.units) for each in WAS),

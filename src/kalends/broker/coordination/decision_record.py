@@ -58,7 +58,7 @@ from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.steps import Step, StepPart
-from kalends.notices.notice import Notice
+from kalends.notices.request_notice import RequestNotice
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
 
@@ -233,7 +233,7 @@ class OfCase(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     case: int = 0
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[RequestNotice, ...] = ()
 
 
 class Begin(OfCase, frozen=True):

@@ -14,7 +14,7 @@ from kalends.contract.calls import PlacedJob
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers, Made
 from kalends.core.intervals import Moment
-from kalends.notices.notice import Notice, Occasion
+from kalends.notices.request_notice import Occasion, RequestNotice
 
 
 def change_of_slots(
@@ -28,32 +28,32 @@ def change_of_slots(
     return ChangeByOthers(made=made, by=by, at=now.wall_s, reason=reason, was=was)
 
 
-def on_commit(record: Record, now: Moment) -> tuple[Notice, ...]:
+def on_commit(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
     """Return what its user is told once `record` is committed as it is."""
     if (made := record.spec.by_others) is not None:
         return (_by_others(record, made, made.made),)
     return (_notice(record, "came", now),) if record.listed else ()
 
 
-def on_hold(record: Record, now: Moment) -> tuple[Notice, ...]:
+def on_hold(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
     """Return what its user is told once all that it was on waiting lists for is held."""
     if not record.listed:
         return ()
     return (_notice(record, "came", now, until=record.held_until_ms // 1000),)
 
 
-def on_recall(record: Record, now: Moment) -> tuple[Notice, ...]:
+def on_recall(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
     """Return what its user is told when an older request wants what is held."""
     return (_notice(record, "recalled", now, until=record.recalled_until),)
 
 
-def on_cancel(record: Record) -> tuple[Notice, ...]:
+def on_cancel(record: Record) -> tuple[RequestNotice, ...]:
     """Return what its user is told when it is cancelled, or released, by another."""
     made = record.ended_by
     return (_by_others(record, made, "cancelled"),) if made is not None else ()
 
 
-def on_close(record: Record, now: Moment, *, released: bool) -> tuple[Notice, ...]:
+def on_close(record: Record, now: Moment, *, released: bool) -> tuple[RequestNotice, ...]:
     """Return what its user is told when it is given up: `released` is what its user, or another, wanted."""
     if released:
         return on_cancel(record)
@@ -71,9 +71,9 @@ def not_placed(record: Record) -> str:
     return f"{record.replaces}-not-placed"
 
 
-def _by_others(record: Record, made: ChangeByOthers, occasion: Occasion) -> Notice:
+def _by_others(record: Record, made: ChangeByOthers, occasion: Occasion) -> RequestNotice:
     slots = () if occasion in ("cancelled", "not-placed") else record.wants
-    return Notice(
+    return RequestNotice(
         id=f"{record.rid}-{occasion}", occasion=occasion, at_s=made.at, by=made.by, reason=made.reason,
         slots=slots, was=made.was, place=_place(record.placed), **_of(record),
     )  # fmt: skip
@@ -81,9 +81,9 @@ def _by_others(record: Record, made: ChangeByOthers, occasion: Occasion) -> Noti
 
 def _notice(
     record: Record, occasion: Occasion, now: Moment, *, until: int = 0, reason: str = ""
-) -> Notice:
+) -> RequestNotice:
     slots = () if occasion == "gave-up" else record.wants
-    return Notice(
+    return RequestNotice(
         id=f"{record.rid}-{occasion}-{record.att}", occasion=occasion, at_s=now.wall_s, slots=slots,
         until=until, reason=reason, **_of(record),
     )  # fmt: skip

@@ -35,7 +35,7 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
 from kalends.core.steps import Step
-from kalends.notices.notice import Notice
+from kalends.notices.request_notice import RequestNotice
 
 VOTE_MS_MAX: Final = 10_000
 """For so long votes are waited for, and longer where a site says that its own may take longer."""
@@ -218,7 +218,7 @@ class PreparePhase:
         self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record), notices=told))
 
     def note_waiting(
-        self, case: Transaction, waiting: Waiting | None, notices: tuple[Notice, ...] = ()
+        self, case: Transaction, waiting: Waiting | None, notices: tuple[RequestNotice, ...] = ()
     ) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.notices.letter import Letter
-from kalends.notices.notice import Notice
+from kalends.notices.request_notice import RequestNotice
 from kalends.stores.sqlite.letter_table import LETTERS, store_letter
 
 NOTICES: Final = (
@@ -63,7 +63,7 @@ class ForgetAddress(NamedTuple):
 class PostNotice(NamedTuple):
     """Store a notice that tells of nothing else that is stored."""
 
-    notice: Notice
+    notice: RequestNotice
 
 
 class MakeLetters(NamedTuple):
@@ -74,12 +74,14 @@ class MakeLetters(NamedTuple):
 
 
 class WaitingNotices(NamedTuple):
-    notices: dict[int, Notice]
+    notices: dict[int, RequestNotice]
     """By number, oldest first."""
     unreadable: tuple[int, ...]
 
 
-def store_notices(connection: sqlite3.Connection, rid: str, notices: Sequence[Notice]) -> None:
+def store_notices(
+    connection: sqlite3.Connection, rid: str, notices: Sequence[RequestNotice]
+) -> None:
     """Store what the request `rid` has to tell, within the caller's transaction.
 
     That there is no other place for a job is told once, however often it is tried: tries have keys in
@@ -90,7 +92,7 @@ def store_notices(connection: sqlite3.Connection, rid: str, notices: Sequence[No
             post_notice(connection, notice)
 
 
-def post_notice(connection: sqlite3.Connection, notice: Notice) -> None:
+def post_notice(connection: sqlite3.Connection, notice: RequestNotice) -> None:
     connection.execute(
         "insert into notice (body) select ?"
         " where exists (select 1 from notice_address where client = ?)",
@@ -119,7 +121,7 @@ def waiting_notices(connection: sqlite3.Connection, count_max: int) -> WaitingNo
     notices, unreadable = {}, []
     for number, body in rows:
         try:
-            notices[number] = msgspec.msgpack.decode(body, type=Notice)
+            notices[number] = msgspec.msgpack.decode(body, type=RequestNotice)
         except msgspec.DecodeError:
             unreadable.append(number)
     return WaitingNotices(notices, tuple(unreadable))

@@ -19,7 +19,7 @@ Occasion = Literal[
 """
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestNotice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is to be told to `user` about `request`, the id that users see. One event has one `id`.
 
     `by` and `reason` are those of whoever has done it; `slots` is what the request has now, and `was` what
