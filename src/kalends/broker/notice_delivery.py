@@ -1,8 +1,9 @@
 """Delivery of notices: one replica makes letters of what the register has to tell, and sends them.
 
 That is the first by name of those that live; where two believe it of themselves for a while, a letter may
-come twice, with one id. Notices are looked for with every beat of the heart. A notice and its letters change
-places in one write, so that after a crash at any point each notice is told, by the same letters.
+come twice, with one id. Notices are looked for with every beat of the heart, and when this replica has stored
+some. A notice and its letters change places in one write, so that after a crash at any point each notice is
+told, by the same letters.
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ class NoticeDelivery:
         self._making = False
         if results == [1]:
             self.office.take_up(letters)
+            self.beat()  # There may be more since.
 
     def _forget(self, life: Life, ids: Sequence[str]) -> None:
         if self._lives.current is life:

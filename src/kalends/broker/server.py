@@ -91,6 +91,7 @@ def build_broker(
         reported=service.alarms.report, logger=logger, metrics=metrics,
     )  # fmt: skip
     service.notices = notices
+    service.runner.noticed = notices.beat
     measures.watch_bids(lambda: service.coordinator.bids.tally)
     proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s

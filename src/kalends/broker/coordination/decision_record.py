@@ -390,6 +390,9 @@ class Assemble(msgspec.Struct, frozen=True):
     proved: bool
 
 
+Telling = Note | Commit | Close | Cancel
+"""Operations that may bring notices."""
+
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
 Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | Recover
 

@@ -37,6 +37,7 @@ from kalends.broker.coordination.decision_record import (
     Recover,
     Registered,
     Remember,
+    Telling,
     Unreadable,
     decode_record,
     encode_parts,
@@ -145,7 +146,7 @@ def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> li
 
 def _carried_out(connection: sqlite3.Connection, operation: Operation) -> Registered:
     registered = _HANDLERS[type(operation)](connection, operation)
-    if registered.won and isinstance(operation, Note | Commit | Close | Cancel):
+    if registered.won and isinstance(operation, Telling):
         notice_table.store_notices(connection, operation.rid, operation.notices)
     return registered
 
