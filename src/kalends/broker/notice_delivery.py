@@ -13,11 +13,11 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from kalends.broker.life import Life, Lives
 from kalends.broker.replica import Leases
 from kalends.core.errors import KalendsError, Unavailable
+from kalends.core.times import zone_named
 from kalends.notices.bundles import Bundler
 from kalends.notices.letter import Letter
 from kalends.notices.notice_letters import letter_about
@@ -36,7 +36,7 @@ from kalends.stores.sqlite.notice_table import (
 from kalends.stores.sqlite.register_file import Result
 
 LOOKED_AT_MAX: Final = 500
-"""Notices made into letters at one beat: the rest follows with the next."""
+"""Notices made into letters at one go: the rest follows with the next."""
 
 SECTION: Final = "broker.notices"
 
@@ -63,8 +63,8 @@ class NoticeDelivery:
         """The life in which this replica delivers."""
         self._making = False
         """What was looked at is being made into letters."""
-        minute_max = rules.minute_max if rules is not None else 1
-        self._bundler = Bundler(minute_max)
+        self._closed = False
+        self._bundler = Bundler(rules.minute_max if rules is not None else 1)
         self.office = PostOffice(
             rules, section=SECTION, where="to", secret_of=self._secret_of, wanted=self._wanted,
             now_s=self._now_s, chance=random.random, reported=reported, logger=logger, metrics=metrics,
@@ -73,7 +73,7 @@ class NoticeDelivery:
     def beat(self) -> None:
         """Look whether it is for this replica to deliver, and what there is."""
         life = self._lives.current
-        if life is None or not self._is_mine(life):
+        if life is None or self._closed or not self._is_mine(life):
             self.end_life()
             return
         # What cannot be read now is looked for at the next beat.
@@ -97,6 +97,7 @@ class NoticeDelivery:
             self.office.end_life()
 
     async def close(self) -> None:
+        self._closed = True
         self._delivering = None
         await self.office.close()
 
@@ -106,7 +107,7 @@ class NoticeDelivery:
         return certain and me == min(self._leases.all_alive(), default=me)
 
     def _make_letters(self, life: Life) -> None:
-        waiting = life.store.read(waiting_notices, LOOKED_AT_MAX)
+        waiting = life.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
         for number in waiting.unreadable:
             self.office.lose(str(number), "it cannot be read in the store")
         letters: list[Letter] = []
@@ -131,10 +132,12 @@ class NoticeDelivery:
                 continue
             try:
                 to = self.office.address_of(address.user, address.receiver)
+                letters.append(letter_about(told, to, zone_named(address.zone), self._now_s()))
             except KalendsError as error:  # The operator has changed what is allowed since.
                 self.office.lose(told[0].id, error.detail)
-            else:
-                letters.append(letter_about(told, to, ZoneInfo(address.zone), self._now_s()))
+            except Exception as error:
+                # The boundary of one letter: what breaks it keeps nobody else from being told.
+                self.office.lose(told[0].id, repr(error))
         return letters
 
     def _made(self, life: Life, letters: Sequence[Letter], results: Sequence[Result]) -> None:

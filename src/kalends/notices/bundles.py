@@ -22,6 +22,11 @@ class Bundler:
         self._minute = 0
         self._had: Counter[str] = Counter()
 
+    @property
+    def at_once_max(self) -> int:
+        """Return how many notices of a user are told at once, at most."""
+        return self._minute_max - 1 + BUNDLE_MAX
+
     def bundles(self, notices: Mapping[int, RequestNotice], now_s: int) -> list[tuple[int, ...]]:
         """Return the numbers of those `notices` that are due, in order, each tuple of them for one letter.
 

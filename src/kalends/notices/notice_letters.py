@@ -29,7 +29,7 @@ _HAPPENED: Final[dict[Occasion, str]] = {
 
 _NEXT: Final[dict[Occasion, str]] = {
     "moved": "If the new time does not suit you: kalends move {id} --to TIME, or kalends cancel {id}.",
-    "shortened": "If that is too little: kalends move {id} --to TIME, or kalends cancel {id}.",
+    "shortened": "If that is too little: kalends extend {id} --by TIME, or kalends cancel {id}.",
     "cancelled": "kalends why {id} tells more. To book another time: kalends find, then kalends book.",
     "recalled": "Lock it by {until}, or it is lost: kalends lock {id}.",
     "came": "Nothing needs to be done. If you do not need it any more: kalends cancel {id}.",

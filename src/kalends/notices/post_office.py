@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from kalends.core.errors import NotAllowed
+from kalends.core.errors import NotAllowed, Unavailable
 from kalends.notices.address_book import AddressBook
 from kalends.notices.letter import MAIL, FailedTry, Letter
 from kalends.notices.mail import MailRelay
@@ -197,14 +197,7 @@ class PostOffice:
         return effects.kept
 
     async def _try(self, outbox: Outbox, letter: Letter) -> None:
-        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
-        failed: FailedTry | None
-        if not self._wanted(letter):
-            failed = FailedTry("refused", "its user has removed this address")
-        elif carrier is None:
-            failed = FailedTry("refused", f"the owner has no [{self._section}] for it")
-        else:
-            failed = await self._carried(carrier, letter)
+        failed = await self._carried(letter)
         if self._outbox is not outbox:
             return
         if failed is None:
@@ -213,10 +206,17 @@ class PostOffice:
             outbox.failed(letter, failed, self._now_s())
         self._carry_out()
 
-    async def _carried(self, carrier: Carrier, letter: Letter) -> FailedTry | None:
+    async def _carried(self, letter: Letter) -> FailedTry | None:
         """The boundary of carriers: a letter that breaks one is lost, and no other."""
+        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
         try:
+            if not self._wanted(letter):
+                return FailedTry("refused", "its user has removed this address")
+            if carrier is None:
+                return FailedTry("refused", f"the owner has no [{self._section}] for it")
             return await carrier.carry(letter)
+        except Unavailable as error:  # The store, where it says who is told.
+            return FailedTry("later", error.detail)
         except Exception as error:
             self._logger.error("notice_broken", notice=letter.id, exc_info=error)
             return FailedTry("refused", repr(error))

@@ -76,7 +76,7 @@ class Telling(RuleBasedStateMachine):
     def look(self, replica: int) -> None:
         if replica in self.on_the_way:
             return
-        waiting = waiting_notices(self.connection, 500)
+        waiting = waiting_notices(self.connection, 500, 500)
         numbers: list[int] = []
         letters: list[Letter] = []
         for bundle in self.bundlers[replica].bundles(waiting.notices, self.now):
@@ -94,7 +94,7 @@ class Telling(RuleBasedStateMachine):
         op = self.on_the_way.pop(replica, None)
         if op is None:
             return
-        waiting = waiting_notices(self.connection, 500).notices
+        waiting = waiting_notices(self.connection, 500, 500).notices
         if make_letters(self.connection, op):
             self.letters += op.letters
             self.told.update(waiting[number].id for number in op.numbers)
@@ -122,7 +122,9 @@ class Telling(RuleBasedStateMachine):
     @invariant()
     def nothing_is_told_twice_or_lost(self) -> None:
         assert max(self.told.values(), default=1) == 1
-        waiting = {each.id for each in waiting_notices(self.connection, 10_000).notices.values()}
+        waiting = {
+            each.id for each in waiting_notices(self.connection, 10_000, 10_000).notices.values()
+        }
         assert waiting.isdisjoint(self.told)
         assert waiting | set(self.told) == set(self.posted)
 

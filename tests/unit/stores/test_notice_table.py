@@ -25,6 +25,7 @@ from kalends.stores.sqlite.notice_table import (
     NoticeAddress,
     addresses_of,
     keep_address,
+    post_notice,
     waiting_notices,
 )
 from kalends.stores.sqlite.register_file import KIND
@@ -58,7 +59,7 @@ def notice(record: Record, occasion: Occasion = "moved") -> RequestNotice:
 
 
 def waiting(connection: sqlite3.Connection) -> list[RequestNotice]:
-    return list(waiting_notices(connection, 100).notices.values())
+    return list(waiting_notices(connection, 100, 100).notices.values())
 
 
 def test_a_decision_that_is_made_brings_its_notice(connection: sqlite3.Connection) -> None:
@@ -96,13 +97,25 @@ def test_that_there_is_no_other_place_for_a_job_is_told_once_however_often_it_is
 
 def test_a_notice_that_cannot_be_read_hides_no_other(connection: sqlite3.Connection) -> None:
     keep_address(connection, KeepAddress(ANN, 8))
-    connection.execute("insert into notice (body) values (x'c1')")
+    connection.execute("insert into notice (client, body) values ('bob', x'c1')")
     record = begun(connection, 1)
     op = Commit(record.rid, 1, "", encode_record(record), notices=(notice(record),))
     register.apply(connection, (op,))
-    found = waiting_notices(connection, 100)
+    found = waiting_notices(connection, 100, 100)
     assert list(found.notices.values()) == [notice(record)]
     assert len(found.unreadable) == 1
+
+
+def test_who_has_many_waiting_keeps_nobody_else_from_being_told(
+    connection: sqlite3.Connection,
+) -> None:
+    keep_address(connection, KeepAddress(ANN, 8))
+    keep_address(connection, KeepAddress(ANN._replace(user="bob"), 8))
+    for number in range(20):
+        post_notice(connection, RequestNotice(id=f"{number}", user="ann", occasion="moved", at_s=1))
+    post_notice(connection, RequestNotice(id="bobs", user="bob", occasion="moved", at_s=1))
+    found = waiting_notices(connection, 5, 10).notices.values()
+    assert [each.id for each in found] == ["0", "1", "2", "3", "4", "bobs"]
 
 
 def test_a_store_from_before_there_were_notices_gets_their_tables(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ NOTICES: Final = (
     + """
 create table notice (
     number integer primary key autoincrement,
+    client text not null,
     body   blob not null
 );
+create index notice_client on notice (client, number);
 create table notice_address (
     client   text not null,
     receiver text not null,
@@ -94,9 +96,9 @@ def store_notices(
 
 def post_notice(connection: sqlite3.Connection, notice: RequestNotice) -> None:
     connection.execute(
-        "insert into notice (body) select ?"
+        "insert into notice (client, body) select ?, ?"
         " where exists (select 1 from notice_address where client = ?)",
-        (msgspec.msgpack.encode(notice), notice.user),
+        (notice.user, msgspec.msgpack.encode(notice), notice.user),
     )
 
 
@@ -113,10 +115,18 @@ def _tried_first(connection: sqlite3.Connection, rid: str) -> bool:
     return found.fetchone() is None
 
 
-def waiting_notices(connection: sqlite3.Connection, count_max: int) -> WaitingNotices:
-    """Read the oldest notices that are not made into letters yet."""
+def waiting_notices(
+    connection: sqlite3.Connection, of_user_max: int, count_max: int
+) -> WaitingNotices:
+    """Read the oldest notices that are not made into letters yet, so many of each user.
+
+    Whoever has more than that keeps nobody else from being told.
+    """
     rows = connection.execute(
-        "select number, cast(body as blob) from notice order by number limit ?", (count_max,)
+        "select number, cast(body as blob) from notice join (select number, row_number()"
+        " over (partition by client order by number) as nth from notice) using (number)"
+        " where nth <= ? order by number limit ?",
+        (of_user_max, count_max),
     )
     notices, unreadable = {}, []
     for number, body in rows:
