@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kalends.contract.calls import RequestView as RequestView
     from kalends.contract.calls import RunView as RunView
     from kalends.contract.calls import Waiting as Waiting
+    from kalends.contract.notice_calls import ChangeByOthers as ChangeByOthers
+    from kalends.contract.notice_calls import NoticeAddressView as NoticeAddressView
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from kalends.core.requests import Request as Request
     from kalends.core.requests import Term as Term
     from kalends.core.requests import TimePreference as TimePreference
+    from kalends.rim.webhook_signatures import verify_webhook as verify_webhook
     from kalends.simulation.experiment import simulate as simulate
     from kalends.simulation.job import SimulatedJob as SimulatedJob
 
@@ -54,6 +57,9 @@ _HOME = {
     "connect_sync": "kalends.client.sync",
     "as_datetime": "kalends.client.zones",
     "AgentNote": "kalends.contract.calls",
+    "ChangeByOthers": "kalends.contract.notice_calls",
+    "NoticeAddressView": "kalends.contract.notice_calls",
+    "verify_webhook": "kalends.rim.webhook_signatures",
     "AgentView": "kalends.contract.calls",
     "RequestView": "kalends.contract.calls",
     "RunView": "kalends.contract.calls",

@@ -67,6 +67,10 @@ def test_servers_of_ones_own_print_what_is_stored() -> None:
     check("own_servers", run_script(EXAMPLES / "own_servers.py", {}))
 
 
+def test_a_receiver_of_notices_prints_what_is_stored() -> None:
+    check("notices", run_script(EXAMPLES / "notices.py", {}))
+
+
 def test_a_site_made_of_sites_prints_what_is_stored() -> None:
     check("virtual_site", run_script(EXAMPLES / "virtual_site.py", {}))
 
@@ -171,6 +175,7 @@ def test_no_example_is_left_out() -> None:
         "grid",
         "machines",
         "malleable_heat",
+        "notices",
         "own_policy",
         "own_servers",
         "predictions",

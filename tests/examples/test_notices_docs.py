@@ -20,7 +20,8 @@ from kalends.core.jobs import JobRequest, Notify
 from kalends.core.principals import Principal
 from kalends.notices.address_book import AddressBook
 from kalends.notices.letter import FailedTry, Letter
-from kalends.notices.webhooks import WebhookCalls
+from kalends.notices.webhooks import WebhookCalls, owners_secret
+from kalends.rim.webhook_signatures import secret_text
 from kalends.serving.configuration import NoticesConfiguration, load_configuration
 
 PAGE = (ROOT / "docs" / "notices.md").read_text()
@@ -42,6 +43,16 @@ def test_its_configuration_can_be_served_and_allows_what_it_says() -> None:
     assert book.address_of("bob", "") == "robert@uni.example"
     assert book.address_of("ann", "ann@uni.example")
     assert book.address_of("ann", "https://hooks.lab.example/jobs")
+
+
+def test_a_broker_s_configuration_can_be_served_and_allows_what_it_says() -> None:
+    broker = load_configuration(BLOCKS["broker"], Path()).broker
+    assert broker is not None
+    assert broker.notices is not None
+    book = AddressBook(broker.notices)
+    assert book.address_of("ann", "") == "ann@npaci.example"
+    assert book.address_of("ann", "ann@uni.example")
+    assert book.address_of("ann", "https://any.host.example/x")
 
 
 def test_its_mail_is_what_a_user_gets() -> None:
@@ -67,8 +78,8 @@ def test_its_receiver_takes_what_the_site_has_signed_once_and_nothing_else(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "receiver.py").write_text(BLOCKS["receiver.py"])
-    for name, secret in (("webhooks", "the owner's secret"), ("others", "somebody else's one")):
-        (tmp_path / name).write_text(f"{secret}\n")
+    for name, secret in (("webhooks", b"the owner's secret of 32 bytes.."), ("others", bytes(32))):
+        (tmp_path / name).write_text(f"{secret_text(secret)}\n")
         (tmp_path / name).chmod(0o600)
     with subprocess.Popen(
         [sys.executable, "receiver.py", "0"], cwd=tmp_path, env=environment({}), text=True,
@@ -92,7 +103,8 @@ def test_its_receiver_takes_what_the_site_has_signed_once_and_nothing_else(
 async def called(port: int, key: Path, name: str, now: int) -> FailedTry | None:
     rules = NoticesConfiguration(webhook_hosts=(f"127.0.0.1:{port}",), webhook_key=key)
     tls = ssl.create_default_context()
-    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now)
+    secret = owners_secret(key, "site.notices.webhook_key")
+    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now, lambda letter: secret)
     url = f"http://127.0.0.1:{port}/jobs"
     letter = Letter(id=name, user="ann", to=url, subject=name, text="", facts={}, made_s=now)
     try:

@@ -23,6 +23,7 @@ _SUBSTITUTIONS = [
     (r"(?m)^[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}  (?=[a-z]|SHORT-ID  [a-z])", "NOW  "),
     (r"(good until|expires |  uploaded) .*", r"\1 THEN"),
     (r"(?m)^(  since    ).*$", r"\1THEN"),
+    (r"(?m)^(  changed  .* on ).*? \(UTC[-+][0-9:]+\)", r"\1THEN"),
     (r"recalled until .*", "recalled until SOON"),
     (r"lock (by [0-9:]{8}|it now) or", "lock SOON or"),
     (r"gives up [A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}", "gives up THEN"),

@@ -379,5 +379,7 @@ store = "broker.sqlite"
 [broker.limits]
 open_per_principal_max = 1000000
 {_LIMITS}
+[broker.notices]
+webhook_hosts = ["127.0.0.1:1"]
 {sites}
 """

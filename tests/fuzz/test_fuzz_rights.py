@@ -105,6 +105,9 @@ def annas(facilities: dict[str, Facility]) -> Iterator[dict[str, Any]]:
     at_broker, at_alpha = place.headers("anna", broker), place.headers("anna", alpha)
     source = f"# {MARK}\ndef choose(view, request):\n    return [view['slots'][0]['id']]\n"
     assert broker.post("/v1/agents", {"name": MARK, "source": source}, at_broker).status == 200
+    # Not anna's: she would be told, and nobody takes it there.
+    at_noras = place.headers("nora", broker)
+    assert broker.post("/v1/notices", {"to": NORAS_WEBHOOK}, at_noras).status == 200
     held = Holds.fresh(place, "anna", agent=MARK)
     runs = alpha.post("/v1/runs", {"id": held}, at_alpha).value()["runs"]
     body = {"key": token_hex(8), "job": _job(MARK)}
@@ -123,6 +126,9 @@ def annas(facilities: dict[str, Facility]) -> Iterator[dict[str, Any]]:
     assert alpha.post("/v1/jobs/change", kill, at_alpha).status == 200
     assert broker.post(f"/v1/requests/{held}/release", {}, at_broker).status == 200
     assert broker.post(f"/v1/agents/{MARK}/delete", {}, at_broker).status == 200
+
+
+NORAS_WEBHOOK = "http://127.0.0.1:1/noras"
 
 
 def _job(name: str) -> dict[str, Any]:
@@ -198,6 +204,9 @@ def asked(
         "book": Holds.body(token_hex(8)),
         "job_place": {"key": token_hex(8), "job": {**_job("mallorys"), "machine": ""}, "wait_ms": 20_000},
         "job_place_elsewhere": {"key": token_hex(8), "wait_ms": 0},
+        "notify_add": {"to": "http://127.0.0.1:1/mallorys"},
+        "notify_remove": {"to": NORAS_WEBHOOK if there else "http://127.0.0.1:1/nobodys"},
+        "notify_test": {"to": NORAS_WEBHOOK if there else "http://127.0.0.1:1/nobodys"},
         "by_key": {"key": annas["key"] if there else "never-was"},
         "list": {"everyone": True}, "change": {"key": token_hex(8), "start": 60, "wait_ms": 0},
         "watch": {"id": rid, "after": 0, "wait_ms": 0},

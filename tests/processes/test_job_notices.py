@@ -38,7 +38,7 @@ pause = "1s"
     # Not in pytest's own folder, which only root could enter.
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         key = Path(directory) / "hooks"
-        key.write_text("0123456789abcdef")
+        key.write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
         key.chmod(0o600)
         async for laboratory in opened(Laboratory(Path(directory), rules=rules)):
             yield laboratory
@@ -150,7 +150,7 @@ async def test_a_webhook_is_called_beside_a_relay_that_hangs(relay: MailRelay) -
             (call,) = await receiver.calls_made()
             told = json.loads(call.body)
             assert (told["job"], told["event"], told["end"]) == (2, "end", "exit")
-            assert told["id"] == call.headers["Kalends-Delivery"]
+            assert told["id"] == call.headers["webhook-id"]
 
 
 async def test_where_the_owner_does_not_allow_it_nobody_is_told_and_nothing_submitted(
@@ -169,6 +169,6 @@ async def test_a_site_that_sends_nothing_says_what_to_do() -> None:
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         async for laboratory in opened(Laboratory(Path(directory))):
             async with laboratory.client() as client:
-                with pytest.raises(NotAllowed, match="this site sends no notices") as refused:
+                with pytest.raises(NotAllowed, match="no notices are sent from here") as refused:
                     await client.submit(laboratory.job("true", notify=END))
-                assert "leave --notify out" in str(refused.value.remedy)
+                assert "leave it out" in str(refused.value.remedy)

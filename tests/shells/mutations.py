@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker import service
+from kalends.broker import notice_delivery, service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Unreadable
 from kalends.broker.reconciliation.recognition import Recognition
@@ -24,7 +24,7 @@ from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.waiting_list import WaitingListEntry
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite import register, sqlite_file
+from kalends.stores.sqlite import notice_table, register, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
 from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
 
@@ -198,3 +198,20 @@ def wake_up_lost_on_reconnect() -> None:
         return self._end_offer(known)
 
     WaitingLists.follow = follow  # type: ignore[method-assign]
+
+
+@mutation
+def letters_live_in_memory() -> None:
+    """What is made into letters is not told in the store any more, and the letters are not stored."""
+    notice_table.store_letter = lambda connection, letter: None  # type: ignore[assignment]
+
+
+@mutation
+def all_are_told_of_everything() -> None:
+    """Letters go to the addresses of every user."""
+
+    def of_anybody(connection, user):  # type: ignore[no-untyped-def]
+        found = connection.execute("select * from notice_address").fetchall()
+        return tuple(notice_table.NoticeAddress(*row)._replace(user=user) for row in found)
+
+    notice_delivery.addresses_of = of_anybody

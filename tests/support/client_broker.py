@@ -20,6 +20,13 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from kalends.contract import calls, codec
+from kalends.contract.notice_calls import (
+    AddNoticeAddress,
+    ListNoticeAddresses,
+    NoticeAddresses,
+    NoticeAddressRef,
+    NoticeAddressView,
+)
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,
@@ -79,6 +86,7 @@ class Broker:
         self.frames: list[int] = []
         """How many calls each session frame had."""
         self.agents: dict[str, calls.AgentView] = {}
+        self.addresses: dict[str, NoticeAddressView] = {}
         self.told: dict[str, calls.TellAgent] = {}
         """What agents were told, by key."""
         self.runs: list[calls.RunView] = []
@@ -312,6 +320,27 @@ class Broker:
         after = len(self.events) - 1 if body.after == -1 else body.after
         chosen = [e for e in self.events[after + 1 :] if body.id in ("", e.id)]
         return calls.Events(events=tuple(chosen), next=len(self.events) - 1)
+
+    def do_notify_list(self, user: str, body: ListNoticeAddresses) -> NoticeAddresses:
+        return NoticeAddresses(addresses=tuple(self.addresses.values()))
+
+    def do_notify_add(self, user: str, body: AddNoticeAddress) -> NoticeAddressView:
+        webhook = "://" in body.to
+        view = NoticeAddressView(
+            to=body.to or f"{user}@example.org", kind="webhook" if webhook else "mail", zone=body.zone,
+            added_at=NOW_S, secret="whsec_c2VjcmV0" if webhook else "",
+        )  # fmt: skip
+        self.addresses[view.to] = msgspec.structs.replace(view, secret="")
+        return view
+
+    def do_notify_remove(self, user: str, body: NoticeAddressRef) -> NoticeAddressView:
+        return self.addresses.pop(self.do_notify_test(user, body).to)
+
+    def do_notify_test(self, user: str, body: NoticeAddressRef) -> NoticeAddressView:
+        view = self.addresses.get(body.to or f"{user}@example.org")
+        if view is None:
+            raise NotFound("you are not told at this address", where="to")
+        return view
 
     def do_agent_upload(self, user: str, body: calls.UploadAgent) -> calls.AgentView:
         if "import" in body.source:

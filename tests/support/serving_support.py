@@ -15,6 +15,13 @@ import msgpack
 import structlog
 
 from kalends.contract import calls
+from kalends.contract.notice_calls import (
+    AddNoticeAddress,
+    ListNoticeAddresses,
+    NoticeAddresses,
+    NoticeAddressRef,
+    NoticeAddressView,
+)
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -119,6 +126,17 @@ class Deeds:
 
     async def watch(self, caller: Caller, body: calls.Watch) -> calls.Answer:
         return calls.Events(events=(), next=body.after + 1)
+
+    async def notify_list(self, caller: Caller, body: ListNoticeAddresses) -> calls.Answer:
+        return NoticeAddresses(addresses=())
+
+    async def notify_add(self, caller: Caller, body: AddNoticeAddress) -> calls.Answer:
+        return NoticeAddressView(to=body.to, kind="mail", zone=body.zone, added_at=1)
+
+    async def notify_remove(self, caller: Caller, body: NoticeAddressRef) -> calls.Answer:
+        return NoticeAddressView(to=body.to, kind="mail", zone="UTC", added_at=1)
+
+    notify_test = notify_remove
 
     async def agent_upload(self, caller: Caller, body: calls.UploadAgent) -> calls.Answer:
         return self._agent(body.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
@@ -11,7 +11,35 @@ from kalends.batch.queue.milestones import Milestone
 from kalends.core.errors import KalendsError
 from kalends.core.jobs import JobRequest
 from kalends.notices.letter import Letter
+from kalends.notices.outbox import OutboxTerms
 from kalends.notices.post_office import PostOffice
+from kalends.notices.webhooks import owners_secret
+from kalends.serving.configuration import NoticesConfiguration
+from kalends.serving.logs import Logger
+from kalends.serving.metrics import Metrics
+
+
+def job_post_office(
+    rules: NoticesConfiguration | None,
+    *,
+    now_s: Callable[[], int],
+    chance: Callable[[], float],
+    reported: Callable[[str, str], None],
+    logger: Logger,
+    metrics: Metrics,
+) -> PostOffice:
+    """Return the post office of a site; its webhooks are all signed with the owner's secret.
+
+    Raises as `PostOffice`, and `InvalidInput` for a secret that cannot be used.
+    """
+    secret: bytes | None = None
+    if rules is not None and rules.webhook_key is not None:
+        secret = owners_secret(rules.webhook_key, "site.notices.webhook_key")
+    return PostOffice(
+        rules, secret_of=lambda letter: secret,
+        hourly_max=rules.hourly_max if rules is not None else OutboxTerms().hourly_max,
+        now_s=now_s, chance=chance, reported=reported, logger=logger, metrics=metrics,
+    )  # fmt: skip
 
 
 class JobNotices:

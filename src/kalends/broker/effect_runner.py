@@ -32,6 +32,7 @@ from kalends.broker.coordination.decision_record import (
     Permit,
     Read,
     Registered,
+    Telling,
     Unreadable,
 )
 from kalends.broker.coordination.effects import CoordinatorEffects
@@ -115,6 +116,8 @@ class EffectRunner:
         """What runs scripts that order bids; set by who has such an engine."""
         self.refer: Callable[[Referral], Awaitable[tuple[str, ...] | None]] = _refer_none
         """What asks managers of virtual sites; set by who knows some."""
+        self.noticed: Callable[[], None] = lambda: None
+        """Told that there are notices in the register; set by who delivers them."""
 
     def begin(self) -> None:
         """A life begins."""
@@ -299,6 +302,8 @@ class EffectRunner:
             if result.unreadable is not None:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
+        if any(isinstance(each.operation, Telling) and each.operation.notices for each in mine):
+            self.noticed()
         for result in mine:
             if not isinstance(result.operation, Ask | Permit | Assemble):
                 continue

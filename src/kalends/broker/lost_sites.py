@@ -71,7 +71,10 @@ class LostSites:
     def _move(self, life: Life, record: Record, number: int, now: Moment) -> None:
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
-            submit_elsewhere(life.coordinator.calls.submit, record, number, now, lost=True)
+            submit_elsewhere(
+                life.coordinator.calls.submit, record, number, now,
+                by=", ".join(sorted(record.chosen)), why="the site does not answer", lost=True,
+            )  # fmt: skip
         except KalendsError as error:
             # Draining, or too much of this user is open: it is asked again.
             self._logger.info("not_placed_elsewhere", rid=record.rid, reason=error.detail)

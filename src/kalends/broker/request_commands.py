@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,10 +21,11 @@ from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
 from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import PriorityGrants
-from kalends.broker.request_queries import Records, check_own
+from kalends.broker.request_queries import Records, check_own, ended_by
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
@@ -47,6 +49,8 @@ from kalends.stores.sqlite import register
 POLL_S_MIN: Final = 0.01
 POLL_S_MAX: Final = 0.2
 """How often the register is looked at for what another replica, or a site, is about to settle."""
+
+Finish = Callable[[Record, int, Moment], None]
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -133,7 +137,7 @@ class RequestCommands:
                 where="job",
                 remedy="keep them in a file on the machines, or name a machine",
             )
-        self._check_homes(body.homes)
+        self._service.directory.check_homes(body.homes)
         wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
         named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
         digest = _digest("place", msgspec.to_builtins(job), *wishes, *named)
@@ -186,17 +190,6 @@ class RequestCommands:
             raise error_from_problem(view.problem)
         return view
 
-    def _check_homes(self, homes: Sequence[str]) -> None:
-        sites = self._service.directory.sites
-        known = {*sites, *(virtual for each in sites.values() for virtual in each.through)}
-        for home in homes:
-            if home not in known:
-                raise NotFound(
-                    f"this broker knows no site {home!r}",
-                    where="homes",
-                    remedy="`kalends sites` lists those that it knows",
-                )
-
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.
 
@@ -236,7 +229,7 @@ class RequestCommands:
                 remedy="hold or book it again",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._service.coordinator.calls.lock)
+        return await self._finished(record, body, self._users.lock)
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = self._records.to_end(caller, body.id)
@@ -246,7 +239,7 @@ class RequestCommands:
                 remedy="cancel it to free its slots",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._service.coordinator.calls.release)
+        return await self._finished(record, body, self._by(caller, record, self._users.release))
 
     async def cancel(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         """Answers once every site has freed its slots, or when the time to wait is over.
@@ -255,12 +248,12 @@ class RequestCommands:
         """
         record = self._records.to_end(caller, body.id)
         if record.state == "open":
-            view = await self._finished(record, body, self._service.coordinator.calls.release)
+            view = await self._finished(record, body, self._by(caller, record, self._users.release))
             if view.state != "reserved":
                 return view
             record = self._records.to_end(caller, body.id)
         while True:
-            view = await self._finished(record, body, self._service.coordinator.calls.cancel)
+            view = await self._finished(record, body, self._by(caller, record, self._users.cancel))
             if view.state != "replaced":
                 return view
             # It has another place, or time, since a moment ago: that is what is to be cancelled.
@@ -268,6 +261,13 @@ class RequestCommands:
             if standing.rid == record.rid:
                 return view
             record = standing
+
+    @property
+    def _users(self) -> UserCalls:
+        return self._service.coordinator.calls
+
+    def _by(self, caller: Caller, record: Record, end: Callable[..., None]) -> Finish:
+        return partial(end, by=ended_by(record, caller, self._service.moment().wall_s))
 
     async def _decided(
         self,
@@ -379,7 +379,7 @@ class RequestCommands:
         self,
         record: Record,
         body: calls.Finish,
-        finish: Callable[[Record, int, Moment], None],
+        finish: Finish,
     ) -> calls.RequestView:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service

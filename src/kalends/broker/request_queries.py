@@ -12,6 +12,7 @@ from kalends.broker.coordination.event_log import as_told
 from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
@@ -173,6 +174,14 @@ def check_own(record: Record, caller: Caller) -> None:
             remedy="have its user change it; an owner reclaims time with kalends admin reclaim, and has what"
             " waits placed elsewhere with kalends admin drain",
         )
+
+
+def ended_by(record: Record, caller: Caller, now_s: int) -> ChangeByOthers | None:
+    """Return who ends `record`, for its user to be told; None for its user, who knows."""
+    user = caller.principal.user
+    if user == record.user:
+        return None
+    return ChangeByOthers(made="cancelled", by=user, at=now_s, was=record.wants)
 
 
 def view_of_unreadable(row: Unreadable) -> calls.RequestView:

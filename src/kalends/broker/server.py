@@ -15,6 +15,8 @@ from kalends.broker.archive import Archive
 from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.manager_calls import ManagerCalls
 from kalends.broker.metrics import Measures
+from kalends.broker.notice_commands import NoticeCommands
+from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.priorities import PriorityGrants
@@ -84,6 +86,12 @@ def build_broker(
         measures=measures,
         moment=moment,
     )
+    notices = NoticeDelivery(
+        configuration.notices, service.lives, service.leases,
+        reported=service.alarms.report, logger=logger, metrics=metrics,
+    )  # fmt: skip
+    service.notices = notices
+    service.runner.noticed = notices.beat
     measures.watch_bids(lambda: service.coordinator.bids.tally)
     proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
@@ -145,7 +153,9 @@ def build_broker(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checks, grants, searches),
+        handlers=_handlers(
+            configuration, version, service, clock, checks, grants, searches, notices
+        ),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
         logger=logger,
@@ -178,10 +188,12 @@ def _handlers(
     checks: ScriptChecks,
     grants: PriorityGrants,
     searches: Searches,
+    notices: NoticeDelivery,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
     commands = RequestCommands(service, records, scripts, grants)
+    addresses = NoticeCommands(service, notices.office)
     mailbox = AgentMailbox(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
@@ -236,6 +248,10 @@ def _handlers(
         "cancel": commands.cancel,
         "change": commands.change,
         "watch": watch,
+        "notify_list": addresses.list,
+        "notify_add": addresses.add,
+        "notify_remove": addresses.remove,
+        "notify_test": addresses.test,
         "agent_upload": scripts.upload,
         "agent_list": scripts.list,
         "agent_show": scripts.show,

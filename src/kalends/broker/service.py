@@ -27,6 +27,7 @@ from kalends.broker.inquiries import Inquiries
 from kalends.broker.life import STUCK_S, Life, Lives
 from kalends.broker.lost_sites import LostSites
 from kalends.broker.metrics import Measures
+from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
@@ -101,6 +102,8 @@ class BrokerService:
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.memories = Memories()
         self.draining = False
+        self.notices: NoticeDelivery | None = None
+        """Set by who configures it."""
         self.lives = Lives(logger, self._life_failed, moment)
         self._coords = coords
         self._replica = replica
@@ -142,6 +145,8 @@ class BrokerService:
         self.runner.stop_watching()
         await self.heart.stop()
         self.runner.stop_timer()
+        if self.notices is not None:
+            await self.notices.close()
         life = self.lives.end()
         self.runner.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
         if life is not None:
@@ -209,6 +214,8 @@ class BrokerService:
     def _life_failed(self) -> None:
         """Tell all callers that wait, open the links anew, and let the heart begin the next life."""
         self.runner.fail()
+        if self.notices is not None:
+            self.notices.end_life()
         for link in self.links.values():
             link.drop()
         self.heart.wake()
@@ -218,6 +225,8 @@ class BrokerService:
         life = self.lives.current
         if life is not None and life.recognition.is_certain(self.moment().monotonic_ms):
             self.step(lambda: self._lost_sites.move_jobs(life, self.moment()))
+        if self.notices is not None:
+            self.notices.beat()
         self.stir()
 
     # For the calls of users

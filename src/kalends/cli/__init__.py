@@ -32,6 +32,7 @@ COMMANDS = {
         "show": "Show one request, by id or by key.",
         "why": "Explain what happened to a request.",
         "watch": "Follow the events of your requests.",
+        "notify": "Choose where you are told of changes by others.",
     },
     "Changing": {
         "move": "Move a reservation to another time, or a job to another site.",

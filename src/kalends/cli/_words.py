@@ -11,6 +11,7 @@ import msgspec
 
 from kalends.cli._agent_options import argument_text
 from kalends.cli._colours import stated
+from kalends.cli._notice_words import before_words, change_words, made_words
 from kalends.cli._output import rows
 from kalends.cli._placed import how_words, placed_words
 from kalends.cli._polls import poll_lines
@@ -136,10 +137,13 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(
             ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
         )
+    if view.changed is not None:
+        facts.append(("changed", change_words(view.changed, zone)))
+        facts.append(("before", before_words(view.changed, zone)))
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
-    state = _state_words(view).partition(":")[0]
+    state = _stage(view)
     return [
         stated(f"{state} {short_id(view.id)}", state),
         *(f"  {name:8} {text}" for name, text in facts if text),
@@ -249,14 +253,19 @@ def _times(view: RequestView) -> tuple[int, int]:
     return ended.at - ended.ran_s, ended.at
 
 
+def _stage(view: RequestView) -> str:
+    """Return the state; of a job that was left to a broker, or is in step, that it has ended."""
+    ended = view.placed is not None and view.placed.ended is not None
+    return "ended" if view.parts_ended_at or (ended and view.state == "reserved") else view.state
+
+
 def _state_words(view: RequestView) -> str:
-    """Return the state; of a job that was left to a broker, or is in step, that it has ended, and how."""
-    if view.parts_ended_at:
-        return "ended"
+    """Return the stage, how the job has ended, and what others have changed."""
+    stage = _stage(view)
+    if stage != "ended":
+        return f"{stage} ({made_words(view.changed)})" if view.changed else stage
     ended = view.placed.ended if view.placed is not None else None
-    if ended is None or view.state != "reserved":
-        return view.state
-    return "ended" if ended.succeeded else f"ended: {how_words(ended)}"
+    return stage if ended is None or ended.succeeded else f"ended: {how_words(ended)}"
 
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:

@@ -10,6 +10,7 @@ from kalends.client.answers import NewLength, check_kept, settled
 from kalends.client.calls import CallSender
 from kalends.client.follower import Follower
 from kalends.client.job_calls import JobCalls
+from kalends.client.notice_calls import NoticeCalls
 from kalends.client.request_builder import (
     ArgumentValues,
     Duration,
@@ -28,7 +29,7 @@ from kalends.core.errors import InvalidInput, error_from_problem
 from kalends.core.requests import Request
 
 
-class Client(RequestCalls, JobCalls):
+class Client(RequestCalls, JobCalls, NoticeCalls):
     """Calls to one server. Use it within ``async with``; `connect` makes one.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own

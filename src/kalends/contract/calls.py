@@ -41,6 +41,14 @@ from kalends.contract.job_calls import (
     WatchJob,
 )
 from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.notice_calls import (
+    AddNoticeAddress,
+    ChangeByOthers,
+    ListNoticeAddresses,
+    NoticeAddresses,
+    NoticeAddressRef,
+    NoticeAddressView,
+)
 from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
@@ -240,6 +248,8 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     priority: int | None = None
     """What the broker has granted of the priority that was asked for; None where it does not say."""
+    changed: ChangeByOthers | None = None
+    """The last that was made of it without its user; None once the user has changed it since."""
     problem: Problem | None = None
 
 
@@ -874,6 +884,14 @@ OPERATIONS: tuple[Operation, ...] = (
               "Move, extend or shrink a reservation; if refused, it stays as it was"),
     Operation("watch", "POST", "/v1/watch", Watch, Events, "use", _BROKER,
               "Follow the events of the caller's requests"),
+    Operation("notify_list", "GET", "/v1/notices", ListNoticeAddresses, NoticeAddresses, "use", _BROKER,
+              "List where the caller is told of changes by others"),
+    Operation("notify_add", "POST", "/v1/notices", AddNoticeAddress, NoticeAddressView, "use", _BROKER,
+              "Tell the caller of changes by others by mail or by a webhook"),
+    Operation("notify_remove", "POST", "/v1/notices/remove", NoticeAddressRef, NoticeAddressView, "use",
+              _BROKER, "Tell the caller no more at an address"),
+    Operation("notify_test", "POST", "/v1/notices/test", NoticeAddressRef, NoticeAddressView, "use",
+              _BROKER, "Send a test notice to an address of the caller"),
     Operation("agent_upload", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
               "Check a script and store it under a name"),
     Operation("agent_list", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,

@@ -47,6 +47,7 @@ MAIL_PATTERN: Final = r"[A-Za-z0-9_+%=-]{1,64}(?:\.[A-Za-z0-9_+%=-]{1,64}){0,9}@
 
 _HOST: Final = rf"(?:{DOMAIN_PATTERN}|\[[0-9A-Fa-f:.]{{2,45}}\])"
 HOST_PATTERN: Final = rf"{_HOST}(?::[0-9]{{1,5}})?"
+WEBHOOK_HOST_PATTERN: Final = rf"(?:\*|{HOST_PATTERN})"
 PORT_PATTERN: Final = rf"{_HOST}:[0-9]{{1,5}}"
 HOST_NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
 """A host as others reach it, or as its batch system calls it."""
@@ -84,6 +85,7 @@ IN_WORDS: Final = {
     DOMAIN_PATTERN: "a domain is written example.org: names of letters, digits and '-', with dots between",
     MAIL_PATTERN: "a mail address is written ann@example.org, in letters, digits and '._+%=-'",
     HOST_PATTERN: "a host is written hooks.example.org, with its port if that is another than 443",
+    WEBHOOK_HOST_PATTERN: "a host is written hooks.example.org, with its port if it is not 443; or *",
     HOST_NAME_PATTERN: "the name of a host is 1 to 255 letters, digits, '.', '_' and '-'",
     PORT_PATTERN: "a host and its port are written relay.example.org:587",
     QUEUE_PATTERN: "names in batch systems are 1 to 64 letters, digits, '_', '.' and '-'",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from kalends.core.errors import InvalidInput, NotAllowed
+from kalends.notices.reachable import OpenNets
 from kalends.rim.web_addresses import is_loopback
-from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
+from kalends.serving.configuration import ANY_HOST, MAIL_ADDRESS, NoticeRules
 
-WHERE: Final = "notify.to"
 HTTPS_PORT: Final = 443
 
 Place = tuple[str, int]
@@ -17,12 +18,23 @@ Place = tuple[str, int]
 
 
 class AddressBook:
-    """The addresses that the owner allows."""
+    """The addresses that the owner allows, by the rules in `section` of the configuration.
 
-    def __init__(self, rules: NoticesConfiguration) -> None:
+    Errors are about `where`.
+    """
+
+    def __init__(
+        self, rules: NoticeRules, section: str = "site.notices", where: str = "notify.to"
+    ) -> None:
         self._rules = rules
+        self._section = section
+        self._where = where
+        self._nets = OpenNets(rules.webhook_networks)
+        self._any = ANY_HOST in rules.webhook_hosts
         self._domains = {each.lower() for each in rules.mail_domains}
-        self._hosts = {_place(f"//{each}", HTTPS_PORT) for each in rules.webhook_hosts}
+        self._hosts = {
+            _place(f"//{each}", HTTPS_PORT) for each in rules.webhook_hosts if each != ANY_HOST
+        }
 
     def address_of(self, user: str, to: str) -> str:
         """Return where a notice to `user` goes who has asked for `to`; "" is what the owner says.
@@ -34,30 +46,31 @@ class AddressBook:
         if not self._rules.smtp:
             hosts = ", ".join(self._rules.webhook_hosts)
             raise NotAllowed(
-                "this site sends no mail",
-                where=WHERE,
+                "no mail is sent from here",
+                where=self._where,
                 remedy=f"have a webhook called: https://HOST/..., where HOST is one of {hosts}",
             )
         own = self._own(user)
         if not to:
             if not own:
                 raise NotAllowed(
-                    f"this site knows no mail address of {user}",
-                    where=WHERE,
-                    remedy="ask its owner for one (addresses in [site.notices])" + self._others(),
+                    f"no mail address of {user} is known here",
+                    where=self._where,
+                    remedy=f"ask the owner for one (addresses in [{self._section}])"
+                    + self._others(),
                 )
             return own
         if not MAIL_ADDRESS.fullmatch(to):
             raise InvalidInput(
                 f"{to!r} is no mail address",
-                where=WHERE,
+                where=self._where,
                 remedy="write ann@example.org, or https://host/path for a webhook",
             )
         if to != own and to.rpartition("@")[2].lower() not in self._domains:
             raise NotAllowed(
-                f"this site sends {user} no mail to {to}",
-                where=WHERE,
-                remedy=(f"leave it out: mail goes to {own}" if own else "ask its owner")
+                f"no mail for {user} is sent from here to {to}",
+                where=self._where,
+                remedy=(f"leave it out: mail goes to {own}" if own else "ask the owner")
                 + self._others(),
             )
         return to
@@ -85,40 +98,49 @@ class AddressBook:
             parts = urlsplit(url)
             host, port = _place(url, HTTPS_PORT if parts.scheme == "https" else 80)
         except ValueError as error:
-            raise _no_url(url) from error
+            raise self._no_url(url) from error
         if parts.scheme not in ("https", "http") or not host or parts.fragment:
-            raise _no_url(url)
+            raise self._no_url(url)
         if "@" in parts.netloc:
             raise InvalidInput(
                 "a user or a password in a URL",
-                where=WHERE,
-                remedy="leave it out: calls are signed with the secret of the site",
+                where=self._where,
+                remedy="leave it out: calls are signed",
             )
-        if (host, port) not in self._hosts:
+        if not ((host, port) in self._hosts or (self._any and self._is_open(host, port))):
             raise NotAllowed(
-                f"this site calls no webhook at {parts.netloc}",
-                where=WHERE,
-                remedy=f"its owner allows {', '.join(self._rules.webhook_hosts)}"
-                if self._hosts
-                else "ask its owner to list that host (webhook_hosts in [site.notices])",
+                f"no webhook is called from here at {parts.netloc}",
+                where=self._where,
+                remedy=f"the owner allows {', '.join(self._rules.webhook_hosts)}"
+                if self._rules.webhook_hosts
+                else f"ask the owner to list that host (webhook_hosts in [{self._section}])",
             )
         if parts.scheme == "http" and not is_loopback(host):
             raise NotAllowed(
-                f"{url} would be called in clear", where=WHERE, remedy="write https://"
+                f"{url} would be called in clear", where=self._where, remedy="write https://"
             )
         shown = f"[{host}]" if ":" in host else host
         usual = port == (HTTPS_PORT if parts.scheme == "https" else 80)
         place = shown if usual else f"{shown}:{port}"
         return urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
 
+    def _is_open(self, host: str, port: int) -> bool:
+        """Return whether a host that is not listed may be called, if its name leads to an open address."""
+        if port != HTTPS_PORT or is_loopback(host):
+            return False
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return "." in host
+        return self._nets.allow(host, host)
+
+    def _no_url(self, url: str) -> InvalidInput:
+        return InvalidInput(
+            f"{url!r} is no URL of a webhook", where=self._where, remedy="write https://host/path"
+        )
+
 
 def _place(url: str, default_port: int) -> Place:
     """Return host and port of a URL; raises `ValueError` for a port that cannot be."""
     parts = urlsplit(url)
     return (parts.hostname or "", default_port if parts.port is None else parts.port)
-
-
-def _no_url(url: str) -> InvalidInput:
-    return InvalidInput(
-        f"{url!r} is no URL of a webhook", where=WHERE, remedy="write https://host/path"
-    )

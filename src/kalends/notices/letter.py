@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -40,6 +41,11 @@ class FailedTry(NamedTuple):
 
     kind: Literal["refused", "later", "blocked"]
     why: str
+
+
+def delivery_id(letter: Letter) -> str:
+    """Return what the same letter is called each time it is sent, in plain characters."""
+    return hashlib.sha256(letter.id.encode()).hexdigest()[:32]
 
 
 def utc_text(time_s: int) -> str:

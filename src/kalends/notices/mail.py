@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import ssl
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -15,10 +14,10 @@ from typing import Final
 import aiosmtplib
 
 from kalends.core.errors import InvalidInput
-from kalends.notices.letter import FailedTry, Letter, one_line
+from kalends.notices.letter import FailedTry, Letter, delivery_id, one_line
 from kalends.notices.secret_file import read_secret
 from kalends.serving.auth.callers import split_listen
-from kalends.serving.configuration import MAIL_ADDRESS, NoticesConfiguration
+from kalends.serving.configuration import MAIL_ADDRESS, NoticeRules
 
 POLICY: Final = SMTP.clone(cte_type="7bit")
 """Any relay takes seven bits; other letters are encoded."""
@@ -35,7 +34,9 @@ CLOSING: Final = aiosmtplib.SMTPStatus.domain_unavailable
 class MailRelay:
     """The relay that the owner's rules name; raises `InvalidInput` for files that cannot be used."""
 
-    def __init__(self, rules: NoticesConfiguration, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self, rules: NoticeRules, tls: ssl.SSLContext, section: str = "site.notices"
+    ) -> None:
         self._host, self._port = split_listen(rules.smtp)
         self._sender = rules.sender
         self._encryption = rules.encryption
@@ -43,11 +44,11 @@ class MailRelay:
         self._wait_s = rules.wait_s
         self._login: tuple[str, str] | None = None
         if rules.login is not None:
-            user, _, password = read_secret(rules.login, "site.notices.login").partition("\n")
+            user, _, password = read_secret(rules.login, f"{section}.login").partition("\n")
             if not (user.strip() and password.strip()):
                 raise InvalidInput(
                     f"{rules.login} has no name and password",
-                    where="site.notices.login",
+                    where=f"{section}.login",
                     remedy="write the name into its first line, the password into the second",
                 )
             self._login = user.strip(), password.strip()
@@ -116,8 +117,7 @@ def message_of(letter: Letter, sender: str) -> bytes:
     message["To"] = letter.to
     message["Subject"] = one_line(letter.subject)[:SUBJECT_MAX]
     message["Date"] = format_datetime(datetime.fromtimestamp(letter.made_s, UTC))
-    digest = hashlib.sha256(letter.id.encode()).hexdigest()[:32]
-    message["Message-ID"] = f"<{digest}@{sender.rpartition('@')[2]}>"
+    message["Message-ID"] = f"<{delivery_id(letter)}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(letter.text)
     return message.as_bytes()

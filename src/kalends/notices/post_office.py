@@ -11,14 +11,14 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from kalends.core.errors import NotAllowed
+from kalends.core.errors import NotAllowed, Unavailable
 from kalends.notices.address_book import AddressBook
 from kalends.notices.letter import MAIL, FailedTry, Letter
 from kalends.notices.mail import MailRelay
 from kalends.notices.outbox import Outbox, OutboxTerms
-from kalends.notices.webhooks import WebhookCalls
+from kalends.notices.webhooks import SecretOf, WebhookCalls
 from kalends.serving.auth.peer_auth import trust_in
-from kalends.serving.configuration import NoticesConfiguration
+from kalends.serving.configuration import NoticeRules
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
 
@@ -33,16 +33,23 @@ class Carrier(Protocol):
 
 
 class PostOffice:
-    """All notices of a site. Without `rules` of the owner it takes none, and loses what was stored before.
+    """All notices of a server. Without `rules` of the owner it takes none, and loses what was stored before.
 
-    `reported` is told of a way that is blocked, and with "" that it is free again. Raises `InvalidInput` for
-    files of the configuration that cannot be used.
+    `section` is where the rules are written, and errors about addresses are about `where`. What `secret_of`
+    gives signs the calls of webhooks; a letter that is not `wanted` any more is dropped. `reported` is told
+    of a way that is blocked, and with "" that it is free again. Raises `InvalidInput` for files of the
+    configuration that cannot be used.
     """
 
     def __init__(
         self,
-        rules: NoticesConfiguration | None,
+        rules: NoticeRules | None,
         *,
+        section: str = "site.notices",
+        where: str = "notify.to",
+        secret_of: SecretOf | None = None,
+        wanted: Callable[[Letter], bool] = lambda letter: True,
+        hourly_max: int = OutboxTerms().hourly_max,
         now_s: Callable[[], int],
         chance: Callable[[], float],
         reported: Callable[[str, str], None],
@@ -53,6 +60,8 @@ class PostOffice:
         self._chance = chance
         self._reported = reported
         self._logger = logger
+        self._section = section
+        self._wanted = wanted
         self._book: AddressBook | None = None
         self._mail: MailRelay | None = None
         self._webhooks: WebhookCalls | None = None
@@ -61,14 +70,14 @@ class PostOffice:
             self._terms = OutboxTerms(
                 pause_s=int(rules.pause_s),
                 give_up_s=int(rules.give_up_s),
-                hourly_max=rules.hourly_max,
+                hourly_max=hourly_max,
             )
-            trust = trust_in(rules.ca, "site.notices.ca")
+            trust = trust_in(rules.ca, f"{section}.ca")
             tls = ssl.create_default_context() if isinstance(trust, bool) else trust
-            self._book = AddressBook(rules)
-            self._mail = MailRelay(rules, tls) if rules.smtp else None
-            if rules.webhook_hosts:
-                self._webhooks = WebhookCalls(rules, self._book, tls, now_s)
+            self._book = AddressBook(rules, section, where)
+            self._mail = MailRelay(rules, tls, section) if rules.smtp else None
+            if rules.webhook_hosts and secret_of is not None:
+                self._webhooks = WebhookCalls(rules, self._book, tls, now_s, secret_of)
         self._outbox: Outbox | None = None
         self._forget: Callable[[Sequence[str]], None] = lambda ids: None
         self._blocked: set[str] = set()
@@ -121,9 +130,9 @@ class PostOffice:
         """
         if self._book is None:
             raise NotAllowed(
-                "this site sends no notices",
+                "no notices are sent from here",
                 where="notify",
-                remedy="leave --notify out, or ask the site's owner to set up [site.notices]",
+                remedy=f"ask the owner to set up [{self._section}], or leave it out",
             )
         return self._book.address_of(user, to)
 
@@ -134,6 +143,17 @@ class PostOffice:
         for letter in letters:
             self._outbox.post(letter, self._now_s())
         return self._carry_out()
+
+    def take_up(self, letters: Iterable[Letter]) -> None:
+        """Take letters that are stored already."""
+        if self._outbox is not None:
+            self._outbox.take_up(letters, self._now_s())
+            self._carry_out()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it is open, and takes more letters."""
+        return self._outbox is not None and len(self._outbox) < self._terms.waiting_max
 
     def lose(self, notice: str, why: str, *, said: bool = True) -> None:
         """Nobody will get the notice with this id; it is `said` in the log."""
@@ -177,13 +197,7 @@ class PostOffice:
         return effects.kept
 
     async def _try(self, outbox: Outbox, letter: Letter) -> None:
-        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
-        if carrier is None:
-            failed: FailedTry | None = FailedTry(
-                "refused", "the owner has no [site.notices] for it"
-            )
-        else:
-            failed = await self._carried(carrier, letter)
+        failed = await self._carried(letter)
         if self._outbox is not outbox:
             return
         if failed is None:
@@ -192,10 +206,17 @@ class PostOffice:
             outbox.failed(letter, failed, self._now_s())
         self._carry_out()
 
-    async def _carried(self, carrier: Carrier, letter: Letter) -> FailedTry | None:
+    async def _carried(self, letter: Letter) -> FailedTry | None:
         """The boundary of carriers: a letter that breaks one is lost, and no other."""
+        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
         try:
+            if not self._wanted(letter):
+                return FailedTry("refused", "its user has removed this address")
+            if carrier is None:
+                return FailedTry("refused", f"the owner has no [{self._section}] for it")
             return await carrier.carry(letter)
+        except Unavailable as error:  # The store, where it says who is told.
+            return FailedTry("later", error.detail)
         except Exception as error:
             self._logger.error("notice_broken", notice=letter.id, exc_info=error)
             return FailedTry("refused", repr(error))

@@ -1,11 +1,10 @@
-"""Letters as calls of webhooks: JSON, signed with the owner's secret."""
+"""Letters as calls of webhooks: JSON, signed with a secret that the receiver shares."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -13,65 +12,66 @@ import msgspec
 
 from kalends.core.errors import InvalidInput
 from kalends.notices.address_book import AddressBook
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.letter import FailedTry, Letter, delivery_id
+from kalends.notices.reachable import AddressClosed, GuardedResolver, OpenNets
 from kalends.notices.secret_file import read_secret
-from kalends.serving.configuration import NoticesConfiguration
+from kalends.rim.webhook_signatures import secret_bytes, signed_headers
+from kalends.serving.configuration import NoticeRules
 
-SECRET_MIN: Final = 16
 FOR_NOW: Final = frozenset({408, 425, 429})
 """Answers of class 4 that ask to come again."""
 
+SecretOf = Callable[[Letter], bytes | None]
+"""What signs a letter; None: its receiver is not to be called any more."""
+
 
 class WebhookCalls:
-    """The webhooks at the hosts that the owner lists.
+    """The webhooks at the hosts that the owner lists, signed with what `secret_of` gives for each letter.
 
-    Raises `InvalidInput` for a secret that cannot be used.
+    `resolver` looks names up; what it finds is looked at before it is connected to.
     """
 
     def __init__(
         self,
-        rules: NoticesConfiguration,
+        rules: NoticeRules,
         book: AddressBook,
         tls: ssl.SSLContext,
         now_s: Callable[[], int],
+        secret_of: SecretOf,
+        resolver: aiohttp.abc.AbstractResolver | None = None,
     ) -> None:
-        assert rules.webhook_key is not None, "the configuration was checked"
-        where = "site.notices.webhook_key"
-        self._secret = read_secret(rules.webhook_key, where).encode()
-        if len(self._secret) < SECRET_MIN:
-            raise InvalidInput(
-                f"a secret of fewer than {SECRET_MIN} bytes can be guessed",
-                where=where,
-                remedy=f"openssl rand -hex 32 > {rules.webhook_key}",
-            )
+        self._secret_of = secret_of
         self._book = book
         self._tls = tls
         self._now_s = now_s
         self._wait_s = rules.wait_s
+        self._nets = OpenNets(rules.webhook_networks)
+        self._resolver = resolver
         self._http: aiohttp.ClientSession | None = None
 
     async def carry(self, letter: Letter) -> FailedTry | None:
         """Call the webhook of a letter; return why that has failed. Only the status of the answer counts."""
         if not self._book.allows_webhook(letter.to):
             return FailedTry("refused", "the owner does not list this host any more")
+        secret = self._secret_of(letter)
+        if secret is None:
+            return FailedTry("refused", "its user has removed this webhook")
         if self._http is None:
-            self._http = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=self._wait_s),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        body, time_s = body_of(letter), self._now_s()
+            self._http = self._session()
+        body = body_of(letter)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "kalends",
-            "Kalends-Delivery": letter.id,
-            "Kalends-Time": str(time_s),
-            "Kalends-Signature": signature(self._secret, time_s, body),
+            **signed_headers(secret, delivery_id(letter), self._now_s(), body),
         }
         try:
             async with self._http.post(
                 letter.to, data=body, headers=headers, ssl=self._tls, allow_redirects=False
             ) as response:
                 status = response.status
+        except aiohttp.ClientConnectorError as error:
+            closed = isinstance(error.os_error, AddressClosed)
+            return FailedTry("refused" if closed else "blocked", str(error.os_error))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return FailedTry("blocked", str(error) or f"no answer within {self._wait_s} s")
         if 200 <= status < 300:
@@ -84,13 +84,35 @@ class WebhookCalls:
         if self._http is not None:
             await self._http.close()
 
+    def _session(self) -> aiohttp.ClientSession:
+        resolver = GuardedResolver(self._nets, self._resolver)
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
+            timeout=aiohttp.ClientTimeout(total=self._wait_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+
+def owners_secret(path: Path, where: str) -> bytes:
+    """Return the secret in the owner's file; raises `InvalidInput` for one that cannot be used."""
+    try:
+        return secret_bytes(read_secret(path, where))
+    except InvalidInput as error:
+        if error.where == where:
+            raise
+        raise InvalidInput(
+            f"{path} has {error.detail}",
+            where=where,
+            remedy=f"openssl rand -base64 32 > {path}; chmod 600 {path}",
+        ) from error
+
 
 def body_of(letter: Letter) -> bytes:
-    """Return a letter as JSON: its id, subject, text and time, and its facts."""
-    told = {"id": letter.id, "subject": letter.subject, "text": letter.text, "made": letter.made_s}
+    """Return a letter as JSON: its id as in ``webhook-id``, subject, text and time, and its facts."""
+    told = {
+        "id": delivery_id(letter),
+        "subject": letter.subject,
+        "text": letter.text,
+        "made": letter.made_s,
+    }
     return msgspec.json.encode({**letter.facts, **told})
-
-
-def signature(secret: bytes, time_s: int, body: bytes) -> str:
-    """Return ``sha256=`` and the HMAC of the time, a dot and the body."""
-    return "sha256=" + hmac.new(secret, b"%d." % time_s + body, hashlib.sha256).hexdigest()

@@ -17,7 +17,7 @@ from aiohttp import WSCloseCode, web
 
 from kalends.backends.adapter import Adapter
 from kalends.backends.records import SystemAnswer
-from kalends.batch.job_notices import JobNotices
+from kalends.batch.job_notices import JobNotices, job_post_office
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
@@ -26,7 +26,6 @@ from kalends.contract.paths import SESSION_PATH
 from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.assembly import calendars_of
 from kalends.resource_servers.batch_desk import BatchDesk
 from kalends.resource_servers.broker_sessions import BrokerSessions
@@ -166,7 +165,7 @@ class SiteServer:
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
-        self._notices = PostOffice(
+        self._notices = job_post_office(
             configuration.notices,
             now_s=lambda: moment().wall_s, chance=random.random,
             reported=self.alarms.report, logger=logger, metrics=metrics,

@@ -208,7 +208,8 @@ address = "{user}@sdsc.example"   # where each user's mail goes, but those in
 addresses = { ann = "ann.smith@ucsd.example" }
 mail_domains = ["ucsd.example"]   # users may have it sent to other addresses there: --notify-to
 webhook_hosts = ["hooks.sdsc.example", "127.0.0.1:8080"]  # and to these, https; http on loopback only
-webhook_key = "keys/webhooks"     # the secret that signs them (private: mode 0600)
+webhook_networks = ["10.1.0.0/16"]  # private networks in which they may be called, too
+webhook_key = "keys/webhooks"     # the secret that signs them, in base64 (private: mode 0600)
 # ca = "keys/sdsc-ca.pem" # the authority that signed the certificates of both, if the system knows it not
 hourly_max = 60           # notices to one user in an hour
 wait = "20s"              # a relay or receiver that takes longer is away
@@ -285,6 +286,14 @@ scopes = ["use", "audit", "admin"]
 
 [broker.limits]
 open_per_principal_max = 256      # requests of one user that are not decided yet
+
+[broker.notices]          # for `kalends notify`: users are told what others make of their requests
+smtp = "relay.npaci.example:587"  # as in [site.notices]
+from = "kalends@npaci.example"
+address = "{user}@npaci.example"
+webhook_hosts = ["*"]     # any public host, by https; or list hosts, as in [site.notices]
+webhook_networks = ["10.1.0.0/16"]  # private networks in which webhooks may be called, too
+minute_max = 6            # letters to one user in a minute; the last tells all that is left
 
 [[broker.priority]]       # the highest priority that they may give their requests; others: 0
 who = "group:staff"

@@ -42,9 +42,10 @@ class LocalFacility:
     """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
 
     `sites` are the owners with their resources; `broker` names the broker, and `virtual` virtual sites, each
-    with the sites that are reached by it alone. `now` is the first time on
-    `clock` (``2027-03-01T09:00Z``, in UTC where it has no offset), by default the present. Access is open:
-    everyone is who they say they are. Stores lie in a temporary directory, removed at the end.
+    with the sites that are reached by it alone. `notices` are the fields of its ``[broker.notices]``. `now`
+    is the first time on `clock` (``2027-03-01T09:00Z``, in UTC where it has no offset), by default the
+    present. Access is open: everyone is who they say they are. Stores lie in a temporary directory, removed
+    at the end.
 
     Entering raises `InvalidInput` for what cannot be configured.
     """
@@ -56,11 +57,13 @@ class LocalFacility:
         now: str = "now",
         broker: str = "broker",
         virtual: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        notices: Mapping[str, Any] | None = None,
     ) -> None:
         self.clock = MovableClock(parse_time(now, int(time.time()), "UTC"), self._settle)
         self.broker = broker
         self._sites = sites
         self._virtual = virtual
+        self._notices = notices
         self._configured: dict[str, Configuration] = {}
         self._running: dict[str, Listener] = {}
         self._thread: ServerThread
@@ -81,7 +84,9 @@ class LocalFacility:
                 self._configured[name] = configuration_of(_virtual(name, urls), directory)
                 self._thread.run(self._serve(name))
             known = [self._known(name) for name in self._reached()]
-            self._configured[self.broker] = configuration_of(_broker(self.broker, known), directory)
+            self._configured[self.broker] = configuration_of(
+                _broker(self.broker, known, self._notices), directory
+            )
             self.start(self.broker)
             self._ending = ending.pop_all()
         return self
@@ -210,8 +215,11 @@ def _virtual(name: str, urls: Mapping[str, str]) -> dict[str, Any]:
     return {"virtual": {"name": name, "listen": ANY_PORT, "members": members}}
 
 
-def _broker(name: str, sites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"broker": {**_common(name), "sites": sites}}
+def _broker(
+    name: str, sites: Sequence[Mapping[str, Any]], notices: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    told = {"notices": notices} if notices is not None else {}
+    return {"broker": {**_common(name), "sites": sites, **told}}
 
 
 def _common(name: str) -> dict[str, Any]:

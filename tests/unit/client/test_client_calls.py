@@ -98,6 +98,11 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert await client.end_reclaim(taken.key) == taken
     await client.resolve(broker.seen[0][1].key)
     await client.events()
+    address = await client.add_notice_address("https://hooks.example.org/x")
+    assert address.secret
+    assert [each.secret for each in await client.notice_addresses()] == [""]
+    assert (await client.test_notice_address(address.to)).to == address.to
+    assert (await client.remove_notice_address(address.to)).to == address.to
     about_others = {
         name for name in calls.OPERATION if name.startswith(("agent_", "job", "machine_", "slots"))
     }

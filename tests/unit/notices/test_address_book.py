@@ -84,19 +84,53 @@ def test_what_is_no_address_is_refused(to: str) -> None:
 
 @pytest.mark.parametrize("user", ["ann\nbcc", "ann smith", "ann@campus", "ann,eve", "", "ann>"])
 def test_a_name_that_makes_no_address_has_none(user: str) -> None:
-    with pytest.raises(NotAllowed, match="knows no mail address"):
+    with pytest.raises(NotAllowed, match="no mail address of"):
         BOOK.address_of(user, "")
 
 
 def test_a_site_without_mail_says_what_there_is() -> None:
     book = AddressBook(msgspec.structs.replace(RULES, smtp=""))
-    with pytest.raises(NotAllowed, match="sends no mail") as refused:
+    with pytest.raises(NotAllowed, match="no mail is sent") as refused:
         book.address_of("ann", "")
     assert "Hooks.example.org" in str(refused.value.remedy)
 
 
 def test_a_site_without_webhooks_says_who_could_allow_them() -> None:
     book = AddressBook(msgspec.structs.replace(RULES, webhook_hosts=()))
-    with pytest.raises(NotAllowed, match="calls no webhook at hooks") as refused:
+    with pytest.raises(NotAllowed, match="no webhook is called from here at hooks") as refused:
         book.address_of("ann", "https://hooks.example.org/x")
     assert "webhook_hosts" in str(refused.value.remedy)
+
+
+ANYWHERE = AddressBook(
+    msgspec.structs.replace(RULES, webhook_hosts=("*",), webhook_networks=("10.1.0.0/16",))
+)
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://hooks.of.anybody.example/x", "https://93.184.216.34/x", "https://10.1.2.3/x"],
+)
+def test_where_any_host_may_be_called_public_and_opened_ones_are(to: str) -> None:
+    assert ANYWHERE.address_of("ann", to) == to
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "https://10.2.0.1/x",
+        "https://127.0.0.1/x",
+        "http://127.0.0.1/x",
+        "https://localhost/x",
+        "https://intranet/x",
+        "https://169.254.169.254/x",
+        "https://[::1]/x",
+        "https://[::ffff:10.2.0.1]/x",
+        "https://[64:ff9b::a02:1]/x",
+        "https://hooks.example.org:8443/x",
+        "http://hooks.example.org/x",
+    ],
+)
+def test_where_any_host_may_be_called_private_ones_are_not(to: str) -> None:
+    with pytest.raises(NotAllowed):
+        ANYWHERE.address_of("ann", to)

@@ -13,9 +13,9 @@ from typing import Any
 import mail_relay as relays
 import pytest
 
+from kalends.batch.job_notices import job_post_office
 from kalends.core.errors import NotAllowed
 from kalends.notices.letter import Letter
-from kalends.notices.post_office import PostOffice
 from kalends.serving.configuration import DurationS, NoticesConfiguration
 from kalends.serving.logs import configure_logging, get_logger
 from kalends.serving.metrics import Metrics
@@ -35,7 +35,7 @@ class Lobby:
         self.reports: list[tuple[str, str]] = []
         self.metrics = Metrics(role="site", name="lab", version="1")
         self.changed = asyncio.Event()
-        self.office = PostOffice(
+        self.office = job_post_office(
             rules,
             now_s=lambda: self.now,
             chance=lambda: 0.0,
@@ -143,7 +143,7 @@ async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
     async with relays.mail_relay() as relay:
         port = relay.port
     key = tmp_path / "key"
-    key.write_text("0123456789abcdef")
+    key.write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
     key.chmod(0o600)
     async with relays.webhook_receiver() as receiver:
         rules = rules_for(
@@ -206,7 +206,7 @@ async def test_without_rules_of_the_owner_nobody_is_told_and_that_is_refused(
     tmp_path: Path, log: io.StringIO
 ) -> None:
     async with lobby(tmp_path, None) as here:
-        with pytest.raises(NotAllowed, match="sends no notices") as refused:
+        with pytest.raises(NotAllowed, match="no notices are sent") as refused:
             here.office.address_of("ann", "")
         assert "[site.notices]" in str(refused.value.remedy)
         here.post(letter("from-before"))

@@ -121,7 +121,7 @@ def test_an_upgraded_store_is_like_a_new_one(path: Path) -> None:
     fresh = path.with_name("fresh.sqlite")
     open_store(fresh, KIND, "npaci").close()
     assert schema_of(path) == schema_of(fresh)
-    assert version_in_header(path) == KIND.version == 6
+    assert version_in_header(path) == KIND.version == 7
 
 
 def test_it_is_upgraded_once(path: Path) -> None:

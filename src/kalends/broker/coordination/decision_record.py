@@ -50,6 +50,7 @@ import msgspec
 
 from kalends.contract.calls import Event, Patience, PlacedEnd, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Problem, StoreDamaged
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
@@ -57,6 +58,7 @@ from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.steps import Step, StepPart
+from kalends.notices.request_notice import RequestNotice
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
 
@@ -97,6 +99,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it has started at one of these; and whether that one is lost."""
     restarts: int = 0
     """At how many places it has started before."""
+    by_others: ChangeByOthers | None = None
+    """It is a change that is asked for by others than its user."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
@@ -158,6 +162,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     waiting: Waiting | None = None
     placed: PlacedJob | None = None
     """Where the job is that was asked for: from when its place is asked to be promised."""
+    listed: bool = False
+    """It stands, or stood, on waiting lists, and its user has not been told since what has come of it."""
     recalled_until: int = 0
     """As in `kalends.contract.calls.RequestView`."""
     machines: tuple[str, ...] = ()
@@ -169,6 +175,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     """
     ended: PlacedEnd | None = None
     """Of a job: how it has ended, as its site has said; a column."""
+    ended_by: ChangeByOthers | None = None
+    """It was cancelled, or released, by others than its user."""
     parts_ended_at: int = 0
     """Cancelled since all parts of its job in step had ended, the last of them then (seconds UTC)."""
 
@@ -220,10 +228,12 @@ class OfCase(msgspec.Struct, frozen=True, kw_only=True):
     """What a case asks of the register: its result is for that case alone, and for no later one.
 
     `case` is the number of `kalends.broker.coordination.transaction.Transaction`. A replica may have lost a
-    request and taken it over again while an operation of the first time was still on its way.
+    request and taken it over again while an operation of the first time was still on its way. `notices` are
+    stored with what it does, if its condition holds.
     """
 
     case: int = 0
+    notices: tuple[RequestNotice, ...] = ()
 
 
 class Begin(OfCase, frozen=True):
@@ -379,6 +389,9 @@ class Assemble(msgspec.Struct, frozen=True):
     parts: tuple[StepPart, ...]
     proved: bool
 
+
+Telling = Note | Commit | Close | Cancel
+"""Operations that may bring notices."""
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
 Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | Recover

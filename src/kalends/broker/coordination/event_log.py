@@ -9,8 +9,8 @@ from msgspec import structs
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.views import slot_words
 from kalends.contract.calls import Event
+from kalends.contract.slot_words import slot_words
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Refusal

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import structs
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination import occasions
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
@@ -160,7 +161,7 @@ class Negotiation:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants what is held at {site}: lock it, or it is lost"
             self.log.add(case, "recalled", detail, now)
-            self.prepare.note_waiting(case, None)
+            self.prepare.note_waiting(case, None, occasions.on_recall(record, now))
 
     def renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, a recall, or our silence) is asked for again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -18,6 +18,7 @@ from kalends.broker.coordination.decision_record import Record, Registered, Spec
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.occasions import change_of_slots
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.places_elsewhere import (
@@ -35,6 +36,7 @@ from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
@@ -79,6 +81,14 @@ ENDING: Final = {
 """Refusals after which no other time is tried: the site asks again."""
 
 
+class Cancel(Protocol):
+    """See `kalends.broker.coordination.user_calls.UserCalls.cancel`."""
+
+    def __call__(
+        self, record: Record, ticket: int, now: Moment, *, by: ChangeByOthers | None = None
+    ) -> None: ...
+
+
 class ReclaimChange(NamedTuple):
     """A change that was made for an owner, and what became of it."""
 
@@ -106,7 +116,7 @@ class OwnerReclaims:
     new_query_id: Callable[[], int]
     owner_alive: Callable[[str], bool]
     submit: Submit
-    cancel: Callable[[Record, int, Moment], None]
+    cancel: Cancel
     _recoveries: dict[str, PendingReclaim] = field(init=False, default_factory=dict)
     """By the request that an owner reclaims."""
     _recovering: dict[int, PendingReclaim] = field(init=False, default_factory=dict)
@@ -201,7 +211,9 @@ class OwnerReclaims:
         self._end_recovery(recovery)
         with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
             check_may_leave(record)
-            rid = submit_elsewhere(self.submit, record, now.wall_ms, now)
+            rid = submit_elsewhere(
+                self.submit, record, now.wall_ms, now, by=_owners(recovery), why=_reason(recovery)
+            )
             self._elsewhere_ms.pop(record.rid, None)
             self._elsewhere_ms[record.rid] = now.monotonic_ms
             if len(self._elsewhere_ms) > ELSEWHERE_MAX:
@@ -277,7 +289,9 @@ class OwnerReclaims:
     ) -> None:
         """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
         recovery.tried.add(wants)
-        spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
+        made = change_of_slots(record.wants, wants, _owners(recovery), _reason(recovery), now)
+        request, text = record.spec.request, record.spec.text
+        spec = Spec(request, text, wants=wants, patience="none", by_others=made)
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
             recovery.change = self.submit(
@@ -324,7 +338,11 @@ class OwnerReclaims:
         )
         case.record.problem = problem_of(error, record.reservation)
         self.log.add(case, "reclaimed", error.detail, now, error.refusals)
-        self.cancel(case.record, NO_TICKET, now)
+        made = ChangeByOthers(
+            made="cancelled", by=_owners(recovery), at=now.wall_s, reason=_reason(recovery),
+            was=record.wants,
+        )  # fmt: skip
+        self.cancel(case.record, NO_TICKET, now, by=made)
 
     # Recoveries
 
@@ -359,6 +377,18 @@ class OwnerReclaims:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
         recovery.queries = {}
+
+
+def _owners(recovery: PendingReclaim) -> str:
+    return ", ".join(sorted(recovery.reclaims))
+
+
+def _reason(recovery: PendingReclaim) -> str:
+    reasons = [
+        each.reason or ("it cannot be kept" if each.lost else "")
+        for _, each in sorted(recovery.reclaims.items())
+    ]
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
 def _told(recovery: PendingReclaim) -> str:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -29,14 +30,20 @@ RESTARTS: Final = "KALENDS_RESTARTS"
 """In its environment a job that may start again finds at how many places it has started before."""
 
 
-def elsewhere(record: Record, *, lost: bool = False) -> Spec:
-    """Return what is asked for in place of `record`: the same at other sites. `lost`: its sites are."""
+def elsewhere(
+    record: Record, *, lost: bool = False, by_others: ChangeByOthers | None = None
+) -> Spec:
+    """Return what is asked for in place of `record`: the same at other sites. `lost`: its sites are.
+
+    `by_others` says who asks, if it is not its user.
+    """
     spec, started = record.spec, bool(record.started)
     return structs.replace(
         spec,
         elsewhere=tuple(sorted(record.chosen)),
         running="no" if not started else "lost" if lost else "there",
         restarts=spec.restarts + started,
+        by_others=by_others,
     )
 
 
@@ -65,17 +72,22 @@ class Submit(Protocol):
 
 
 def submit_elsewhere(
-    submit: Submit, record: Record, mark: int, now: Moment, *, lost: bool = False
+    submit: Submit, record: Record, mark: int, now: Moment, *, by: str, why: str, lost: bool = False
 ) -> str:
     """Ask for another place in the name of the job's user, and by its old stamp; return the request's id.
+
+    `by` needs that, and says `why`.
 
     The key has spaces, as no user's key has; of replicas that ask with one `mark`, one gets it. Raises what
     `submit` raises.
     """
     key = f"elsewhere {record.rid} {mark}"
+    asks = ChangeByOthers(
+        made="placed-elsewhere", by=by, at=now.wall_s, reason=why, was=record.wants
+    )
     return submit(
-        record.principal, key, "elsewhere", elsewhere(record, lost=lost), NO_TICKET, now,
-        replaces=record, stamp=record.stamp,
+        record.principal, key, "elsewhere", elsewhere(record, lost=lost, by_others=asks), NO_TICKET,
+        now, replaces=record, stamp=record.stamp,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination import occasions
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS
@@ -23,16 +24,18 @@ from kalends.broker.coordination.refusal_errors import site_away, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
-from kalends.broker.coordination.views import problem_of, slot_words
+from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
+from kalends.contract.slot_words import slot_words
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
 from kalends.core.steps import Step
+from kalends.notices.request_notice import RequestNotice
 
 VOTE_MS_MAX: Final = 10_000
 """For so long votes are waited for, and longer where a site says that its own may take longer."""
@@ -139,7 +142,10 @@ class PreparePhase:
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
             self.deadlines.schedule(case)
-            self.table.write(case, r.Note(case.rid, record.att, r.encode_record(record)))
+            told = occasions.on_hold(record, now)
+            record.listed = False
+            body = r.encode_record(record)
+            self.table.write(case, r.Note(case.rid, record.att, body, notices=told))
         else:
             self.prepare(case, now)
 
@@ -182,7 +188,7 @@ class PreparePhase:
         op = r.Commit(
             case.rid, record.att, record.replaces, r.encode_record(record), places,
             elsewhere=bool(record.spec.elsewhere), running=record.spec.running != "no",
-            again=record.may_start_twice,
+            again=record.may_start_twice, notices=occasions.on_commit(record, now),
         )  # fmt: skip
         self.table.write(case, op)
 
@@ -208,13 +214,16 @@ class PreparePhase:
             self.log.add(case, kind, error.detail, now, error.refusals)
         else:
             self.log.add(case, kind, "", now)
-        self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
+        told = occasions.on_close(record, now, released=kind == "released")
+        self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record), notices=told))
 
-    def note_waiting(self, case: Transaction, waiting: Waiting | None) -> None:
+    def note_waiting(
+        self, case: Transaction, waiting: Waiting | None, notices: tuple[RequestNotice, ...] = ()
+    ) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
-        self.table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
+        self.table.write(case, r.Note(case.rid, case.record.att, body, "waiting", notices=notices))
 
     def vote_ms_max(self, case: Transaction) -> int:
         """Return for how long the votes of its sites are waited for."""

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination import occasions
 from kalends.broker.coordination.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -19,6 +20,7 @@ from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import view_of
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Conflict, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
@@ -126,22 +128,27 @@ class UserCalls:
         if case.phase == "held":
             self.prepare.prepare(case, now)
 
-    def release(self, record: Record, ticket: int, now: Moment) -> None:
-        """Give up what `record` holds."""
+    def release(
+        self, record: Record, ticket: int, now: Moment, by: ChangeByOthers | None = None
+    ) -> None:
+        """Give up what `record` holds; `by` says who wants that, if it is not its user."""
         case = self._case_to_finish(record, ticket, now)
         if case is None:
             return
         case.cancel_wanted = True
+        case.record.ended_by = by
         if case.phase in ("held", "looking", "touring", "bidding", "holding", "waiting"):
             self.prepare.close(case, None, "released", now)
 
     def cancel(
-        self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0
-    ) -> None:
+        self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0,
+        by: ChangeByOthers | None = None,
+    ) -> None:  # fmt: skip
         """Cancel a reservation, and say `why` in its story; answered once every site has freed its slots.
 
-        It has served its purpose where all parts of a job in step have ended, at `parts_ended_at`. A job
-        that was left to the broker, and has ended, is as it was.
+        `by` says who wants that, if it is not its user. It has served its purpose where all parts of a job
+        in step have ended, at `parts_ended_at`. A job that was left to the broker, and has ended, is as it
+        was.
 
         Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
         register's answer about it is still on its way here.
@@ -169,8 +176,10 @@ class UserCalls:
             case.record.parts_ended_at = parts_ended_at
             case.record.owner = self.owner
             case.record.told = case.record.done
+            case.record.ended_by = by
             body = r.encode_record(case.record)
-            self.table.write(case, r.Cancel(case.rid, self.owner, body))
+            told = occasions.on_cancel(case.record)
+            self.table.write(case, r.Cancel(case.rid, self.owner, body, notices=told))
 
     def tell_agent(
         self,

@@ -10,13 +10,10 @@ from msgspec.structs import replace
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record
 from kalends.broker.coordination.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView
-from kalends.contract.messages import Want
-from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_term
 from kalends.core.requests import Term
-from kalends.core.times import format_time
 
 WAYS_NAMED: Final = 4
 """Implementations that are named in lists; of more it is told how many they are."""
@@ -65,6 +62,7 @@ def view_of(
         placed=_placed(record) if reserved else None,
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
+        changed=record.ended_by or (record.spec.by_others if reserved else None),
         parts_ended_at=record.parts_ended_at,
         problem=record.problem,
     )
@@ -96,18 +94,3 @@ def text_of_job(term: Term, ways: Sequence[str] = ()) -> str:
 def problem_of(error: KalendsError, rid: str) -> Problem:
     error.request_id = rid
     return error.to_problem()
-
-
-def slot_words(wants: tuple[Want, ...]) -> str:
-    """What a reservation has become, for its story: one time where all its parts have the same."""
-    amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
-    times = {(want.start, want.end) for want in wants}
-    if len(times) == 1:
-        return f"{amounts} {_time(*times.pop())}"
-    return "; ".join(
-        f"{want.resource}:{want.units} {_time(want.start, want.end)}" for want in wants
-    )
-
-
-def _time(start: int, end: int) -> str:
-    return f"from {format_time(start, 'UTC')} for {format_duration(end - start)}"

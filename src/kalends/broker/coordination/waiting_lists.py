@@ -87,6 +87,7 @@ class ListPlaces:
             until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
             awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
             waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
+            record.listed = True
             self.log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
             self.prepare.note_waiting(case, waiting)
         for part in case.parts.values():

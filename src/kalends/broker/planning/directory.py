@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
 from kalends.contract.messages import Hello
+from kalends.core.errors import NotFound
 from kalends.core.resources import ResourceInfo
 
 
@@ -97,3 +98,14 @@ class Directory:
     def is_up(self, site: str) -> bool:
         entry = self.sites.get(site)
         return entry is not None and entry.up
+
+    def check_homes(self, homes: Iterable[str]) -> None:
+        """Raise `NotFound` for a home of a job that is neither a site here nor a virtual one."""
+        known = {*self.sites, *(each for entry in self.sites.values() for each in entry.through)}
+        for home in homes:
+            if home not in known:
+                raise NotFound(
+                    f"this broker knows no site {home!r}",
+                    where="homes",
+                    remedy="`kalends sites` lists those that it knows",
+                )

@@ -34,7 +34,12 @@ from kalends.serving.configuration.members import (
     NearConfiguration,
     PeerConfiguration,
 )
-from kalends.serving.configuration.notices import NoticesConfiguration
+from kalends.serving.configuration.notices import (
+    ANY_HOST,
+    BrokerNotices,
+    NoticeRules,
+    NoticesConfiguration,
+)
 from kalends.serving.configuration.parser import (
     CONFIGURATION_BYTES_MAX,
     Configuration,
@@ -66,6 +71,7 @@ from kalends.serving.configuration.servers import (
 )
 
 __all__ = [
+    "ANY_HOST",
     "CONFIGURATION_BYTES_MAX",
     "MAIL_ADDRESS",
     "AccessConfiguration",
@@ -75,6 +81,7 @@ __all__ = [
     "BlackoutConfiguration",
     "BrokerConfiguration",
     "BrokerLimits",
+    "BrokerNotices",
     "CallsConfiguration",
     "ClaimsConfiguration",
     "Configuration",
@@ -91,6 +98,7 @@ __all__ = [
     "MachineConfiguration",
     "MemberConfiguration",
     "NearConfiguration",
+    "NoticeRules",
     "NoticesConfiguration",
     "PeerConfiguration",
     "PriorityConfiguration",

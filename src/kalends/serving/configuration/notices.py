@@ -1,9 +1,10 @@
-"""How users are told what becomes of their jobs: mail and webhooks."""
+"""How users are told what becomes of their jobs and reservations: mail and webhooks."""
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
@@ -14,15 +15,17 @@ from kalends.rim.web_addresses import is_loopback
 from kalends.serving.configuration.checks import check_at_most
 from kalends.serving.configuration.sections import MAIL_ADDRESS, DurationS, MailAddress, Section
 
+ANY_HOST: Final = "*"
 
-class NoticesConfiguration(Section, frozen=True, kw_only=True):
-    """How users are told what becomes of their jobs: by mail, by webhooks, or both.
+
+class NoticeRules(Section, frozen=True, kw_only=True):
+    """How users are told: by mail, by webhooks, or both.
 
     Mail goes through the relay `smtp`, `from` one address. A user's is in `addresses`, or what `address`
     makes of their name; another one they may name only in one of `mail_domains`. Webhooks go to
-    `webhook_hosts` and nowhere else, signed with the secret in the file `webhook_key`. `login` is a file with
-    the name and the password for the relay, in two lines; `ca` the authority that has signed its certificate
-    and those of `webhook_hosts`, where the system does not know it.
+    `webhook_hosts` ("*": any) and nowhere else, and to private addresses only in `webhook_networks`. `login`
+    is a file with the name and the password for the relay, in two lines; `ca` the authority that has signed
+    its certificate and those of `webhook_hosts`, where the system does not know it.
     """
 
     smtp: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.PORT_PATTERN)))] = ""
@@ -40,12 +43,13 @@ class NoticesConfiguration(Section, frozen=True, kw_only=True):
         Meta(max_length=1_000),
     ] = ()
     webhook_hosts: Annotated[
-        tuple[Annotated[str, Meta(pattern=whole(identifiers.HOST_PATTERN))], ...],
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.WEBHOOK_HOST_PATTERN))], ...],
         Meta(max_length=64),
     ] = ()
-    webhook_key: Path | None = None
-    hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
-    """Notices to one user in an hour."""
+    webhook_networks: Annotated[
+        tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=64)
+    ] = ()
+    """As ``10.1.0.0/16``."""
     wait_s: DurationS = field(name="wait", default=DurationS(20))
     """A relay or a receiver that takes longer is taken to be away."""
     pause_s: DurationS = field(name="pause", default=DurationS(30))
@@ -53,8 +57,22 @@ class NoticesConfiguration(Section, frozen=True, kw_only=True):
     give_up_s: DurationS = field(name="give_up", default=DurationS(86_400))
 
 
-def check_notices(notices: NoticesConfiguration) -> None:
-    where = "site.notices"
+class NoticesConfiguration(NoticeRules, frozen=True, kw_only=True):
+    """A site's, for jobs: webhooks are signed with the secret in the file `webhook_key`."""
+
+    webhook_key: Path | None = None
+    hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
+    """Notices to one user in an hour."""
+
+
+class BrokerNotices(NoticeRules, frozen=True, kw_only=True):
+    """A broker's, for requests: each webhook has a secret of its own."""
+
+    minute_max: Annotated[int, Meta(ge=1, le=1_000)] = 6
+    """Letters to one user in a minute; the last of them tells all the rest."""
+
+
+def check_notices(notices: NoticeRules, where: str) -> None:
     if not (notices.smtp or notices.webhook_hosts):
         raise InvalidInput(
             "no notice could go anywhere",
@@ -67,12 +85,15 @@ def check_notices(notices: NoticesConfiguration) -> None:
             where=f"{where}.from",
             remedy='write from = "kalends@example.org"',
         )
-    if notices.webhook_hosts and notices.webhook_key is None:
-        raise InvalidInput(
-            "nobody could tell who has called a webhook",
-            where=f"{where}.webhook_key",
-            remedy="name a file with a secret, such as `openssl rand -hex 32` makes one",
-        )
+    if isinstance(notices, NoticesConfiguration):
+        _check_key(notices, where)
+    for index, network in enumerate(notices.webhook_networks):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            raise InvalidInput(
+                str(error), where=f"{where}.webhook_networks[{index}]", remedy="write 10.1.0.0/16"
+            ) from error
     if notices.address and not any(
         MAIL_ADDRESS.fullmatch(notices.address.replace("{user}", user))
         for user in ("ann", "ann@example.org")
@@ -97,3 +118,12 @@ def check_notices(notices: NoticesConfiguration) -> None:
                 where=f"{where}.{name.removesuffix('_s')}",
                 remedy="at least 1s",
             )
+
+
+def _check_key(notices: NoticesConfiguration, where: str) -> None:
+    if notices.webhook_hosts and notices.webhook_key is None:
+        raise InvalidInput(
+            "nobody could tell who has called a webhook",
+            where=f"{where}.webhook_key",
+            remedy="name a file with a secret, such as `openssl rand -base64 32` makes one",
+        )

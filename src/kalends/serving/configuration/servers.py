@@ -34,7 +34,11 @@ from kalends.serving.configuration.members import (
     check_members,
     check_urls,
 )
-from kalends.serving.configuration.notices import NoticesConfiguration, check_notices
+from kalends.serving.configuration.notices import (
+    BrokerNotices,
+    NoticesConfiguration,
+    check_notices,
+)
 from kalends.serving.configuration.rules import (
     ResourceConfiguration,
     RulesConfiguration,
@@ -214,6 +218,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     """Requests that ended so long ago go from the store to its archive; 0s: none does."""
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides itself what they may hold."""
+    notices: BrokerNotices | None = None
 
 
 class VirtualConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
@@ -237,7 +242,7 @@ def check_site(site: SiteConfiguration) -> None:
     check_resources(site.resources, site.defaults)
     check_machines(site.machines, site.resources)
     if site.notices is not None:
-        check_notices(site.notices)
+        check_notices(site.notices, "site.notices")
     check_unique([each.name for each in site.near], "site.near")
 
 
@@ -249,6 +254,8 @@ def check_broker(broker: BrokerConfiguration) -> None:
             where="broker.keep_settled",
             remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
         )
+    if broker.notices is not None:
+        check_notices(broker.notices, "broker.notices")
     check_unique([site.name for site in broker.sites], "broker.sites")
     check_members(broker.sites)
     check_urls(broker.sites, "broker.sites")

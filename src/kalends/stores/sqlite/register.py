@@ -37,6 +37,7 @@ from kalends.broker.coordination.decision_record import (
     Recover,
     Registered,
     Remember,
+    Telling,
     Unreadable,
     decode_record,
     encode_parts,
@@ -48,7 +49,7 @@ from kalends.contract.messages import Mark
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
 from kalends.core.identifiers import minted_ms
-from kalends.stores.sqlite import script_table
+from kalends.stores.sqlite import notice_table, script_table
 from kalends.stores.sqlite.maintenance import RECOVERING
 
 REQUESTS: Final = """
@@ -101,17 +102,27 @@ create index ending_at on ending (at);
 """
 """Of jobs that were placed: when and how they ended."""
 
-SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY + STARTS + ENDINGS + AGAIN
+SCHEMA: Final = (
+    REQUESTS + script_table.SCHEMA + IDENTITY + STARTS + ENDINGS + AGAIN + notice_table.NOTICES
+)
 
 BEATS: Final = """
 drop table replica;
 create table replica (owner text primary key, beats integer not null) without rowid;
 """
 
-UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS, 3: STARTS, 4: ENDINGS, 5: AGAIN}
+UPGRADES: Final = {
+    1: script_table.SCHEMA,
+    2: IDENTITY + BEATS,
+    3: STARTS,
+    4: ENDINGS,
+    5: AGAIN,
+    6: notice_table.NOTICES,
+}
 """To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
 count beats in the place of leases by the wall clock; it remembers how far each site was. To version 4: it
-says where jobs may start. To version 5: and how they ended. To version 6: and which may start again."""
+says where jobs may start. To version 5: and how they ended. To version 6: and which may start again. To
+version 7: users are told what others make of their requests."""
 
 BY_ITSELF: Final = ("exit", "limit")
 """Ends of jobs that nobody has ended, and nothing: they are done."""
@@ -130,7 +141,14 @@ _OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
 
 def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
     """Carry out `operations` in order within the open transaction."""
-    return [_HANDLERS[type(operation)](connection, operation) for operation in operations]
+    return [_carried_out(connection, operation) for operation in operations]
+
+
+def _carried_out(connection: sqlite3.Connection, operation: Operation) -> Registered:
+    registered = _HANDLERS[type(operation)](connection, operation)
+    if registered.won and isinstance(operation, Telling):
+        notice_table.store_notices(connection, operation.rid, operation.notices)
+    return registered
 
 
 def _begin(connection: sqlite3.Connection, op: Begin) -> Registered:

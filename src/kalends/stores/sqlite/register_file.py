@@ -21,8 +21,10 @@ from kalends.broker.coordination.decision_record import (
 )
 from kalends.broker.reconciliation.recognition import Live
 from kalends.core.errors import Problem, Unavailable
-from kalends.stores.sqlite import register, script_table
+from kalends.stores.sqlite import letter_table, notice_table, register, script_table
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit
+from kalends.stores.sqlite.letter_table import LettersDone
+from kalends.stores.sqlite.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
 from kalends.stores.sqlite.script_table import Named
 from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
 
@@ -32,7 +34,7 @@ T = TypeVar("T")
 KIND: Final = StoreKind(
     name="broker",
     application_id=0x6B6C7362,  # "klsb"
-    version=6,
+    version=7,
     schema=register.SCHEMA,
     shared=True,
     upgrades=register.UPGRADES,
@@ -92,6 +94,8 @@ class ForgetSettled(NamedTuple):
     rids: tuple[str, ...]
 
 
+NoticeWrite = KeepAddress | ForgetAddress | PostNotice | MakeLetters | LettersDone
+
 Write = (
     Operation
     | Remember
@@ -104,6 +108,7 @@ Write = (
     | KeepScript
     | ForgetScript
     | ForgetSettled
+    | NoticeWrite
 )
 Result = Registered | tuple[Named, ...] | int | None
 
@@ -139,9 +144,26 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
             results.append((kept,) if kept is not None else ())
         elif isinstance(write, ForgetScript):
             results.append(tuple(script_table.forget(connection, *write)))
+        elif isinstance(write, NoticeWrite):
+            results.append(_carry_out_notice(connection, write))
         else:
             results.extend(register.apply(connection, (write,)))
     return results
+
+
+def _carry_out_notice(connection: sqlite3.Connection, write: NoticeWrite) -> int | None:
+    match write:
+        case KeepAddress():
+            return notice_table.keep_address(connection, write)
+        case ForgetAddress():
+            return notice_table.forget_address(connection, write)
+        case MakeLetters():
+            return notice_table.make_letters(connection, write)
+        case PostNotice():
+            notice_table.post_notice(connection, write.notice)
+        case LettersDone():
+            letter_table.remove_letters(connection, write)
+    return None
 
 
 class BrokerStore:

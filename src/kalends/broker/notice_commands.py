@@ -1,0 +1,103 @@
+"""Where users are told: the calls that list, add, remove and test their addresses."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from kalends.broker.service import BrokerService
+from kalends.contract.notice_calls import (
+    AddNoticeAddress,
+    ListNoticeAddresses,
+    NoticeAddresses,
+    NoticeAddressRef,
+    NoticeAddressView,
+)
+from kalends.core.errors import KalendsError, LimitExceeded, NotFound
+from kalends.core.times import zone_named
+from kalends.notices.post_office import PostOffice
+from kalends.notices.request_notice import RequestNotice
+from kalends.rim.webhook_signatures import secret_text
+from kalends.serving.auth.callers import Caller
+from kalends.stores.sqlite.notice_table import (
+    ForgetAddress,
+    KeepAddress,
+    NoticeAddress,
+    PostNotice,
+    addresses_of,
+)
+
+ADDRESSES_MAX: Final = 8
+"""Of one user: each notice goes to all of them."""
+
+SECRET_BYTES: Final = 32
+
+
+class NoticeCommands:
+    """Each user has addresses of their own, and sees no others; what is allowed the `office` says."""
+
+    def __init__(self, service: BrokerService, office: PostOffice) -> None:
+        self._service = service
+        self._office = office
+
+    def list(self, caller: Caller, body: ListNoticeAddresses) -> NoticeAddresses:
+        user = caller.principal.user
+        found = self._service.store.read(addresses_of, user)
+        return NoticeAddresses(addresses=tuple(self._view(each) for each in found))
+
+    async def add(self, caller: Caller, body: AddNoticeAddress) -> NoticeAddressView:
+        """Add an address, or give a webhook another secret; raises what the operator does not allow."""
+        user = caller.principal.user
+        to = self._office.address_of(user, body.to)
+        zone = zone_named(body.zone).key
+        webhook = "://" in to
+        secret = secrets.token_bytes(SECRET_BYTES) if webhook else b""
+        receiver = to if webhook else body.to
+        address = NoticeAddress(user, receiver, zone, self._service.moment().wall_s, secret)
+        (kept,) = await self._service.runner.stored((KeepAddress(address, ADDRESSES_MAX),))
+        if not kept:
+            raise LimitExceeded(
+                f"you are told at {ADDRESSES_MAX} addresses, the maximum",
+                where="to",
+                remedy="remove one of them first: kalends notify remove",
+            )
+        return self._view(address, secret_text(secret) if webhook else "")
+
+    async def remove(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddressView:
+        address = self._named(caller, body)
+        await self._service.runner.stored((ForgetAddress(address.user, address.receiver),))
+        return self._view(address)
+
+    async def test(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddressView:
+        """Answers when the test is stored: it is sent as any other notice."""
+        address = self._named(caller, body)
+        self._office.address_of(address.user, address.receiver)
+        notice = RequestNotice(
+            id=f"test-{secrets.token_hex(8)}", user=address.user, occasion="test",
+            at_s=self._service.moment().wall_s, to=address.receiver,
+        )  # fmt: skip
+        await self._service.runner.stored((PostNotice(notice),))
+        self._service.runner.noticed()
+        return self._view(address)
+
+    def _named(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddress:
+        """Return the caller's address; raises `NotFound`."""
+        for address in self._service.store.read(addresses_of, caller.principal.user):
+            if body.to in (address.receiver, self._view(address).to):
+                return address
+        raise NotFound(
+            "you are not told at this address",
+            where="to",
+            remedy="`kalends notify list` shows where you are",
+        )
+
+    def _view(self, address: NoticeAddress, secret: str = "") -> NoticeAddressView:
+        to, problem = address.receiver, ""
+        try:
+            to = self._office.address_of(address.user, address.receiver)
+        except KalendsError as error:
+            problem = error.detail
+        return NoticeAddressView(
+            to=to, kind="webhook" if address.secret else "mail", zone=address.zone,
+            added_at=address.added_at, secret=secret, problem=problem,
+        )  # fmt: skip

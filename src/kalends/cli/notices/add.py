@@ -1,0 +1,28 @@
+"""``kalends notify add``: be told by mail or by a webhook."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _notice_words, _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command(
+    "add",
+    cls=ServerCommand,
+    examples=("kalends notify add", "kalends notify add https://hooks.example.org/kalends"),
+)
+@click.argument("to", default="", metavar="[ADDRESS|URL]")
+@pass_settings
+def command(settings: Settings, to: str) -> None:
+    """Be told by mail or by a webhook.
+
+    You are told when an owner or operator moves, shortens or cancels what is yours, when a hold is recalled,
+    and what becomes of a request on waiting lists, and of a job that has to leave its site. Without ADDRESS,
+    mail goes to the address that the broker's operator has for you. For a webhook, the secret that signs its
+    calls is printed once.
+    """
+    with settings.connect() as client:
+        view = client.add_notice_address(to, zone=settings.time_zone())
+    _output.answer(settings, "notice", view, lambda: _notice_words.added_lines(view))

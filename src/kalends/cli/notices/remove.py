@@ -1,0 +1,25 @@
+"""``kalends notify remove``: be told no more at an address."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command(
+    "remove",
+    cls=ServerCommand,
+    examples=("kalends notify remove", "kalends notify remove ann@uni.example"),
+)
+@click.argument("to", default="", metavar="[ADDRESS|URL]")
+@pass_settings
+def command(settings: Settings, to: str) -> None:
+    """Be told no more at an address.
+
+    What is not sent yet is dropped.
+    """
+    with settings.connect() as client:
+        view = client.remove_notice_address(to)
+    _output.answer(settings, "notice", view, lambda: [f"you are told no more at {view.to}"])

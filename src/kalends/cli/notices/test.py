@@ -1,0 +1,25 @@
+"""``kalends notify test``: send yourself a test notice."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command(
+    "test",
+    cls=ServerCommand,
+    examples=("kalends notify test", "kalends notify test https://hooks.example.org/kalends"),
+)
+@click.argument("to", default="", metavar="[ADDRESS|URL]")
+@pass_settings
+def command(settings: Settings, to: str) -> None:
+    """Send yourself a test notice.
+
+    It goes the way of all notices, within some seconds if the receiver answers.
+    """
+    with settings.connect() as client:
+        view = client.test_notice_address(to)
+    _output.answer(settings, "notice", view, lambda: [f"a test is on its way to {view.to}"])
