@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, Self
-from zoneinfo import ZoneInfo
 
 from kalends.client.answers import NewLength, check_kept, settled
+from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
+from kalends.client.client_settings import ClientSettings
 from kalends.client.follower import Follower
 from kalends.client.job_calls import JobCalls
 from kalends.client.request_builder import (
@@ -22,14 +23,13 @@ from kalends.client.request_builder import (
 )
 from kalends.client.request_calls import RequestCalls, milliseconds
 from kalends.client.scripts import Agent, named_script
-from kalends.client.transport import Transport
 from kalends.contract import calls
-from kalends.core.errors import InvalidInput, error_from_problem
+from kalends.core.errors import error_from_problem
 from kalends.core.requests import Request
 
 
 class Client(RequestCalls, JobCalls):
-    """Calls to one server. Use it within ``async with``; `connect` makes one.
+    """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
@@ -38,49 +38,29 @@ class Client(RequestCalls, JobCalls):
     up its answer, not what was asked.
     """
 
-    def __init__(
-        self,
-        *,
-        open_transport: Callable[[], Transport],
-        zone: ZoneInfo,
-        wall_clock: Callable[[], float],
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        new_key: Callable[[], str],
-        make_caller: Callable[[Transport], CallSender],
-    ) -> None:
-        self._open_transport = open_transport
-        self._zone = zone
-        self._wall_clock = wall_clock
-        self._follows = Follower(self, clock=clock, sleep=sleep)
-        self._make_key = new_key
-        self._make_caller = make_caller
-        self._transport: Transport | None = None
-        self._open_caller: CallSender | None = None
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._line = CallLine(settings)
+        around = settings.surroundings
+        self._follows = Follower(self, clock=around.clock, sleep=around.sleep)
+
+    def __repr__(self) -> str:
+        return f"<kalends client of {self.settings.access.url}>"
 
     async def __aenter__(self) -> Self:
-        self._transport = self._open_transport()
-        self._open_caller = self._make_caller(self._transport)
+        self._line.sender()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; calls in flight fail. Closing twice is harmless."""
-        transport, self._transport, self._open_caller = self._transport, None, None
-        if transport is not None:
-            await transport.close()
+        """Close the connections; calls in flight fail. A later call connects again."""
+        await self._line.close()
 
     @property
     def _caller(self) -> CallSender:
-        if self._open_caller is None:
-            raise InvalidInput(
-                "this client is not open",
-                where="client",
-                remedy="use it within `async with kalends.connect(...) as client`",
-            )
-        return self._open_caller
+        return self._line.sender()
 
     @property
     def _follower(self) -> Follower:
@@ -138,17 +118,18 @@ class Client(RequestCalls, JobCalls):
             agent=named_script(agent).name,
             arguments=arguments,
             agent_must_run=agent_must_run,
-            now_s=int(self._wall_clock()),
-            zone=self._zone,
+            now_s=int(self.settings.surroundings.wall_clock()),
+            zone=self.settings.zone,
         )
 
     def new_key(self) -> str:
         """Return a key for one booking or change, to note down before sending it."""
-        return self._make_key()
+        return self.settings.surroundings.new_key()
 
     def time_s(self, when: Time) -> int:
         """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC."""
-        return time_s(when, now_s=int(self._wall_clock()), zone=self._zone)
+        now_s = int(self.settings.surroundings.wall_clock())
+        return time_s(when, now_s=now_s, zone=self.settings.zone)
 
     async def find(
         self,

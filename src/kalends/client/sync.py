@@ -1,10 +1,9 @@
-"""The same client for code without an event loop: every method of `Client`, waiting for its answer."""
+"""The same client for code that does not await: every method of `Client`, waiting for its answer."""
 
 from __future__ import annotations
 
-import asyncio
 import queue
-import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
@@ -13,6 +12,7 @@ from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
 from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.client.loop_thread import LoopThread, answer
 from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.job_calls import JobView
@@ -68,26 +68,26 @@ def _reporting(
 class SyncClient:
     """A synchronous `Client`, usable from several threads. `connect_sync` makes one.
 
-    Its connections live on an event loop in a thread of their own, from entering ``with`` to
-    leaving it. An interrupt (Ctrl-C) gives up the answer, not what was asked.
+    It connects at its first call, and works inside a running event loop, as in a notebook, too: its
+    connections live on a loop in a thread of their own. They end with `close`, at the end of a ``with``,
+    when nobody has the client any more, and with the program. An interrupt (Ctrl-C) gives up the answer,
+    not what was asked.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread(client.close)
+        weakref.finalize(self, self._thread.end, 0.0).atexit = False
+
+    def __repr__(self) -> str:
+        return repr(self._client)
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="kalends-client", daemon=True
-        )
-        self._thread.start()
         try:
             self._run(self._client.__aenter__())
         except BaseException:
             # Without `__enter__` no `__exit__` comes: end the thread here, and raise again.
-            self._stop()
+            self.close()
             raise
         return self
 
@@ -95,12 +95,8 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread. Closing twice is harmless."""
-        if self._loop is not None:
-            try:
-                self._run(self._client.close())
-            finally:
-                self._stop()
+        """Close the connections and end the thread. A later call connects again."""
+        self._thread.end()
 
     request = _at_once(Client.request)
     time_s = _at_once(Client.time_s)
@@ -217,16 +213,7 @@ class SyncClient:
         return SyncJobTerminal(terminal, self._run)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            # Without a loop the client itself says what is wrong, on its first step.
-            return asyncio.run(work)
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return answer.result()
-        except BaseException:
-            # Also at Ctrl-C: nobody waits for the answer any more.
-            answer.cancel()
-            raise
+        return answer(self._thread.submit(work))
 
     def _run_reporting(
         self,
@@ -235,25 +222,16 @@ class SyncClient:
         on_progress: Progress,
     ) -> T:
         """Run `work` and pass on what it puts into `seen` in this thread, so that it may call the client."""
-        if self._loop is None:
-            return self._run(work)
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        answer.add_done_callback(lambda _: seen.put(None))
+        submitted = self._thread.submit(work)
+        submitted.add_done_callback(lambda _: seen.put(None))
         try:
             while (view := seen.get()) is not None:
                 on_progress(view)
-            return answer.result()
         except BaseException:
             # Also at Ctrl-C: nobody waits for the answer any more.
-            answer.cancel()
+            submitted.cancel()
             raise
-
-    def _stop(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+        return answer(submitted)
 
 
 async def _next(watching: AsyncIterator[T]) -> T | None:
@@ -313,4 +291,4 @@ def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
 
 
 connect_sync = _synchronous(connect)
-"""Connect synchronously, see `kalends.connect`: ``with connect_sync(url) as client``."""
+"""Connect synchronously, see `kalends.connect`: ``client = connect_sync(url)``, or ``with`` it."""

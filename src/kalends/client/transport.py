@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -52,13 +52,16 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close all connections; calls in flight fail with `ConnectionFailed`."""
 
+    def abandon(self) -> None:
+        """Let go of what could not be closed because its event loop ended; nothing complains of it then."""
+
 
 @dataclass(frozen=True)
 class Access:
     """The server's address and the caller's identity: a token, or a name at servers without tokens."""
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     user: str = ""
     groups: tuple[str, ...] = ()
     ca: str = ""

@@ -17,7 +17,7 @@ import structlog
 from kalends import __version__
 from kalends.broker.server import build_broker
 from kalends.client.client import Client
-from kalends.client.connection import connect
+from kalends.client.connection import connect, in_surroundings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import SiteStatus
 from kalends.core.errors import NotFound
@@ -100,8 +100,8 @@ class LocalFacility:
 
         `options` are those of `kalends.connect`.
         """
-        given = {"zone": "UTC", "wall_clock": self.clock.wall_s, **options}
-        return connect(self.url(at or self.broker), user=user, **given)
+        client = connect(self.url(at or self.broker), user=user, **{"zone": "UTC", **options})
+        return in_surroundings(client, wall_clock=self.clock.wall_s)
 
     def sync_client(self, user: str, *, at: str = "", **options: Any) -> SyncClient:
         """As `client`, for use without async."""

@@ -13,7 +13,7 @@ from client_broker import Broker, serving_broker
 import kalends
 from kalends.client.client import Client
 from kalends.client.sync import SyncClient
-from kalends.core.errors import InvalidInput, NoCommonTime
+from kalends.core.errors import NoCommonTime
 
 
 @pytest.fixture
@@ -62,9 +62,3 @@ def test_leaving_ends_its_thread_and_closing_twice_is_harmless(broker: Broker) -
         client.health()
     client.close()
     assert threading.active_count() == before
-
-
-def test_outside_of_with_it_says_how_to_open_it(broker: Broker) -> None:
-    client = kalends.connect_sync(broker.url, user="ada")
-    with pytest.raises(InvalidInput, match="not open"):
-        client.health()
