@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kalends.contract.calls import RequestView as RequestView
     from kalends.contract.calls import RunView as RunView
     from kalends.contract.calls import Waiting as Waiting
+    from kalends.contract.pictures import as_html as as_html
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -58,6 +59,7 @@ _HOME = {
     "RequestView": "kalends.contract.calls",
     "RunView": "kalends.contract.calls",
     "Waiting": "kalends.contract.calls",
+    "as_html": "kalends.contract.pictures",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",

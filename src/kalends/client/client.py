@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from kalends.client.answers import NewLength, check_kept, settled
 from kalends.client.call_line import CallLine
@@ -18,18 +18,24 @@ from kalends.client.request_builder import (
     Time,
     Window,
     length_s,
+    milliseconds,
     request_from,
     time_s,
 )
-from kalends.client.request_calls import RequestCalls, milliseconds
+from kalends.client.request_calls import RequestCalls
 from kalends.client.scripts import Agent, named_script
 from kalends.contract import calls
 from kalends.core.errors import error_from_problem
 from kalends.core.requests import Request
 
+CALENDAR_S: Final = 86_400
+"""The length of a calendar whose end is not said."""
+
 
 class Client(RequestCalls, JobCalls):
     """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
+
+    Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
@@ -75,10 +81,15 @@ class Client(RequestCalls, JobCalls):
         return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
 
     async def calendar(
-        self, resource: str, *, start: Time = "now", end: Time
+        self, resource: str, *, start: Time = "now", end: Time | None = None
     ) -> calls.CalendarView:
-        """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see."""
-        body = calls.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
+        """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see.
+
+        Without `end` it is a day from `start`. A notebook shows what is returned as a drawing.
+        """
+        start_s = self.time_s(start)
+        end_s = start_s + CALENDAR_S if end is None else self.time_s(end)
+        body = calls.ShowCalendar(resource=resource, start=start_s, end=end_s)
         return await self._caller.call(body, "calendar", calls.CalendarView)
 
     def request(
@@ -98,10 +109,10 @@ class Client(RequestCalls, JobCalls):
         """Return the request that `find`, `book` and `hold` would send; send nothing.
 
         `request` is a `Request`, taken as it is, or the text form of its terms together with
-        `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
-        an end open). `prefer` are times to rather start at: phrases such as ``mornings`` or
-        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a
-        head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
+        `duration` and either `at` (the start) or `window` (earliest start, latest end, None leaves
+        an end open; or a text such as ``next week``). `prefer` are times to rather start at: phrases such
+        as ``mornings`` or ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s.
+        `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
         site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
         `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
         at a site. Raises `InvalidInput`, and `TooLarge` for a
@@ -153,17 +164,17 @@ class Client(RequestCalls, JobCalls):
 
     async def lock(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return settled(await self._caller.call(body, "lock", calls.RequestView))
 
     async def release(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Give up what request `id` holds, and its places in lines and on waiting lists."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "release", calls.RequestView)
 
     async def cancel(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Cancel reservation `id` at all its sites; a hold or an open request ends, too."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "cancel", calls.RequestView)
 
     async def move(
@@ -182,7 +193,9 @@ class Client(RequestCalls, JobCalls):
         is ended then, and starts anew once it has. Raises `Conflict` where it has ended, or has started and
         must not start again, and what stood in the way elsewhere.
         """
-        body = calls.PlaceElsewhere(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s))
+        body = calls.PlaceElsewhere(
+            id=await self.full_id(id), key=key or self.new_key(), wait_ms=milliseconds(wait_s)
+        )
         return settled(await self._caller.call(body, "job_place_elsewhere", calls.RequestView))
 
     async def extend(
@@ -212,6 +225,7 @@ class Client(RequestCalls, JobCalls):
         `units` names what each changed resource (``site/name``) keeps; raises `InvalidInput` for more than
         it has.
         """
+        id = await self.full_id(id)
         if units:
             check_kept(units, await self.show(id))
         if units and by is None and duration is None:
@@ -236,7 +250,7 @@ class Client(RequestCalls, JobCalls):
         Asked of a site: what it has not compared yet. With `go_on` a server whose store was restored takes
         new bookings though not all has been compared.
         """
-        body = calls.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
+        body = calls.Reconcile(wait_ms=milliseconds(wait_s), go_on=go_on)
         return await self._caller.call(body, "reconcile", calls.Reconciled)
 
     async def reclaim(
@@ -275,7 +289,10 @@ class Client(RequestCalls, JobCalls):
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
         body = calls.Change(
-            id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields
+            id=await self.full_id(id),
+            key=key or self.new_key(),
+            wait_ms=milliseconds(wait_s),
+            **fields,
         )
         answer = await self._caller.call(body, "change", calls.RequestView)
         if answer.problem is not None:
@@ -295,6 +312,7 @@ class Client(RequestCalls, JobCalls):
     ) -> calls.RequestView:
         """Look how long `id` is, so that nothing grows by a slip in `shrink` or the other way round."""
         wanted = NewLength(by, duration, direction)
+        id = await self.full_id(id)
         wanted_s = wanted.length_s(await self.show(id))
         return await self._change(
             id, key, wait_s, duration_s=wanted_s, units=dict(units) if units else {}

@@ -6,16 +6,13 @@ import queue
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
-from kalends.client.job_calls import FOLLOW_WAIT_MS
 from kalends.client.loop_thread import LoopThread, answer
-from kalends.client.request_calls import WATCH_WAIT_S
-from kalends.contract.calls import Event, RequestView
-from kalends.contract.job_calls import JobView
+from kalends.contract.calls import RequestView
 
 if TYPE_CHECKING:
     from kalends.client.job_terminal import JobTerminal
@@ -61,6 +58,20 @@ def _reporting(
         seen: queue.SimpleQueue[RequestView | None] = queue.SimpleQueue()
         keywords["on_progress"] = seen.put
         return self._run_reporting(method(self._client, *args, **keywords), seen, on_progress)
+
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[Client, P], AsyncIterator[T]],
+) -> Callable[Concatenate[SyncClient, P], Iterator[T]]:
+    """Wrap a method that yields: each item is waited for when it is asked for."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> Iterator[T]:
+        items = method(self._client, *args, **keywords)
+        while (item := self._run(_next(items))) is not None:
+            yield item
 
     return call
 
@@ -143,6 +154,14 @@ class SyncClient:
     by_key = resolve
     list = _waiting(Client.list)
     events = _waiting(Client.events)
+    full_id = _waiting(Client.full_id)
+    reservations = _iterating(Client.reservations)
+    watch = _iterating(Client.watch)
+    watch_job = _iterating(Client.watch_job)
+    watch_jobs = _iterating(Client.watch_jobs)
+    follow_output = _iterating(Client.follow_output)
+    past_jobs = _iterating(Client.past_jobs)
+    past_slots = _iterating(Client.past_slots)
     upload_agent = _waiting(Client.upload_agent)
     agents = _waiting(Client.agents)
     agent = _waiting(Client.agent)
@@ -157,45 +176,6 @@ class SyncClient:
     reclaim = _waiting(Client.reclaim)
     reclaims = _waiting(Client.reclaims)
     end_reclaim = _waiting(Client.end_reclaim)
-
-    def watch(self, id: str = "", *, after: int = -1) -> Iterator[Event]:
-        """Watch synchronously, see `Client.watch`."""
-        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
-        while True:
-            seen = self.events(after, id=id, wait_s=wait_s)
-            yield from seen.events
-            after, wait_s = seen.next, WATCH_WAIT_S
-
-    def watch_job(self, machine: str, number: int) -> Iterator[JobView]:
-        """Yield a job whenever there is news of it, see `Client.watch_job`."""
-        view = self.job(machine, number)
-        yield view
-        while not view.end:
-            heard = self.job_news(view)
-            if heard.is_news:
-                view = heard.job
-                yield view
-
-    def watch_jobs(self, machine: str, *, until_over: bool = False) -> Iterator[JobView]:
-        """Yield jobs of the caller's as they move, see `Client.watch_jobs`."""
-        watching = self._client.watch_jobs(machine, until_over=until_over)
-        while (view := self._run(_next(watching))) is not None:
-            yield view
-
-    def follow_output(
-        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
-    ) -> Iterator[bytes]:
-        """Yield what a job writes, see `Client.follow_output`."""
-        offset = 0
-        while True:
-            piece = self.job_output(
-                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
-            )
-            if piece.data:
-                yield piece.data
-                offset = piece.offset + len(piece.data)
-            elif piece.ended:
-                return
 
     def attach(
         self,
