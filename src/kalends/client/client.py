@@ -112,9 +112,9 @@ class Client(RequestCalls, JobCalls):
         `duration` and either `at` (the start) or `window` (earliest start, latest end, None leaves
         an end open; or a text such as ``next week``). `prefer` are times to rather start at: phrases such
         as ``mornings`` or ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s.
-        `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
-        site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
-        `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
+        `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the
+        slots at each site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book`
+        and `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
         at a site. Raises `InvalidInput`, and `TooLarge` for a
         script's file.
         """
