@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kalends.core.errors import Refusal as Refusal
     from kalends.core.errors import TooLarge as TooLarge
     from kalends.core.errors import Unavailable as Unavailable
+    from kalends.core.jobs import JobRequest as JobRequest
     from kalends.core.requests import Alternative as Alternative
     from kalends.core.requests import Attribute as Attribute
     from kalends.core.requests import Request as Request
@@ -75,6 +76,7 @@ _HOME = {
     "Refusal": "kalends.core.errors",
     "TooLarge": "kalends.core.errors",
     "Unavailable": "kalends.core.errors",
+    "JobRequest": "kalends.core.jobs",
     "Alternative": "kalends.core.requests",
     "Attribute": "kalends.core.requests",
     "Request": "kalends.core.requests",

@@ -10,6 +10,7 @@ from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
 from kalends.client.follower import Follower
+from kalends.client.given_values import by_name, milliseconds
 from kalends.client.job_calls import JobCalls
 from kalends.client.request_builder import (
     ArgumentValues,
@@ -18,7 +19,6 @@ from kalends.client.request_builder import (
     Time,
     Window,
     length_s,
-    milliseconds,
     request_from,
     time_s,
 )
@@ -114,9 +114,8 @@ class Client(RequestCalls, JobCalls):
         as ``mornings`` or ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s.
         `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the
         slots at each site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book`
-        and `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
-        at a site. Raises `InvalidInput`, and `TooLarge` for a
-        script's file.
+        and `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it
+        fails at a site. Raises `InvalidInput`, and `TooLarge` for a script's file.
         """
         return request_from(
             request,
@@ -226,6 +225,7 @@ class Client(RequestCalls, JobCalls):
         it has.
         """
         id = await self.full_id(id)
+        units = by_name(units, where="units")
         if units:
             check_kept(units, await self.show(id))
         if units and by is None and duration is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kalends.client.client import Client
 from kalends.client.client_settings import ClientSettings, TransportName
+from kalends.client.given_values import every
 from kalends.client.retry import Backoff
 from kalends.client.transport import Access
 from kalends.client.zones import local_zone
@@ -38,7 +39,7 @@ def connect(
 
     Raises `InvalidInput` for an address, a zone or a time that cannot be used.
     """
-    access = Access(url=url, token=token, user=user, groups=tuple(groups), ca=ca)
+    access = Access(url=url, token=token, user=user, groups=every(groups, where="groups"), ca=ca)
     if transport not in ("session", "http"):
         raise InvalidInput(
             f"{transport!r} is not a transport", where="transport", remedy="give session or http"

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
-from kalends.client.request_builder import Duration, Time, length_s, milliseconds
+from kalends.client.given_values import checked_job, every, milliseconds
+from kalends.client.request_builder import Duration, Time, length_s
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.terminal_frames import AttachTerminal
@@ -35,8 +36,7 @@ class JobCalls(AgentCalls):
         Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` where
         the owner's limits are in the way; then nothing was submitted.
         """
-        job.check()
-        body = job_calls.SubmitJob(key=key or self.new_key(), job=job)
+        body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
         return await self._caller.call(body, "job_submit", job_calls.Submitted)
 
     async def jobs(
@@ -315,7 +315,7 @@ class JobCalls(AgentCalls):
             machine=machine,
             nodes=nodes,
             length_s=length_s(duration),
-            starts=tuple(self.time_s(start) for start in starts),
+            starts=tuple(self.time_s(start) for start in every(starts, where="starts")),
         )
         return await self._caller.call(body, "machine_delays", delay_calls.MachineDelays)
 
@@ -329,7 +329,10 @@ class JobCalls(AgentCalls):
     ) -> job_calls.MachineLoad:
         """Drain, fail or resume nodes of a machine; needs the scope ``admin``."""
         body = job_calls.ServeNodes(
-            machine=machine, what=what, nodes=tuple(sorted(set(nodes))), detail=detail
+            machine=machine,
+            what=what,
+            nodes=tuple(dict.fromkeys(every(nodes, where="nodes"))),
+            detail=detail,
         )
         return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
 

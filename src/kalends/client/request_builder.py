@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.client.given_values import by_name, every, is_number
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
@@ -48,7 +49,7 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
                 remedy="give an aware datetime, e.g. datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
             )
         return check_time(when.timestamp(), where=where)
-    if not _is_number(when):
+    if not is_number(when):
         raise InvalidInput(
             f"a {type(when).__name__} is not a time",
             where=where,
@@ -64,7 +65,7 @@ def length_s(
     if isinstance(length, str):
         return parse_duration(length, where=where, longest_s=longest_s)
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
-    if not _is_number(seconds):
+    if not is_number(seconds):
         raise InvalidInput(
             f"a {type(seconds).__name__} is not a duration",
             where=where,
@@ -77,19 +78,6 @@ def length_s(
             remedy=f"give 1 to {longest_s} seconds, in whole seconds",
         )
     return int(seconds)
-
-
-def milliseconds(wait_s: float, *, where: str = "wait_s") -> int:
-    """Return `wait_s` in milliseconds; raises `InvalidInput` for what is no time to wait."""
-    if not _is_number(wait_s) or not 0 <= wait_s <= limits.WINDOW_S_MAX:
-        raise InvalidInput(
-            f"{wait_s!r} is not a time to wait", where=where, remedy="give seconds, 0 or more"
-        )
-    return round(wait_s * 1000)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def request_from(
@@ -111,6 +99,10 @@ def request_from(
 
     Raises `InvalidInput` for anything that cannot be understood or can never be right.
     """
+    if not isinstance(note, str):
+        raise InvalidInput(
+            f"a {type(note).__name__} is not a note", where="note", remedy="give a text"
+        )
     window = _both_ends(window, now_s, zone)
     if isinstance(request, str):
         made = _from_text(request, duration, at, window, now_s, zone)
@@ -135,7 +127,7 @@ def request_from(
             ("priority", priority),
             ("preferences", _windows(prefer, made, now_s, zone)),
             ("agent", agent),
-            ("arguments", dict(arguments or {})),
+            ("arguments", by_name(arguments, where="arguments")),
             ("agent_must_run", agent_must_run),
         )
         if value
@@ -154,14 +146,21 @@ def _windows(
     if not prefer:
         return ()
     # Imported here, as the language below, because calls about jobs and reservations do without.
-    from kalends.core.language.preferences import expand, parse_preference
+    from kalends.core.language.preferences import Preference, expand, parse_preference
 
-    each = [prefer] if isinstance(prefer, str) else prefer
+    each = [prefer] if isinstance(prefer, str) else every(prefer, where="prefer")
     phrases = [
         parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
         for said in each
         if not isinstance(said, TimePreference)
     ]
+    for phrase in phrases:
+        if not isinstance(phrase, Preference):
+            raise InvalidInput(
+                f"a {type(phrase).__name__} is no preference",
+                where="prefer",
+                remedy="give phrases such as 'mornings' or 'fri -2', or TimePreferences",
+            )
     windows = tuple(window for window in each if isinstance(window, TimePreference))
     added = windows + expand(phrases, request)
     return request.preferences + added if added else ()

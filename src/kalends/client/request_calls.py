@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kalends.client.answers import settled
 from kalends.client.follower import Follower, Progress
+from kalends.client.given_values import by_name, checked_job, every, milliseconds
 from kalends.client.listing_calls import ListingCalls
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.client.request_builder import (
@@ -21,7 +22,6 @@ from kalends.client.request_builder import (
     Time,
     Window,
     length_s,
-    milliseconds,
 )
 from kalends.client.scripts import Agent, NamedScript, named_script
 from kalends.contract import calls
@@ -153,7 +153,10 @@ class RequestCalls(ListingCalls):
         Other arguments as for `book`, of which `duration` is left out where it is that of `job`. `parts` of
         the answer say which job each part is: ask the site of its machine about it.
         """
-        each = [*jobs.values()] if job is None else [job, *jobs.values()]
+        jobs = by_name(jobs, where="jobs")
+        each = [
+            checked_job(one) for one in ([*jobs.values()] if job is None else [job, *jobs.values()])
+        ]
         Step(job=job, jobs=jobs).check()
         if isinstance(request, str) and each and duration is None:
             duration = max(one.limit_s for one in each)
@@ -195,9 +198,9 @@ class RequestCalls(ListingCalls):
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
         way, `NotFound` where no machine could ever run it; then it is nowhere.
         """
+        checked_job(job)
         once = job.at_most_once or at_most_once or (redundant and not job.rerun)
-        job = replace(job, at_most_once=once)
-        job.check()
+        job = checked_job(replace(job, at_most_once=bool(once)))
         job.check_offered()
         body = calls.PlaceJob(
             key=key or self.new_key(),
@@ -205,8 +208,8 @@ class RequestCalls(ListingCalls):
             on=attributes_in(on, "on") if on else (),
             end_by=self.time_s(end_by) if end_by is not None else 0,
             prefer=preferences_in(prefer),
-            homes=tuple(homes),
-            implementations=tuple(implementations),
+            homes=every(homes, where="homes"),
+            implementations=every(implementations, where="implementations"),
             pick=pick,
             redundant=redundant,
             by_limits=by_limits,
@@ -229,9 +232,9 @@ class RequestCalls(ListingCalls):
         their `problem`. Raises what is wrong with all of them; and what went wrong with some call,
         after all have ended: then `resolve` tells what became of each key.
         """
-        if not 1 <= count <= COPIES_MAX:
+        if not isinstance(count, int) or not 1 <= count <= COPIES_MAX:
             raise InvalidInput(
-                f"{count} copies",
+                f"{count!r} copies",
                 where="count",
                 remedy=f"ask for 1 to {COPIES_MAX}",
             )
@@ -257,6 +260,8 @@ class RequestCalls(ListingCalls):
         With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
         does, and nothing is booked then.
         """
+        if wait_s is not None:
+            milliseconds(wait_s)
         return settled(
             await self._follower.settled(
                 await self.full_id(id),
@@ -323,7 +328,7 @@ class RequestCalls(ListingCalls):
         )
         if hold_s is not None:
             asked = replace(asked, hold_s=hold_s)
-        bodies = [replace(asked, key=asked.key + number) for number in numbers]
+        bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
         await self._upload(script)
         answers = await asyncio.gather(
             *(self._decided(body, wish) for body in bodies), return_exceptions=True
@@ -338,6 +343,8 @@ class RequestCalls(ListingCalls):
     async def _decided(self, body: calls.Book, wish: _Wish) -> calls.RequestView:
         """Send `body` and follow the request if one call does not wait long enough."""
         wait_s, on_progress = wish.wait_s, wish.on_progress
+        if wait_s is not None:
+            milliseconds(wait_s)
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
         if on_progress is not None:
             first_s = min(first_s, PROMPT_S)

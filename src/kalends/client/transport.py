@@ -68,6 +68,14 @@ class Access:
     """A file with the certificate authority's certificates (PEM); empty trusts the system's."""
 
     def __post_init__(self) -> None:
+        for where, text in (("url", self.url), ("token", self.token), ("user", self.user), ("ca", self.ca),
+                            *(("groups", group) for group in self.groups)):  # fmt: skip
+            if not isinstance(text, str):
+                raise InvalidInput(
+                    f"a {type(text).__name__} is not a text",
+                    where=where,
+                    remedy='give a text; "" for none',
+                )
         if not _is_address(self.url):
             raise InvalidInput(
                 f"{self.url!r} is not the address of a server",

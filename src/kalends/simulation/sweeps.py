@@ -44,6 +44,16 @@ class Cell(msgspec.Struct, frozen=True):
         return estimate([getattr(result, metric) for result in self.results])
 
 
+class Cells(list[Cell]):
+    """The cells of a sweep, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        # Imported here because only notebooks ask for it.
+        from kalends.simulation.result_tables import cells_html
+
+        return cells_html(self)
+
+
 class _Replay(msgspec.Struct, frozen=True):
     workload: Workload
     policy: str
@@ -65,7 +75,7 @@ def sweep(
     dask: str | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     **options: Any,
-) -> list[Cell]:
+) -> Cells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
     Repetition i shakes the submissions by up to `shake_s` with the seed ``seed + i``: the same for all
@@ -105,10 +115,10 @@ def sweep(
             if progress is not None:
                 progress(len(results), count)
     cells = [(policy, load) for policy in policies for load in loads]
-    return [
+    return Cells(
         Cell(policy, load, tuple(results[at * repeats : (at + 1) * repeats]))
         for at, (policy, load) in enumerate(cells)
-    ]
+    )
 
 
 _Run = Callable[[Iterable[_Replay]], Iterator[SimulationResult]]
