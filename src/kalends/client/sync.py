@@ -119,7 +119,7 @@ class SyncClient:
     book = _reporting(Client.book)
     hold = _reporting(Client.hold)
     book_copies = _reporting(Client.book_copies)
-    submit_in_step = _waiting(Client.submit_in_step)
+    submit_in_step = _reporting(Client.submit_in_step)
     place_job = _waiting(Client.place_job)
     wait = _reporting(Client.wait)
     waiting_list = _waiting(Client.waiting_list)
