@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +19,11 @@ from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.simulation.confidence import Estimate, estimate
 from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.source import Workload
+from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
+
+if TYPE_CHECKING:
+    from kalends.scheduling.reservations import Reservation
+    from kalends.simulation.workloads.speedups import SpeedUps
 
 REPLAYS_MAX: Final = 100_000
 """Maximum number of replays, above which it is a typing error."""
@@ -74,12 +80,23 @@ def sweep(
     cores: int | None = None,
     dask: str | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-    **options: Any,
+    nodes: int | None = None,
+    machine: str = "",
+    crossing: str = "",
+    components: str = "",
+    speedups: SpeedUps | Path | str | None = None,
+    reservations: Sequence[Reservation] = (),
+    treat: str = "",
+    estimates: Estimates = "user",
+    damaged: Damaged = "refuse",
+    unsorted: Unsorted = "refuse",
+    by: Sequence[str] = (),
 ) -> Cells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
     Repetition i shakes the submissions by up to `shake_s` with the seed ``seed + i``: the same for all
-    policies and loads, so that they are compared on the same input. `options` are those of `simulate`.
+    policies and loads, so that they are compared on the same input. `nodes` and what follows are as for
+    `simulate`.
 
     The replays run in `cores` processes (all cores unless said otherwise; 1: in this one), or on the
     Dask cluster whose scheduler is at the address `dask`; its workers need kalends and the log, under the
@@ -102,6 +119,11 @@ def sweep(
             where="sweep",
             remedy="shake the submissions by some seconds, such as 300",
         )
+    options = {
+        "nodes": nodes, "machine": machine, "crossing": crossing, "components": components,
+        "speedups": speedups, "reservations": reservations, "treat": treat, "estimates": estimates,
+        "damaged": damaged, "unsorted": unsorted, "by": by,
+    }  # fmt: skip
     replays = [
         _Replay(workload, policy, load, shake_s, seed + repetition, options)
         for policy in policies
