@@ -50,7 +50,7 @@ class Cell(msgspec.Struct, frozen=True):
         return estimate([getattr(result, metric) for result in self.results])
 
 
-class Cells(list[Cell]):
+class SweepCells(list[Cell]):
     """The cells of a sweep, which a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
@@ -91,7 +91,7 @@ def sweep(
     damaged: Damaged = "refuse",
     unsorted: Unsorted = "refuse",
     by: Sequence[str] = (),
-) -> Cells:
+) -> SweepCells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
     Repetition i shakes the submissions by up to `shake_s` with the seed ``seed + i``: the same for all
@@ -106,19 +106,7 @@ def sweep(
 
     Raises `InvalidInput` as `simulate` does, and `Unavailable` where no cluster answers.
     """
-    count = len(policies) * len(loads) * repeats
-    if not 1 <= count <= REPLAYS_MAX:
-        raise InvalidInput(
-            f"{len(policies)} policies x {len(loads)} loads x {repeats} repetitions",
-            where="sweep",
-            remedy=f"ask for 1 to {REPLAYS_MAX:,} replays",
-        )
-    if repeats > 1 and not shake_s:
-        raise InvalidInput(
-            f"{repeats} identical repetitions",
-            where="sweep",
-            remedy="shake the submissions by some seconds, such as 300",
-        )
+    count = _count(len(policies), len(loads), repeats, shake_s)
     options = {
         "nodes": nodes, "machine": machine, "crossing": crossing, "components": components,
         "speedups": speedups, "reservations": reservations, "treat": treat, "estimates": estimates,
@@ -137,10 +125,28 @@ def sweep(
             if progress is not None:
                 progress(len(results), count)
     cells = [(policy, load) for policy in policies for load in loads]
-    return Cells(
+    return SweepCells(
         Cell(policy, load, tuple(results[at * repeats : (at + 1) * repeats]))
         for at, (policy, load) in enumerate(cells)
     )
+
+
+def _count(policies: int, loads: int, repeats: int, shake_s: int) -> int:
+    """Return how many replays that is; raises `InvalidInput` for none, too many, or identical ones."""
+    count = policies * loads * repeats
+    if not 1 <= count <= REPLAYS_MAX:
+        raise InvalidInput(
+            f"{policies} policies x {loads} loads x {repeats} repetitions",
+            where="sweep",
+            remedy=f"ask for 1 to {REPLAYS_MAX:,} replays",
+        )
+    if repeats > 1 and not shake_s:
+        raise InvalidInput(
+            f"{repeats} identical repetitions",
+            where="sweep",
+            remedy="shake the submissions by some seconds, such as 300",
+        )
+    return count
 
 
 _Run = Callable[[Iterable[_Replay]], Iterator[SimulationResult]]
