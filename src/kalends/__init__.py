@@ -1,7 +1,43 @@
 """kalends: book several resources that different people own, for the same time: all or none.
 
-    with kalends.connect_sync("http://127.0.0.1:7100", user="ada") as broker:
-        booked = broker.book("sdsc/sp2:64 + caltech/onyx", duration="2h", window=("now", "now+3d"))
+A first session with a broker (`kalends demo --keep` starts one on this computer, and says its address and
+where your token is):
+
+    >>> import kalends
+    >>> broker = kalends.connect_sync("http://127.0.0.1:7100", user="ada")  # or token="..."
+    >>> sorted(resource.name for resource in broker.resources().resources)
+    ['caltech/onyx', 'sdsc/sp2']
+    >>> wanted = "sdsc/sp2:8 + caltech/onyx"
+    >>> found = broker.find(wanted, duration="2h", window="tomorrow", count=3)
+    >>> len(found.candidates)
+    3
+    >>> booked = broker.book(wanted, duration="2h", at=found.candidates[0].start, note="run 7")
+    >>> booked
+    <RequestView ... reserved: sdsc/sp2:8 + caltech/onyx, ... UTC for 2h>
+    >>> broker.show(booked.id[-8:]) == booked
+    True
+    >>> for reservation in broker.reservations():
+    ...     print(reservation.note, kalends.as_datetime(reservation.start, "Europe/Berlin").tzname())
+    run 7 CE...
+    >>> try:
+    ...     broker.book("sdsc/sp2:65", duration="1h", window="tomorrow")
+    ... except kalends.InvalidInput as error:
+    ...     print(error)
+    ...     print(error.refusals[0].where, error.refusals[0].detail)
+    more units than the resource has (ask for fewer units)
+    sdsc/sp2 65 units are needed at one time, it has 64
+    >>> broker.cancel(booked.id).state
+    'cancelled'
+    >>> broker.close()
+
+Where to go on:
+
+    connect_sync, connect     a client that waits for answers, and one to be awaited: the same methods
+    SyncClient, Client        help(kalends.SyncClient.book) tells all that a call takes
+    KalendsError              the base of all errors: `detail`, `where`, `remedy`
+    as_datetime, as_html      an answer's seconds as a datetime; an answer as a page of a notebook shows it
+    simulate                  scheduling policies on a workload, without any server
+    kalends.testing           servers for your own tests
 
 The public names are loaded when they are first used, so that importing the package costs nothing.
 """
@@ -24,6 +60,7 @@ if TYPE_CHECKING:
     from kalends.contract.calls import Waiting as Waiting
     from kalends.contract.notice_calls import ChangeByOthers as ChangeByOthers
     from kalends.contract.notice_calls import NoticeAddressView as NoticeAddressView
+    from kalends.contract.pictures import as_html as as_html
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -39,6 +76,7 @@ if TYPE_CHECKING:
     from kalends.core.errors import Refusal as Refusal
     from kalends.core.errors import TooLarge as TooLarge
     from kalends.core.errors import Unavailable as Unavailable
+    from kalends.core.jobs import JobRequest as JobRequest
     from kalends.core.requests import Alternative as Alternative
     from kalends.core.requests import Attribute as Attribute
     from kalends.core.requests import Request as Request
@@ -64,6 +102,7 @@ _HOME = {
     "RequestView": "kalends.contract.calls",
     "RunView": "kalends.contract.calls",
     "Waiting": "kalends.contract.calls",
+    "as_html": "kalends.contract.pictures",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",
@@ -79,6 +118,7 @@ _HOME = {
     "Refusal": "kalends.core.errors",
     "TooLarge": "kalends.core.errors",
     "Unavailable": "kalends.core.errors",
+    "JobRequest": "kalends.core.jobs",
     "Alternative": "kalends.core.requests",
     "Attribute": "kalends.core.requests",
     "Request": "kalends.core.requests",

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, NamedTuple
 
 import kalends
+from kalends.client.connection import in_surroundings
 from kalends.client.retry import Backoff
 from kalends.contract.calls import RequestView
 from kalends.core.errors import (
@@ -94,8 +95,8 @@ class Customer:
             client = kalends.connect(
                 url, user=self.user, token=self._token, zone="UTC", timeout_s=10.0,
                 backoff=Backoff(tries_max=4, base_s=0.05, wait_s_max=0.2),
-                fraction=self._chance.random,
             )  # fmt: skip
+            client = in_surroundings(client, fraction=self._chance.random)
             self._clients.append(await self._open.enter_async_context(client))
         return self
 

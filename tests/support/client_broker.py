@@ -112,7 +112,10 @@ class Broker:
             raise fault
         if fault == "drop-before":
             raise Drop
-        answer: object = getattr(self, f"do_{name}")(user, body)
+        handler = getattr(self, f"do_{name}", None)
+        if handler is None:
+            raise NotFound("that is asked of the site of a machine", where=name)
+        answer: object = handler(user, body)
         if fault == "drop-after":
             raise Drop
         return ["nonsense"] if fault == "garbled" else answer

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import click
 
 from kalends.cli import _output, _request_options
-from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
@@ -37,7 +36,7 @@ def send(
     change: Callable[[str, str], RequestView],
 ) -> None:
     """Echo the change and its key, `change` the request of this id, and print it."""
-    full, key = full_id(client, id), key or client.new_key()
+    full, key = client.full_id(id), key or client.new_key()
     _output.say(f"{'change':8} {full} {asked}", error=True)
     _output.say(f"{'key':8} {key}", error=True)
     _request_options.answer(settings, change(full, key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import structs
 
@@ -15,7 +15,7 @@ from kalends.core.identifiers import split_resource
 from kalends.core.steps import Step
 
 if TYPE_CHECKING:
-    from kalends.client.request_calls import BookOptions
+    from kalends.client.request_builder import Time, Window
 
 OTHER_WORDS: Final = {
     "nodes": "--nodes", "sizes": "--sizes", "shape": "--shape", "malleable": "--malleable",
@@ -32,23 +32,31 @@ STEP_WORDS: Final = {
 """Options of a job that has several."""
 
 
+class PartsTimes(NamedTuple):
+    """When a job in step may run, as `Client.submit_in_step` takes it, and the key of the call."""
+
+    at: Time | None
+    window: Window
+    key: str
+
+
 def is_request(machine: str) -> bool:
     """Return whether several machines are named, or how many nodes of one: as in requests."""
     return any(sign in machine for sign in "+|:{ ")
 
 
-def submit(settings: Settings, request: str, step: Step, booking: BookOptions) -> None:
+def submit(settings: Settings, request: str, step: Step, booking: PartsTimes) -> None:
     """Have a job start on all machines of `request` together, and tell which jobs its parts are."""
     with settings.connect() as client:
-        view = client.submit_in_step(request, step.job, step.jobs, **booking)
+        view = client.submit_in_step(request, step.job, step.jobs, **booking._asdict())
     from kalends.cli import _request_options  # It reads requests, and other commands start without.
 
     _request_options.answer(settings, view)
 
 
-def booking(begin: str, at: str, end_by: str, key: str = "") -> BookOptions:
-    """Return when a job in step may run, as `Client.submit_in_step` takes it."""
-    return {"at": at or None, "window": (begin or None, end_by or None), "key": key}
+def booking(begin: str, at: str, end_by: str, key: str = "") -> PartsTimes:
+    """Return when a job in step may run, as options say it."""
+    return PartsTimes(at or None, (begin or None, end_by or None), key)
 
 
 def step_from(

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from kalends.cli import _output
 from kalends.cli._colours import stated
-from kalends.cli._identify import full_id
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
 from kalends.cli._sites import site_url
@@ -95,7 +94,7 @@ def exit_code(job: JobView) -> int:
 def reservation_id(settings: Settings, text: str) -> str:
     """Return the whole id of a reservation as typed; raises what `full_id` does."""
     with settings.connect() as client:
-        return full_id(client, text)
+        return client.full_id(text)
 
 
 def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:

@@ -1,25 +1,17 @@
-"""Names that somebody may have meant who wrote one that there is not."""
+"""Names of resources that somebody may have meant who wrote one that there is not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final
 
 from kalends.cli._settings import Settings
 from kalends.core.errors import KalendsError, NotFound, RefusalCode
 from kalends.core.identifiers import RESOURCE_PATTERN
+from kalends.core.near_names import near
 
 _RESOURCE: Final = re.compile(RESOURCE_PATTERN)
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """Return ``did you mean A or B?`` with up to three of `names`, or "" where none is near."""
-    # Imported here because most names are spelt right.
-    from difflib import get_close_matches
-
-    found = get_close_matches(name, list(names), n=3)
-    return f"did you mean {' or '.join(found)}?" if found else ""
 
 
 def with_near_resources(settings: Settings, error: KalendsError) -> KalendsError:

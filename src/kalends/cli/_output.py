@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from kalends.cli import _colours
+from kalends.cli._json_times import with_iso_times
 from kalends.cli._settings import Settings
 
 JSON_VERSION = 1
@@ -91,14 +92,20 @@ def _escaped(sign: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def plain(value: object) -> object:
-    """Return `value` as maps, lists and scalars, including fields at their default."""
+def plain(value: object, *, ours: bool = True) -> object:
+    """Return `value` as maps, lists and scalars, with fields at their default, and times in ISO 8601, too.
+
+    Maps that are fields of answers, not `ours`, have names that others have given: they stay as they are.
+    """
     if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        names = value.__struct_fields__
+        fields = {name: plain(getattr(value, name), ours=False) for name in names}
+        return with_iso_times(fields, type(value).__name__)
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        items = {name: plain(item, ours=ours) for name, item in value.items()}
+        return with_iso_times(items) if ours else items
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, ours=ours) for item in value]
     return value
 
 

@@ -22,24 +22,26 @@ from kalends.core.identifiers import short_id
 from kalends.core.steps import Step, StepPart
 
 if TYPE_CHECKING:
+    from kalends.cli._in_step import PartsTimes
     from kalends.client.client import Client
-    from kalends.client.request_calls import BookOptions
 
 LOOK_EVERY_S: Final = 0.1
 AWAY_S_MAX: Final = 300.0
 """So long a site may be out of reach: what was written meanwhile is shown then."""
 
 
-def run(settings: Settings, request: str, step: Step, booking: BookOptions) -> int:
+def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> int:
     """Have a job start on all machines of `request`, show what its parts write, and return the exit code.
 
     That is the one of the part that has failed, or 0. Ctrl-C ends all.
     """
     with settings.connect() as client:
-        key = booking["key"] = client.new_key()
-        booking["wait_s"] = None
+        key = client.new_key()
+        when = booking._replace(key=key)
         try:
-            view = client.submit_in_step(request, step.job, step.jobs, **booking)
+            view = client.submit_in_step(
+                request, step.job, step.jobs, **when._asdict(), wait_s=None
+            )
             while view.state == "reserved" and len(view.parts) < _parts_in(view, step):
                 time.sleep(LOOK_EVERY_S)
                 view = client.show(view.id)

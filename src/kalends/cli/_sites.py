@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kalends.cli._near_names import near
 from kalends.cli._settings import Settings
 from kalends.core.errors import NotFound
+from kalends.core.near_names import near
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient

@@ -6,14 +6,12 @@ column shows its fullest moment, so that nothing taken disappears in a long colu
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 from zoneinfo import ZoneInfo
 
+from kalends.contract.calendar_steps import TimeGrid, UnitCounts, grid, round_length_s
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration
 
@@ -39,75 +37,6 @@ _MEANING: dict[State, str] = {
 ROWS_MAX = 6
 LABEL_WIDTH_MIN = 7
 """Columns from one time label to the next: ``08:00`` or ``14 Jul`` and a blank."""
-
-_COLUMN_LENGTHS_S = [
-    *(minutes * 60 for minutes in (1, 2, 5, 10, 15, 20, 30)),
-    *(hours * 3_600 for hours in (1, 2, 3, 4, 6, 8, 12)),
-    *(days * 86_400 for days in (1, 2, 7, 14, 28, 56)),
-]
-"""Lengths of a column and of the step between labels: people can reckon with these."""
-
-
-class UnitCounts(NamedTuple):
-    """Units locked, held and free for the caller during ``[start, end)``."""
-
-    start: int
-    end: int
-    locked: int
-    held: int
-    free: int
-    known: bool
-
-    @property
-    def taken(self) -> int:
-        return self.locked + self.held
-
-
-@dataclass(frozen=True)
-class TimeGrid:
-    """Columns of `column_s` seconds from `start` on; each with its fullest moment."""
-
-    start: int
-    column_s: int
-    columns: tuple[UnitCounts, ...]
-
-
-def moments(view: CalendarView) -> list[UnitCounts]:
-    """Return the calendar as steps: what is locked, held and free between one change and the next."""
-    deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    pieces = [(slot.start, slot.end, slot.units, slot.state) for slot in view.slots]
-    pieces += [(start, end, units, "available") for start, end, units in view.free]
-    for start, end, units, state in pieces:
-        place = ("locked", "held", "available").index(state)
-        start, end = max(start, view.start), min(end, view.end)
-        if start < end:
-            deltas[start][place] += units
-            deltas[end][place] -= units
-    edges = sorted({view.start, view.end, min(max(view.until, view.start), view.end), *deltas})
-    steps = []
-    locked = held = free = 0
-    for start, end in pairwise(edges):
-        locked, held, free = (
-            sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
-        )
-        steps.append(UnitCounts(start, end, locked, held, free, start < view.until))
-    return steps
-
-
-def grid(view: CalendarView, width: int) -> TimeGrid:
-    """Return the calendar in at most `width` columns of a length that people can reckon with."""
-    length_s = view.end - view.start
-    column_s = _at_least(-(-length_s // width))
-    steps, first = moments(view), 0
-    columns = []
-    for start in range(view.start, view.end, column_s):
-        while steps[first].end <= start:
-            first += 1
-        last = first
-        while last + 1 < len(steps) and steps[last + 1].start < start + column_s:
-            last += 1
-        columns.append(max(steps[first : last + 1], key=lambda step: (step.taken, -step.free)))
-    return TimeGrid(view.start, column_s, tuple(columns))
 
 
 def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
@@ -148,13 +77,6 @@ def draw(view: CalendarView, zone: ZoneInfo, *, width: int, glyphs: dict[State, 
     return [*lines, *_wrapped(legend, width)]
 
 
-def _at_least(length_s: int) -> int:
-    for candidate in _COLUMN_LENGTHS_S:
-        if candidate >= length_s:
-            return candidate
-    return -(-length_s // _COLUMN_LENGTHS_S[-1]) * _COLUMN_LENGTHS_S[-1]
-
-
 def _share(units: int, capacity: int, rows: int) -> int:
     """Return how many of `rows` represent `units`: at least one unless `units` is 0."""
     return min(rows, -(-units * rows // capacity))
@@ -173,7 +95,7 @@ def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
 
 def _axis(drawn: TimeGrid, zone: ZoneInfo) -> tuple[str, str]:
     """Return the marks and the labels under the columns, where the zone's clocks show round times."""
-    step_s = _at_least(drawn.column_s * LABEL_WIDTH_MIN)
+    step_s = round_length_s(drawn.column_s * LABEL_WIDTH_MIN)
     marks, labels = "", ""
     before = None
     for column in range(len(drawn.columns)):

@@ -9,9 +9,8 @@ from itertools import islice
 import click
 
 from kalends.cli import _output, _words
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.request_calls import ListState
+from kalends.client.listing_calls import ListState
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.identifiers import short_id
@@ -62,8 +61,7 @@ def command(
         _output.answer(settings, "requests", views, lambda: _words.waiting_listing(views, zone))
         return
     with settings.connect() as client:
-        older_than = full_id(client, before) if before else ""
-        pages = _pages(client, state or "", everyone, older_than, min(count + 1, PAGE_MAX))
+        pages = _pages(client, state or "", everyone, before, min(count + 1, PAGE_MAX))
         wanted = (view for view in pages if state or failed or view.state != "failed")
         found = list(islice(wanted, count + 1))
     shown = found[:count]

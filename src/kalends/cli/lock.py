@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from kalends.cli import _request_options
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -24,5 +23,5 @@ def command(settings: Settings, id: str, wait: str) -> None:
     """
     wait_s = _request_options.wait_s(wait)
     with settings.connect() as client:
-        view = client.lock(full_id(client, id), wait_s=wait_s)
+        view = client.lock(id, wait_s=wait_s)
     _request_options.answer(settings, view)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from kalends.cli import _request_options, _wait_options
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -32,7 +31,7 @@ def command(settings: Settings, id: str | None, key: str | None, follow: bool) -
     if (id is None) == (key is None):
         raise click.UsageError("Give an ID, or --key KEY.")
     with settings.connect() as client:
-        view = client.resolve(key) if key is not None else client.show(full_id(client, str(id)))
+        view = client.resolve(key) if key is not None else client.show(str(id))
         if follow:
             view = _wait_options.settled(
                 settings, client, _wait_options.Waits(), "", lambda _: view

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 import click
 
 from kalends.cli import _output, _problems, _words
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._short_time import short_time
 from kalends.client.sync import SyncClient
@@ -40,7 +39,7 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
     """
     zone = settings.time_zone()
     with settings.connect() as client:
-        events = client.watch(full_id(client, id) if id else "", after=after)
+        events = client.watch(id or "", after=after)
         for seen, event in enumerate(events, start=1):
             if settings.json:
                 _output.print_json("event", event, one_line=True)

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 import click
 
 from kalends.cli import _output, _problems, _words
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._short_time import short_time
 from kalends.contract.calls import Story
@@ -28,7 +27,7 @@ def command(settings: Settings, id: str) -> None:
     """
     zone = settings.time_zone()
     with settings.connect() as client:
-        story = client.why(full_id(client, id))
+        story = client.why(id)
     _output.answer(settings, "story", story, lambda: story_lines(story, zone))
 
 

@@ -23,6 +23,10 @@ class AgentCalls(ABC):
     def new_key(self) -> str:
         """Return a key for a call that can be repeated."""
 
+    @abstractmethod
+    async def full_id(self, id: str) -> str:
+        """Return the whole id of a request."""
+
     async def upload_agent(self, name: str, source: str) -> calls.AgentView:
         """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.
 
@@ -61,7 +65,9 @@ class AgentCalls(ABC):
         """
         text = "" if message is None else message_text(message)
         script = named_script(agent)
-        body = calls.TellAgent(id=id, key=key or self.new_key(), message=text, agent=script.name)
+        body = calls.TellAgent(
+            id=await self.full_id(id), key=key or self.new_key(), message=text, agent=script.name
+        )
         await self._upload(script)
         return await self._caller.call(body, "agent_tell", calls.RequestView)
 

@@ -93,7 +93,7 @@ class CallSender:
         `client.resolve`), or the reservation's id where the call has no key.
         """
         operation = OPERATION[name]
-        checked = convert(msgspec.to_builtins(body), operation.body)
+        checked = convert(_plain(body), operation.body)
         _check_text(checked)
         deadline_s = self._clock() + self._timeout_s + getattr(checked, "wait_ms", 0) / 1000
         tries, perhaps_done = 0, False
@@ -181,6 +181,17 @@ class CallSender:
         return OutcomeUnknown(detail, where=self._url, request_id=id, remedy=remedy)
 
 
+def _plain(body: Body) -> object:
+    try:
+        return msgspec.to_builtins(body)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"it cannot be sent: {error}",
+            where=type(body).__name__,
+            remedy="give texts, numbers and truth values, as the call's signature says",
+        ) from error
+
+
 def _check_text(body: Body) -> None:
     try:
         codec.encode_msgpack(body)
@@ -189,6 +200,10 @@ def _check_text(body: Body) -> None:
             "a text has a lone surrogate",
             where="body",
             remedy="write it in UTF-8",
+        ) from error
+    except OverflowError as error:
+        raise InvalidInput(
+            f"a number is too large: {error}", where="body", remedy="give a smaller one"
         ) from error
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, Self
-from zoneinfo import ZoneInfo
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self
 
 from kalends.client.answers import NewLength, check_kept, settled
+from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
+from kalends.client.client_settings import ClientSettings
 from kalends.client.follower import Follower
+from kalends.client.given_values import by_name, milliseconds
 from kalends.client.job_calls import JobCalls
 from kalends.client.notice_calls import NoticeCalls
 from kalends.client.request_builder import (
@@ -21,16 +23,20 @@ from kalends.client.request_builder import (
     request_from,
     time_s,
 )
-from kalends.client.request_calls import RequestCalls, milliseconds
+from kalends.client.request_calls import RequestCalls
 from kalends.client.scripts import Agent, named_script
-from kalends.client.transport import Transport
 from kalends.contract import calls
-from kalends.core.errors import InvalidInput, error_from_problem
+from kalends.core.errors import error_from_problem
 from kalends.core.requests import Request
+
+CALENDAR_S: Final = 86_400
+"""The length of a calendar whose end is not said."""
 
 
 class Client(RequestCalls, JobCalls, NoticeCalls):
-    """Calls to one server. Use it within ``async with``; `connect` makes one.
+    """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
+
+    Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
@@ -39,49 +45,29 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
     up its answer, not what was asked.
     """
 
-    def __init__(
-        self,
-        *,
-        open_transport: Callable[[], Awaitable[Transport]],
-        zone: ZoneInfo,
-        wall_clock: Callable[[], float],
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        new_key: Callable[[], str],
-        make_caller: Callable[[Transport], CallSender],
-    ) -> None:
-        self._open_transport = open_transport
-        self._zone = zone
-        self._wall_clock = wall_clock
-        self._follows = Follower(self, clock=clock, sleep=sleep)
-        self._make_key = new_key
-        self._make_caller = make_caller
-        self._transport: Transport | None = None
-        self._open_caller: CallSender | None = None
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._line = CallLine(settings)
+        around = settings.surroundings
+        self._follows = Follower(self, clock=around.clock, sleep=around.sleep)
+
+    def __repr__(self) -> str:
+        return f"<kalends client of {self.settings.access.url}>"
 
     async def __aenter__(self) -> Self:
-        self._transport = await self._open_transport()
-        self._open_caller = self._make_caller(self._transport)
+        self._line.sender()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; calls in flight fail. Closing twice is harmless."""
-        transport, self._transport, self._open_caller = self._transport, None, None
-        if transport is not None:
-            await transport.close()
+        """Close the connections; calls in flight fail. A later call connects again."""
+        await self._line.close()
 
     @property
     def _caller(self) -> CallSender:
-        if self._open_caller is None:
-            raise InvalidInput(
-                "this client is not open",
-                where="client",
-                remedy="use it within `async with kalends.connect(...) as client`",
-            )
-        return self._open_caller
+        return self._line.sender()
 
     @property
     def _follower(self) -> Follower:
@@ -100,10 +86,15 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
 
     async def calendar(
-        self, resource: str, *, start: Time = "now", end: Time
+        self, resource: str, *, start: Time = "now", end: Time | None = None
     ) -> calls.CalendarView:
-        """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see."""
-        body = calls.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
+        """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see.
+
+        Without `end` it is a day from `start`. A notebook shows what is returned as a drawing.
+        """
+        start_s = self.time_s(start)
+        end_s = start_s + CALENDAR_S if end is None else self.time_s(end)
+        body = calls.ShowCalendar(resource=resource, start=start_s, end=end_s)
         return await self._caller.call(body, "calendar", calls.CalendarView)
 
     def request(
@@ -123,14 +114,13 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         """Return the request that `find`, `book` and `hold` would send; send nothing.
 
         `request` is a `Request`, taken as it is, or the text form of its terms together with
-        `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
-        an end open). `prefer` are times to rather start at: phrases such as ``mornings`` or
-        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a
-        head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
-        site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
-        `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it fails
-        at a site. Raises `InvalidInput`, and `TooLarge` for a
-        script's file.
+        `duration` and either `at` (the start) or `window` (earliest start, latest end, None leaves
+        an end open; or a text such as ``next week``). `prefer` are times to rather start at: phrases such
+        as ``mornings`` or ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s.
+        `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the
+        slots at each site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book`
+        and `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it
+        fails at a site. Raises `InvalidInput`, and `TooLarge` for a script's file.
         """
         return request_from(
             request,
@@ -143,17 +133,18 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
             agent=named_script(agent).name,
             arguments=arguments,
             agent_must_run=agent_must_run,
-            now_s=int(self._wall_clock()),
-            zone=self._zone,
+            now_s=int(self.settings.surroundings.wall_clock()),
+            zone=self.settings.zone,
         )
 
     def new_key(self) -> str:
         """Return a key for one booking or change, to note down before sending it."""
-        return self._make_key()
+        return self.settings.surroundings.new_key()
 
     def time_s(self, when: Time) -> int:
         """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC."""
-        return time_s(when, now_s=int(self._wall_clock()), zone=self._zone)
+        now_s = int(self.settings.surroundings.wall_clock())
+        return time_s(when, now_s=now_s, zone=self.settings.zone)
 
     async def find(
         self,
@@ -177,17 +168,17 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
 
     async def lock(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return settled(await self._caller.call(body, "lock", calls.RequestView))
 
     async def release(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Give up what request `id` holds, and its places in lines and on waiting lists."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "release", calls.RequestView)
 
     async def cancel(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Cancel reservation `id` at all its sites; a hold or an open request ends, too."""
-        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "cancel", calls.RequestView)
 
     async def move(
@@ -206,7 +197,9 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         is ended then, and starts anew once it has. Raises `Conflict` where it has ended, or has started and
         must not start again, and what stood in the way elsewhere.
         """
-        body = calls.PlaceElsewhere(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s))
+        body = calls.PlaceElsewhere(
+            id=await self.full_id(id), key=key or self.new_key(), wait_ms=milliseconds(wait_s)
+        )
         return settled(await self._caller.call(body, "job_place_elsewhere", calls.RequestView))
 
     async def extend(
@@ -236,6 +229,8 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         `units` names what each changed resource (``site/name``) keeps; raises `InvalidInput` for more than
         it has.
         """
+        id = await self.full_id(id)
+        units = by_name(units, where="units")
         if units:
             check_kept(units, await self.show(id))
         if units and by is None and duration is None:
@@ -260,7 +255,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         Asked of a site: what it has not compared yet. With `go_on` a server whose store was restored takes
         new bookings though not all has been compared.
         """
-        body = calls.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
+        body = calls.Reconcile(wait_ms=milliseconds(wait_s), go_on=go_on)
         return await self._caller.call(body, "reconcile", calls.Reconciled)
 
     async def reclaim(
@@ -305,7 +300,10 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
         body = calls.Change(
-            id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields
+            id=await self.full_id(id),
+            key=key or self.new_key(),
+            wait_ms=milliseconds(wait_s),
+            **fields,
         )
         answer = await self._caller.call(body, "change", calls.RequestView)
         if answer.problem is not None:
@@ -325,6 +323,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
     ) -> calls.RequestView:
         """Look how long `id` is, so that nothing grows by a slip in `shrink` or the other way round."""
         wanted = NewLength(by, duration, direction)
+        id = await self.full_id(id)
         wanted_s = wanted.length_s(await self.show(id))
         return await self._change(
             id, key, wait_s, duration_s=wanted_s, units=dict(units) if units else {}

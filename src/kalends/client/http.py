@@ -67,6 +67,10 @@ class HttpTransport:
         if self._sockets is not None:
             await self._sockets.close()
 
+    def abandon(self) -> None:
+        if self._sockets is not None:
+            self._sockets.detach()
+
     async def _ask(
         self, request: tuple[str, str, dict[str, str], bytes], timeout_s: float
     ) -> HttpAnswer:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
+from kalends.client.given_values import checked_job, every, milliseconds
+from kalends.client.request_builder import Duration, Time, length_s
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.terminal_frames import AttachTerminal
@@ -20,7 +23,11 @@ FOLLOW_WAIT_MS: Final = 25_000
 
 
 class JobCalls(AgentCalls):
-    """The part of `kalends.Client` about jobs."""
+    """The part of `kalends.Client` about jobs; subclasses provide times."""
+
+    @abstractmethod
+    def time_s(self, when: Time) -> int:
+        """Return `when` in seconds UTC."""
 
     async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
         """Let `job` wait in its machine's queue; return it with its number. Durable when it answers.
@@ -29,8 +36,7 @@ class JobCalls(AgentCalls):
         Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` where
         the owner's limits are in the way; then nothing was submitted.
         """
-        job.check()
-        body = job_calls.SubmitJob(key=key or self.new_key(), job=job)
+        body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
         return await self._caller.call(body, "job_submit", job_calls.Submitted)
 
     async def jobs(
@@ -68,7 +74,7 @@ class JobCalls(AgentCalls):
         body = job_calls.WatchJob(
             machine=known.machine, job=known.job, phase=known.phase, attempt=known.attempt,
             expected=known.predicted.expected if known.predicted is not None else 0,
-            wait_ms=int(wait_s * 1000),
+            wait_ms=milliseconds(wait_s),
         )  # fmt: skip
         return await self._caller.call(body, "job_watch", job_calls.JobNews)
 
@@ -94,7 +100,7 @@ class JobCalls(AgentCalls):
             machine=machine,
             life=known.life if known is not None else "",
             after=known.after if known is not None else 0,
-            wait_ms=int(wait_s * 1000),
+            wait_ms=milliseconds(wait_s),
         )
         return await self._caller.call(body, "jobs_watch", MovedJobs)
 
@@ -153,7 +159,7 @@ class JobCalls(AgentCalls):
     ) -> job_calls.JobOutput:
         """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs."""
         body = job_calls.ReadOutput(
-            machine=machine, job=number, stream=stream, offset=offset, wait_ms=int(wait_s * 1000)
+            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s)
         )
         return await self._caller.call(body, "job_output", job_calls.JobOutput)
 
@@ -200,21 +206,23 @@ class JobCalls(AgentCalls):
         return terminal
 
     async def job_usage(
-        self, machine: str, *, start: int, end: int, everyone: bool = False
+        self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
     ) -> job_calls.UsageView:
         """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project.
 
         Where a batch system is behind the resource, its `slots` are those reserved and used there.
         """
-        body = job_calls.ShowUsage(machine=machine, start=start, end=end, everyone=everyone)
+        body = job_calls.ShowUsage(
+            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone
+        )
         return await self._caller.call(body, "job_usage", job_calls.UsageView)
 
     async def slots(
         self,
         machine: str,
         *,
-        start: int,
-        end: int,
+        start: Time,
+        end: Time = "now",
         everyone: bool = False,
         count: int = 1_000,
         after: slot_calls.SlotPage | None = None,
@@ -224,7 +232,7 @@ class JobCalls(AgentCalls):
         The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
         body = slot_calls.ReadSlots(
-            machine=machine, start=start, end=end, everyone=everyone, count=count,
+            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_name=after.next_name if after is not None else "",
         )  # fmt: skip
@@ -234,8 +242,8 @@ class JobCalls(AgentCalls):
         self,
         machine: str,
         *,
-        start: int,
-        end: int,
+        start: Time,
+        end: Time = "now",
         by: history_calls.PastBy = "over",
         everyone: bool = False,
         count: int = 1_000,
@@ -246,11 +254,42 @@ class JobCalls(AgentCalls):
         The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
         body = history_calls.ReadHistory(
-            machine=machine, start=start, end=end, by=by, everyone=everyone, count=count,
+            machine=machine, start=self.time_s(start), end=self.time_s(end), by=by,
+            everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_job=after.next_job if after is not None else 0,
         )  # fmt: skip
         return await self._caller.call(body, "job_history", history_calls.HistoryPage)
+
+    async def past_jobs(
+        self,
+        machine: str,
+        *,
+        start: Time,
+        end: Time = "now",
+        by: history_calls.PastBy = "over",
+        everyone: bool = False,
+    ) -> AsyncIterator[history_calls.HistoryRow]:
+        """Yield all jobs of `job_history`, each page when it is needed."""
+        start, end = self.time_s(start), self.time_s(end)
+        page: history_calls.HistoryPage | None = None
+        while page is None or page.more:
+            page = await self.job_history(
+                machine, start=start, end=end, by=by, everyone=everyone, after=page
+            )
+            for row in page.rows:
+                yield row
+
+    async def past_slots(
+        self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
+    ) -> AsyncIterator[slot_calls.SlotRow]:
+        """Yield all reservations of `slots`, each page when it is needed."""
+        start, end = self.time_s(start), self.time_s(end)
+        page: slot_calls.SlotPage | None = None
+        while page is None or page.more:
+            page = await self.slots(machine, start=start, end=end, everyone=everyone, after=page)
+            for row in page.rows:
+                yield row
 
     async def machine_plan(self, machine: str) -> job_calls.MachinePlan:
         """Return the schedule of a machine: what runs, what waits at its latest start, what is reserved."""
@@ -266,14 +305,17 @@ class JobCalls(AgentCalls):
         return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
 
     async def machine_delays(
-        self, machine: str, nodes: int, length_s: int, starts: Collection[int]
+        self, machine: str, nodes: int, duration: Duration, starts: Collection[Time]
     ) -> delay_calls.MachineDelays:
-        """Return which waiting jobs a reservation of `nodes` nodes for `length_s` would delay, at each start.
+        """Return which waiting jobs a reservation of `nodes` nodes for `duration` would delay, at each start.
 
-        Starts are seconds UTC, at most ten. Raises `NotFound` where no jobs run, and `Unavailable`.
+        At most ten starts. Raises `NotFound` where no jobs run, and `Unavailable`.
         """
         body = delay_calls.FindDelays(
-            machine=machine, nodes=nodes, length_s=length_s, starts=tuple(starts)
+            machine=machine,
+            nodes=nodes,
+            length_s=length_s(duration),
+            starts=tuple(self.time_s(start) for start in every(starts, where="starts")),
         )
         return await self._caller.call(body, "machine_delays", delay_calls.MachineDelays)
 
@@ -287,7 +329,10 @@ class JobCalls(AgentCalls):
     ) -> job_calls.MachineLoad:
         """Drain, fail or resume nodes of a machine; needs the scope ``admin``."""
         body = job_calls.ServeNodes(
-            machine=machine, what=what, nodes=tuple(sorted(set(nodes))), detail=detail
+            machine=machine,
+            what=what,
+            nodes=tuple(dict.fromkeys(every(nodes, where="nodes"))),
+            detail=detail,
         )
         return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kalends.client.given_values import by_name
 from kalends.client.request_builder import Duration, length_s
 from kalends.core.errors import InvalidInput
 from kalends.core.place_preferences import PlacePreference
@@ -31,7 +32,7 @@ def preferences_in(prefer: Mapping[str, Duration]) -> tuple[PlacePreference, ...
         PlacePreference(
             attributes=attributes_in(attributes, "prefer"), worth_s=length_s(worth, where="prefer")
         )
-        for attributes, worth in prefer.items()
+        for attributes, worth in by_name(prefer, where="prefer").items()
     )
 
 

@@ -9,12 +9,13 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.client.given_values import by_name, every, is_number
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.requests import Request, TimePreference
 from kalends.core.scripts import ArgumentValue
-from kalends.core.times import check_time, parse_time
+from kalends.core.times import check_time, parse_time, parse_window
 
 if TYPE_CHECKING:
     from kalends.core.language.preferences import Preference
@@ -25,8 +26,9 @@ Time = int | str | datetime
 Duration = int | str | timedelta
 """Seconds, text with a unit such as ``1h30m``, or a timedelta."""
 
-Window = tuple[Time | None, Time | None]
-"""Earliest start and latest end; None leaves that end open."""
+Window = str | tuple[Time | None, Time | None]
+"""Earliest start and latest end, None leaves that end open; or a text such as ``tomorrow``, ``next week`` or
+``mon 08:00 .. fri 18:00`` (see `kalends.core.times.parse_window`)."""
 
 ArgumentValues = Mapping[str, ArgumentValue]
 """Arguments of an agent: plain values by name."""
@@ -47,6 +49,12 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
                 remedy="give an aware datetime, e.g. datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
             )
         return check_time(when.timestamp(), where=where)
+    if not is_number(when):
+        raise InvalidInput(
+            f"a {type(when).__name__} is not a time",
+            where=where,
+            remedy="give a text such as 'tomorrow 08:00', an aware datetime, or seconds since 1970",
+        )
     return check_time(when, where=where)
 
 
@@ -57,11 +65,17 @@ def length_s(
     if isinstance(length, str):
         return parse_duration(length, where=where, longest_s=longest_s)
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
-    if seconds < 1 or seconds != int(seconds):
+    if not is_number(seconds):
+        raise InvalidInput(
+            f"a {type(seconds).__name__} is not a duration",
+            where=where,
+            remedy="give a text such as '1h30m', a timedelta, or seconds",
+        )
+    if not 1 <= seconds <= longest_s or seconds != int(seconds):
         raise InvalidInput(
             f"{seconds} s is not a duration",
             where=where,
-            remedy="give at least one second, in whole seconds",
+            remedy=f"give 1 to {longest_s} seconds, in whole seconds",
         )
     return int(seconds)
 
@@ -85,8 +99,19 @@ def request_from(
 
     Raises `InvalidInput` for anything that cannot be understood or can never be right.
     """
+    if not isinstance(note, str):
+        raise InvalidInput(
+            f"a {type(note).__name__} is not a note", where="note", remedy="give a text"
+        )
+    window = _both_ends(window, now_s, zone)
     if isinstance(request, str):
         made = _from_text(request, duration, at, window, now_s, zone)
+    elif not isinstance(request, Request):
+        raise InvalidInput(
+            f"a {type(request).__name__} is not a request",
+            where="request",
+            remedy="give a text such as 'sdsc/sp2:64 + caltech/onyx', or a kalends.Request",
+        )
     elif duration is not None or at is not None or window != (None, None):
         raise InvalidInput(
             "the request has its own time and length",
@@ -102,7 +127,7 @@ def request_from(
             ("priority", priority),
             ("preferences", _windows(prefer, made, now_s, zone)),
             ("agent", agent),
-            ("arguments", dict(arguments or {})),
+            ("arguments", by_name(arguments, where="arguments")),
             ("agent_must_run", agent_must_run),
         )
         if value
@@ -121,14 +146,21 @@ def _windows(
     if not prefer:
         return ()
     # Imported here, as the language below, because calls about jobs and reservations do without.
-    from kalends.core.language.preferences import expand, parse_preference
+    from kalends.core.language.preferences import Preference, expand, parse_preference
 
-    each = [prefer] if isinstance(prefer, str) else prefer
+    each = [prefer] if isinstance(prefer, str) else every(prefer, where="prefer")
     phrases = [
         parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
         for said in each
         if not isinstance(said, TimePreference)
     ]
+    for phrase in phrases:
+        if not isinstance(phrase, Preference):
+            raise InvalidInput(
+                f"a {type(phrase).__name__} is no preference",
+                where="prefer",
+                remedy="give phrases such as 'mornings' or 'fri -2', or TimePreferences",
+            )
     windows = tuple(window for window in each if isinstance(window, TimePreference))
     added = windows + expand(phrases, request)
     return request.preferences + added if added else ()
@@ -138,7 +170,7 @@ def _from_text(
     text: str,
     duration: Duration | None,
     at: Time | None,
-    window: Window,
+    window: tuple[Time | None, Time | None],
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
@@ -158,6 +190,20 @@ def _from_text(
         now_s=now_s,
         zone=zone,
     )
+
+
+def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None, Time | None]:
+    if isinstance(window, str):
+        whole = parse_window(window, now_s, zone)
+        # What has begun already begins now.
+        return max(whole.start, min(now_s, whole.end)), whole.end
+    if not isinstance(window, tuple | list) or len(window) != 2:
+        raise InvalidInput(
+            f"{window!r} is not a window",
+            where="window",
+            remedy="give the earliest start and the latest end, or a text such as 'tomorrow'",
+        )
+    return window[0], window[1]
 
 
 def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:

@@ -1,4 +1,4 @@
-"""The client's calls that make requests, wait for them, and look at them."""
+"""The client's calls that make requests and wait for them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, TypedDict, Unpack
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import settled
 from kalends.client.follower import Follower, Progress
+from kalends.client.given_values import by_name, checked_job, every, milliseconds
+from kalends.client.listing_calls import ListingCalls
 from kalends.client.place_builder import attributes_in, preferences_in
 from kalends.client.request_builder import (
     ArgumentValues,
@@ -22,7 +23,7 @@ from kalends.client.request_builder import (
     Window,
     length_s,
 )
-from kalends.client.scripts import Agent, named_script
+from kalends.client.scripts import Agent, NamedScript, named_script
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
@@ -30,8 +31,6 @@ from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Request
 from kalends.core.steps import Step
-
-ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
 WATCH_WAIT_S: Final = 25.0
 """Duration of one call of `watch`, below the time after which proxies cut silent calls."""
@@ -43,30 +42,10 @@ PROMPT_S: Final = 1.0
 """Free slots are booked within this time; later there is progress to report."""
 
 COPIES_MAX: Final = 100
-PAGE: Final = 1_000
 
 
-class TimeOptions(TypedDict, total=False):
-    """The time arguments of `request`."""
-
-    duration: Duration | None
-    at: Time | None
-    window: Window
-    note: str
-    priority: int
-    prefer: Preferred
-    arguments: ArgumentValues | None
-    agent_must_run: bool
-
-
-class RequestOptions(TimeOptions, total=False):
-    """The arguments of `request` next to the terms."""
-
-    agent: Agent
-
-
-class BookOptions(RequestOptions, total=False):
-    """The arguments of `book`, `hold`, `book_copies` and `submit_in_step` next to the terms."""
+class _Wish(NamedTuple):
+    """What the calls that book have in common beside their request, see `RequestCalls.book`."""
 
     patience: calls.Patience
     give_up_at: Time | None
@@ -75,7 +54,7 @@ class BookOptions(RequestOptions, total=False):
     on_progress: Progress | None
 
 
-class RequestCalls(AgentCalls):
+class RequestCalls(ListingCalls):
     """The part of `kalends.Client` about requests; subclasses provide times and a follower."""
 
     @property
@@ -88,12 +67,22 @@ class RequestCalls(AgentCalls):
         """Return `when` in seconds UTC."""
 
     @abstractmethod
-    def request(self, request: Request | str, **asking: Unpack[RequestOptions]) -> Request:
+    def request(
+        self, request: Request | str, *,
+        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
+        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
+        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
+    ) -> Request:  # fmt: skip
         """Return the request that the arguments describe."""
 
     async def book(
-        self, request: Request | str, **booking: Unpack[BookOptions]
-    ) -> calls.RequestView:
+        self, request: Request | str, *,
+        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
+        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
+        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
+        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
+        wait_s: float | None = 30.0, on_progress: Progress | None = None,
+    ) -> calls.RequestView:  # fmt: skip
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
         `patience` says what it may wait for: nothing ("none"), what others hold and may give up
@@ -108,19 +97,36 @@ class RequestCalls(AgentCalls):
         nothing is booked. An `agent` that fails stops nothing, unless `agent_must_run`: the sites choose
         for it, `agent_failed` names them, and `why` tells what went wrong.
         """
-        (view,) = await self._booked(request, **booking)
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
+        )  # fmt: skip
+        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, wish)
         return settled(view)
 
     async def hold(
-        self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[BookOptions]
-    ) -> calls.RequestView:
+        self, request: Request | str, *, keep: Duration = "15m",
+        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
+        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
+        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
+        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
+        wait_s: float | None = 30.0, on_progress: Progress | None = None,
+    ) -> calls.RequestView:  # fmt: skip
         """Hold the slots of `request` for `keep`, to `lock` or `release` them by id.
 
         With patience "taken" they are held for `keep` from the moment they are free. An older
         request may want them meanwhile: `recalled_until` then says until when `lock` still wins.
         """
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
-        (view,) = await self._booked(request, hold_s=keep_s, **booking)
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
+        )  # fmt: skip
+        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, wish, hold_s=keep_s)
         return settled(view)
 
     async def submit_in_step(
@@ -128,8 +134,13 @@ class RequestCalls(AgentCalls):
         request: Request | str,
         job: JobRequest | None = None,
         jobs: Mapping[str, JobRequest] = MappingProxyType({}),
-        **booking: Unpack[BookOptions],
-    ) -> calls.RequestView:
+        *,
+        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
+        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
+        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
+        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
+        wait_s: float | None = 30.0, on_progress: Progress | None = None,
+    ) -> calls.RequestView:  # fmt: skip
         """Book all of `request`, and have `job` run on each of its machines, all parts at the same time.
 
         `jobs` names other jobs for some of the machines; without `job` nothing runs on the rest, which are
@@ -142,11 +153,20 @@ class RequestCalls(AgentCalls):
         Other arguments as for `book`, of which `duration` is left out where it is that of `job`. `parts` of
         the answer say which job each part is: ask the site of its machine about it.
         """
-        each = [*jobs.values()] if job is None else [job, *jobs.values()]
+        jobs = by_name(jobs, where="jobs")
+        each = [
+            checked_job(one) for one in ([*jobs.values()] if job is None else [job, *jobs.values()])
+        ]
         Step(job=job, jobs=jobs).check()
-        if isinstance(request, str) and each:
-            booking.setdefault("duration", max(one.limit_s for one in each))
-        (view,) = await self._booked(request, job=job, jobs=jobs, **booking)
+        if isinstance(request, str) and each and duration is None:
+            duration = max(one.limit_s for one in each)
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
+        )  # fmt: skip
+        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, wish, job=job, jobs=jobs)
         return settled(view)
 
     async def place_job(
@@ -178,9 +198,9 @@ class RequestCalls(AgentCalls):
         ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
         way, `NotFound` where no machine could ever run it; then it is nowhere.
         """
+        checked_job(job)
         once = job.at_most_once or at_most_once or (redundant and not job.rerun)
-        job = replace(job, at_most_once=once)
-        job.check()
+        job = checked_job(replace(job, at_most_once=bool(once)))
         job.check_offered()
         body = calls.PlaceJob(
             key=key or self.new_key(),
@@ -188,8 +208,8 @@ class RequestCalls(AgentCalls):
             on=attributes_in(on, "on") if on else (),
             end_by=self.time_s(end_by) if end_by is not None else 0,
             prefer=preferences_in(prefer),
-            homes=tuple(homes),
-            implementations=tuple(implementations),
+            homes=every(homes, where="homes"),
+            implementations=every(implementations, where="implementations"),
             pick=pick,
             redundant=redundant,
             by_limits=by_limits,
@@ -198,8 +218,13 @@ class RequestCalls(AgentCalls):
         return settled(await self._caller.call(body, "job_place", calls.RequestView))
 
     async def book_copies(
-        self, request: Request | str, count: int, **booking: Unpack[BookOptions]
-    ) -> list[calls.RequestView]:
+        self, request: Request | str, count: int, *,
+        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
+        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
+        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
+        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
+        wait_s: float | None = 30.0, on_progress: Progress | None = None,
+    ) -> list[calls.RequestView]:  # fmt: skip
         """Book `request` `count` times over: independent copies, each all or nothing by itself.
 
         Other arguments as for `book`. Copy n has the key ``KEY-n``, so that a repeated call books
@@ -207,14 +232,20 @@ class RequestCalls(AgentCalls):
         their `problem`. Raises what is wrong with all of them; and what went wrong with some call,
         after all have ended: then `resolve` tells what became of each key.
         """
-        if not 1 <= count <= COPIES_MAX:
+        if not isinstance(count, int) or not 1 <= count <= COPIES_MAX:
             raise InvalidInput(
-                f"{count} copies",
+                f"{count!r} copies",
                 where="count",
                 remedy=f"ask for 1 to {COPIES_MAX}",
             )
         numbers = [f"-{number}" for number in range(1, count + 1)]
-        return list(await self._booked(request, numbers=numbers, **booking))
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
+        )  # fmt: skip
+        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
+        return list(await self._booked(wanted, script, wish, numbers=numbers))
 
     async def wait(
         self,
@@ -229,19 +260,16 @@ class RequestCalls(AgentCalls):
         With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
         does, and nothing is booked then.
         """
+        if wait_s is not None:
+            milliseconds(wait_s)
         return settled(
             await self._follower.settled(
-                id, wait_s=wait_s, on_progress=on_progress, until_listed=until_listed
+                await self.full_id(id),
+                wait_s=wait_s,
+                on_progress=on_progress,
+                until_listed=until_listed,
             )
         )
-
-    async def show(self, id: str) -> calls.RequestView:
-        """Return request `id` as it is now."""
-        return await self._caller.call(calls.ById(id=id), "show", calls.RequestView)
-
-    async def why(self, id: str) -> calls.Story:
-        """Return the events of request `id`, with refusals and their rules."""
-        return await self._caller.call(calls.ById(id=id), "why", calls.Story)
 
     async def resolve(self, key: str) -> calls.RequestView:
         """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
@@ -252,38 +280,13 @@ class RequestCalls(AgentCalls):
 
     by_key = resolve
 
-    async def list(
-        self,
-        *,
-        state: ListState = "",
-        everyone: bool = False,
-        count: int = 100,
-        before: str = "",
-    ) -> tuple[calls.RequestView, ...]:
-        """Return the caller's requests, newest first: `count` of them, older than id `before`.
-
-        `everyone` lists all users' requests and needs the scope ``audit``.
-        """
-        body = calls.ListRequests(state=state, everyone=everyone, count=count, before=before)
-        return (await self._caller.call(body, "list", calls.Requests)).requests
-
-    async def waiting_list(self) -> tuple[calls.RequestView, ...]:
-        """Return the caller's requests that are in line or on a waiting list, newest first."""
-        waiting: tuple[calls.RequestView, ...] = ()
-        before = ""
-        while True:
-            page = await self.list(state="open", count=PAGE, before=before)
-            waiting += tuple(view for view in page if view.waiting is not None)
-            if len(page) < PAGE:
-                return waiting
-            before = page[-1].id
-
     async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
         """Yield the events of the caller's requests (or of `id`); never end by itself.
 
         Goes on after event number `after` (to resume), or from now on; lost connections are made
         again without missing an event.
         """
+        id = await self.full_id(id) if id else ""
         wait_s = 0.0 if after < 0 else WATCH_WAIT_S
         while True:
             seen = await self.events(after, id=id, wait_s=wait_s)
@@ -295,45 +298,40 @@ class RequestCalls(AgentCalls):
         self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
     ) -> calls.Events:
         """Return one look for `watch`: what happened after event number `after`, -1 for from now on."""
+        id = await self.full_id(id) if id else ""
         body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "watch", calls.Events)
 
     async def _booked(
         self,
-        request: Request | str,
+        request: Request,
+        script: NamedScript,
+        wish: _Wish,
         *,
         hold_s: int | None = None,
         numbers: Sequence[str] = ("",),
-        agent: Agent = "",
-        patience: calls.Patience = "held",
-        give_up_at: Time | None = None,
-        key: str = "",
-        wait_s: float | None = 30.0,
-        on_progress: Progress | None = None,
         job: JobRequest | None = None,
         jobs: Mapping[str, JobRequest] = MappingProxyType({}),
-        **when: Unpack[TimeOptions],
     ) -> tuple[calls.RequestView, ...]:
         """Return the view of one booking for each of `numbers`, which ends its key.
 
         Held where `hold_s` is given.
         """
-        script = named_script(agent)
         asked = calls.Book(
-            key=key or self.new_key(),
-            request=self.request(request, agent=script.name, **when),
+            key=wish.key or self.new_key(),
+            request=request,
             hold=hold_s is not None,
-            patience=patience,
-            give_up_at=0 if give_up_at is None else self.time_s(give_up_at),
+            patience=wish.patience,
+            give_up_at=0 if wish.give_up_at is None else self.time_s(wish.give_up_at),
             job=job,
             jobs=dict(jobs),
         )
         if hold_s is not None:
             asked = replace(asked, hold_s=hold_s)
-        bodies = [replace(asked, key=asked.key + number) for number in numbers]
+        bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
         await self._upload(script)
         answers = await asyncio.gather(
-            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
+            *(self._decided(body, wish) for body in bodies), return_exceptions=True
         )
         views: tuple[calls.RequestView, ...] = ()
         for answer in answers:
@@ -342,10 +340,11 @@ class RequestCalls(AgentCalls):
             views += (answer,)
         return views
 
-    async def _decided(
-        self, body: calls.Book, wait_s: float | None, on_progress: Progress | None
-    ) -> calls.RequestView:
+    async def _decided(self, body: calls.Book, wish: _Wish) -> calls.RequestView:
         """Send `body` and follow the request if one call does not wait long enough."""
+        wait_s, on_progress = wish.wait_s, wish.on_progress
+        if wait_s is not None:
+            milliseconds(wait_s)
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
         if on_progress is not None:
             first_s = min(first_s, PROMPT_S)
@@ -357,7 +356,3 @@ class RequestCalls(AgentCalls):
         if view.state != "open" or (left_s is not None and left_s <= 0):
             return view
         return await self._follower.settled(view.id, wait_s=left_s, on_progress=on_progress)
-
-
-def milliseconds(wait_s: float) -> int:
-    return round(wait_s * 1000)

@@ -52,12 +52,17 @@ class SessionTransport:
             ) from error
 
     async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
+        if self._http.closed:
+            raise ConnectionFailed("the client was closed", sent=False)
         return await open_socket(self._http, self._access, path)
 
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
         await self._http.close()
+
+    def abandon(self) -> None:
+        self._http.detach()
 
     async def _connected(self) -> _Connection:
         async with self._opening:
@@ -115,25 +120,31 @@ class _Connection:
                     return
 
     async def _read(self) -> None:
-        detail = "the server closed the connection"
+        detail = "this client gave up the connection"
+        try:
+            detail = await self._deliver()
+        finally:
+            # Also where its loop ends, which cancels all tasks: nothing may stay open then.
+            self._fail(detail)
+            with suppress(aiohttp.ClientError):
+                await self._socket.close()
+
+    async def _deliver(self) -> str:
+        """Hand out replies; return why there are no more."""
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
-                detail = "the server sent something that is not a reply"
-                break
+                return "the server sent something that is not a reply"
             try:
                 replies = codec.decode_msgpack(
                     message.data, list[Reply], bytes_max=ANSWER_BYTES_MAX
                 )
             except InvalidInput:
-                detail = "the server sent something that is not a reply"
-                break
+                return "the server sent something that is not a reply"
             for reply in replies:
                 waiting = self._waiting.get(reply.number)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
-        self._fail(detail)
-        with suppress(aiohttp.ClientError):
-            await self._socket.close()
+        return "the server closed the connection"
 
     def _fail(self, detail: str) -> None:
         """Fail all waiting calls; those still in the outbox were certainly never sent."""

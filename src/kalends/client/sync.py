@@ -1,21 +1,18 @@
-"""The same client for code without an event loop: every method of `Client`, waiting for its answer."""
+"""The same client for code that does not await: every method of `Client`, waiting for its answer."""
 
 from __future__ import annotations
 
-import asyncio
 import queue
-import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
-from kalends.client.job_calls import FOLLOW_WAIT_MS
-from kalends.client.request_calls import WATCH_WAIT_S
-from kalends.contract.calls import Event, RequestView
-from kalends.contract.job_calls import JobView
+from kalends.client.loop_thread import LoopThread, answer
+from kalends.contract.calls import RequestView
 
 if TYPE_CHECKING:
     from kalends.client.job_terminal import JobTerminal
@@ -65,29 +62,43 @@ def _reporting(
     return call
 
 
+def _iterating(
+    method: Callable[Concatenate[Client, P], AsyncIterator[T]],
+) -> Callable[Concatenate[SyncClient, P], Iterator[T]]:
+    """Wrap a method that yields: each item is waited for when it is asked for."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> Iterator[T]:
+        items = method(self._client, *args, **keywords)
+        while (item := self._run(_next(items))) is not None:
+            yield item
+
+    return call
+
+
 class SyncClient:
     """A synchronous `Client`, usable from several threads. `connect_sync` makes one.
 
-    Its connections live on an event loop in a thread of their own, from entering ``with`` to
-    leaving it. An interrupt (Ctrl-C) gives up the answer, not what was asked.
+    It connects at its first call, and works inside a running event loop, as in a notebook, too: its
+    connections live on a loop in a thread of their own. They end with `close`, at the end of a ``with``,
+    when nobody has the client any more, and with the program. An interrupt (Ctrl-C) gives up the answer,
+    not what was asked.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread(client.close)
+        weakref.finalize(self, self._thread.end, 0.0).atexit = False
+
+    def __repr__(self) -> str:
+        return repr(self._client)
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="kalends-client", daemon=True
-        )
-        self._thread.start()
         try:
             self._run(self._client.__aenter__())
         except BaseException:
             # Without `__enter__` no `__exit__` comes: end the thread here, and raise again.
-            self._stop()
+            self.close()
             raise
         return self
 
@@ -95,12 +106,8 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread. Closing twice is harmless."""
-        if self._loop is not None:
-            try:
-                self._run(self._client.close())
-            finally:
-                self._stop()
+        """Close the connections and end the thread. A later call connects again."""
+        self._thread.end()
 
     request = _at_once(Client.request)
     time_s = _at_once(Client.time_s)
@@ -113,7 +120,7 @@ class SyncClient:
     book = _reporting(Client.book)
     hold = _reporting(Client.hold)
     book_copies = _reporting(Client.book_copies)
-    submit_in_step = _waiting(Client.submit_in_step)
+    submit_in_step = _reporting(Client.submit_in_step)
     place_job = _waiting(Client.place_job)
     wait = _reporting(Client.wait)
     waiting_list = _waiting(Client.waiting_list)
@@ -148,6 +155,14 @@ class SyncClient:
     by_key = resolve
     list = _waiting(Client.list)
     events = _waiting(Client.events)
+    full_id = _waiting(Client.full_id)
+    reservations = _iterating(Client.reservations)
+    watch = _iterating(Client.watch)
+    watch_job = _iterating(Client.watch_job)
+    watch_jobs = _iterating(Client.watch_jobs)
+    follow_output = _iterating(Client.follow_output)
+    past_jobs = _iterating(Client.past_jobs)
+    past_slots = _iterating(Client.past_slots)
     upload_agent = _waiting(Client.upload_agent)
     notice_addresses = _waiting(Client.notice_addresses)
     add_notice_address = _waiting(Client.add_notice_address)
@@ -167,45 +182,6 @@ class SyncClient:
     reclaims = _waiting(Client.reclaims)
     end_reclaim = _waiting(Client.end_reclaim)
 
-    def watch(self, id: str = "", *, after: int = -1) -> Iterator[Event]:
-        """Watch synchronously, see `Client.watch`."""
-        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
-        while True:
-            seen = self.events(after, id=id, wait_s=wait_s)
-            yield from seen.events
-            after, wait_s = seen.next, WATCH_WAIT_S
-
-    def watch_job(self, machine: str, number: int) -> Iterator[JobView]:
-        """Yield a job whenever there is news of it, see `Client.watch_job`."""
-        view = self.job(machine, number)
-        yield view
-        while not view.end:
-            heard = self.job_news(view)
-            if heard.is_news:
-                view = heard.job
-                yield view
-
-    def watch_jobs(self, machine: str, *, until_over: bool = False) -> Iterator[JobView]:
-        """Yield jobs of the caller's as they move, see `Client.watch_jobs`."""
-        watching = self._client.watch_jobs(machine, until_over=until_over)
-        while (view := self._run(_next(watching))) is not None:
-            yield view
-
-    def follow_output(
-        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
-    ) -> Iterator[bytes]:
-        """Yield what a job writes, see `Client.follow_output`."""
-        offset = 0
-        while True:
-            piece = self.job_output(
-                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
-            )
-            if piece.data:
-                yield piece.data
-                offset = piece.offset + len(piece.data)
-            elif piece.ended:
-                return
-
     def attach(
         self,
         machine: str,
@@ -222,16 +198,7 @@ class SyncClient:
         return SyncJobTerminal(terminal, self._run)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            # Without a loop the client itself says what is wrong, on its first step.
-            return asyncio.run(work)
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return answer.result()
-        except BaseException:
-            # Also at Ctrl-C: nobody waits for the answer any more.
-            answer.cancel()
-            raise
+        return answer(self._thread.submit(work))
 
     def _run_reporting(
         self,
@@ -240,25 +207,16 @@ class SyncClient:
         on_progress: Progress,
     ) -> T:
         """Run `work` and pass on what it puts into `seen` in this thread, so that it may call the client."""
-        if self._loop is None:
-            return self._run(work)
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
-        answer.add_done_callback(lambda _: seen.put(None))
+        submitted = self._thread.submit(work)
+        submitted.add_done_callback(lambda _: seen.put(None))
         try:
             while (view := seen.get()) is not None:
                 on_progress(view)
-            return answer.result()
         except BaseException:
             # Also at Ctrl-C: nobody waits for the answer any more.
-            answer.cancel()
+            submitted.cancel()
             raise
-
-    def _stop(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
+        return answer(submitted)
 
 
 async def _next(watching: AsyncIterator[T]) -> T | None:
@@ -318,4 +276,4 @@ def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
 
 
 connect_sync = _synchronous(connect)
-"""Connect synchronously, see `kalends.connect`: ``with connect_sync(url) as client``."""
+"""Connect synchronously, see `kalends.connect`: ``client = connect_sync(url)``, or ``with`` it."""

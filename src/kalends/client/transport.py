@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -52,19 +52,30 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close all connections; calls in flight fail with `ConnectionFailed`."""
 
+    def abandon(self) -> None:
+        """Let go of what could not be closed because its event loop ended; nothing complains of it then."""
+
 
 @dataclass(frozen=True)
 class Access:
     """The server's address and the caller's identity: a token, or a name at servers without tokens."""
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     user: str = ""
     groups: tuple[str, ...] = ()
     ca: str = ""
     """A file with the certificate authority's certificates (PEM); empty trusts the system's."""
 
     def __post_init__(self) -> None:
+        for where, text in (("url", self.url), ("token", self.token), ("user", self.user), ("ca", self.ca),
+                            *(("groups", group) for group in self.groups)):  # fmt: skip
+            if not isinstance(text, str):
+                raise InvalidInput(
+                    f"a {type(text).__name__} is not a text",
+                    where=where,
+                    remedy='give a text; "" for none',
+                )
         if not _is_address(self.url):
             raise InvalidInput(
                 f"{self.url!r} is not the address of a server",

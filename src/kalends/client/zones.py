@@ -8,14 +8,17 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from kalends.core.errors import InvalidInput
-from kalends.core.times import zone_named
+from kalends.core.times import check_time, zone_named
 
 _LOCALTIME = Path("/etc/localtime")
 
 
 def as_datetime(time_s: int, zone: str = "UTC") -> datetime:
-    """Return `time_s` (seconds UTC) as an aware datetime in `zone` (an IANA name)."""
-    return datetime.fromtimestamp(time_s, zone_named(zone))
+    """Return `time_s` (seconds UTC) as an aware datetime in `zone` (an IANA name).
+
+    Raises `InvalidInput` for an unknown zone, and for what is no time between 1970 and 3000.
+    """
+    return datetime.fromtimestamp(check_time(time_s, where="time_s"), zone_named(zone))
 
 
 def local_zone() -> ZoneInfo:

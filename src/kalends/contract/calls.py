@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kalends.contract.bodies import Answer, Body
+from kalends.contract.bodies import Answer, Body, NotebookForm
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.fields import EndWord, RequestId, ResourceName, TimeS, Units, Want
 from kalends.contract.history_calls import HistoryPage, ReadHistory
@@ -106,7 +106,7 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     learned_jobs: int = 0
 
 
-class Resources(Answer, frozen=True, kw_only=True):
+class Resources(Answer, NotebookForm, frozen=True, kw_only=True):
     resources: tuple[ResourceInfo, ...]
     sites: tuple[SiteStatus, ...] = ()
 
@@ -119,7 +119,7 @@ class ShowCalendar(Body, frozen=True, kw_only=True):
     end: TimeS
 
 
-class CalendarView(Answer, frozen=True, kw_only=True):
+class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
     """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
 
     Complete up to `until`. Not a promise: others may book meanwhile. Where a batch system stands behind the
@@ -135,6 +135,11 @@ class CalendarView(Answer, frozen=True, kw_only=True):
     slots: tuple[Slot, ...]
     as_of: int = 0
     rules: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        from kalends.contract.request_tables import calendar_in_a_line
+
+        return f"<CalendarView {calendar_in_a_line(self)}>"
 
 
 # Booking (brokers).
@@ -209,7 +214,7 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     ended: PlacedEnd | None = None
 
 
-class RequestView(Answer, frozen=True, kw_only=True):
+class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     """A request and what became of it.
 
     `id` stays the same over move, extend and shrink. For ``failed`` the `problem` says why; for
@@ -251,6 +256,20 @@ class RequestView(Answer, frozen=True, kw_only=True):
     changed: ChangeByOthers | None = None
     """The last that was made of it without its user; None once the user has changed it since."""
     problem: Problem | None = None
+
+    def __repr__(self) -> str:
+        from kalends.contract.request_tables import in_a_line
+
+        return f"<RequestView {in_a_line(self)}>"
+
+
+class RequestViews(tuple[RequestView, ...], NotebookForm):
+    """Requests, newest first."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(["<RequestViews", *(f"  {view!r}" for view in self)]) + ">"
 
 
 class Book(Body, frozen=True, kw_only=True):
@@ -346,7 +365,7 @@ class PollView(Answer, frozen=True, kw_only=True):
     curve: tuple[PollPoint, ...] = ()
 
 
-class Found(Answer, frozen=True, kw_only=True):
+class Found(Answer, NotebookForm, frozen=True, kw_only=True):
     """`candidates` best first; when there is none, `refusals` say which resource stands in the way.
 
     With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would

@@ -37,6 +37,10 @@ def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
     """
     try:
         return msgspec.convert(raw, kind, strict=strict)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "a text has a lone surrogate", where="body", remedy="write it in UTF-8"
+        ) from error
     except (msgspec.ValidationError, RecursionError) as error:
         detail, where = detail_and_path(error)
         remedy = remedy_at(kind, detail, where)

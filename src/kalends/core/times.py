@@ -69,6 +69,12 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
     """Return the IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
     if isinstance(name, ZoneInfo):
         return name
+    if not isinstance(name, str):
+        raise InvalidInput(
+            f"a {type(name).__name__} is not a time zone",
+            where="zone",
+            remedy="give its name, as Europe/Berlin",
+        )
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -82,7 +88,7 @@ def check_time(time_s: float, *, where: str = "time") -> int:
 
     Raises `InvalidInput` for what is no such time: not a number, a fraction, milliseconds.
     """
-    if not math.isfinite(time_s):
+    if not isinstance(time_s, int | float) or not math.isfinite(time_s):
         raise InvalidInput(f"{time_s} is not a time", where=where, remedy="give seconds since 1970")
     if time_s != math.floor(time_s):
         raise InvalidInput(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _timeline
+from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval
 
@@ -49,12 +50,12 @@ def _title(view: CalendarView) -> str:
 def _pointed(view: CalendarView, mark: Interval, width: int, pointer: str) -> str:
     """Return a line that points at the columns of `mark`."""
     margin = len(str(view.resource.capacity)) + 1
-    grid = _timeline.grid(view, max(width - margin - 1, 10))
-    signs = "".join(_signs(grid, mark, pointer))
+    drawn = grid(view, max(width - margin - 1, 10))
+    signs = "".join(_signs(drawn, mark, pointer))
     return f"{' ' * margin}{signs.rstrip()} yours"
 
 
-def _signs(grid: _timeline.TimeGrid, mark: Interval, pointer: str) -> Iterator[str]:
+def _signs(grid: TimeGrid, mark: Interval, pointer: str) -> Iterator[str]:
     for column in range(len(grid.columns)):
         start = grid.start + column * grid.column_s
         yield pointer if Interval(start, start + grid.column_s).overlaps(mark) else " "

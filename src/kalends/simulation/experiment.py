@@ -57,6 +57,17 @@ class SimulationResult(Summary, frozen=True, kw_only=True):
     """CPU time of reading, simulating and measuring. Only this and the next differ from run to run."""
     jobs_per_second: float = 0.0
 
+    def __repr__(self) -> str:
+        # Imported here, and below, because only people at a terminal or a notebook ask for it.
+        from kalends.simulation.result_tables import result_in_a_line
+
+        return f"<SimulationResult {result_in_a_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        from kalends.simulation.result_tables import results_html
+
+        return results_html([self])
+
 
 def simulate(
     workload: Workload,

@@ -51,8 +51,12 @@ def shaken(jobs: Iterable[SimulatedJob], shift_s: int, seed: int) -> Iterator[Si
     The same seed gives the same shifts. No job is submitted before the first was. Keeps only the jobs
     of twice `shift_s` in memory. Raises `InvalidInput` for a shift below 0.
     """
-    if shift_s < 0:
-        raise InvalidInput(f"a shift of {shift_s}", where="shake", remedy="give 0 or more seconds")
+    if not 0 <= shift_s <= TIME_S_MAX or shift_s != int(shift_s):
+        raise InvalidInput(
+            f"a shift of {shift_s}",
+            where="shake",
+            remedy="give 0 or more seconds, in whole seconds",
+        )
     return _shifted(jobs, shift_s, random.Random(seed)) if shift_s else iter(jobs)
 
 

@@ -49,8 +49,8 @@ class JobSource:
         unsorted: Unsorted = "refuse",
         keep_lines: bool = False,
     ) -> None:
-        if nodes is not None and not 1 <= nodes <= NODES_MAX:
-            raise InvalidInput(f"{nodes} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}")
+        if nodes is not None and not (isinstance(nodes, int) and 1 <= nodes <= NODES_MAX):
+            raise InvalidInput(f"{nodes!r} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}")
         self.log: WorkloadLog | None = None
         self._exact = estimates == "exact"
         self._dropped: dict[str, LineTally] = {}

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +19,11 @@ from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.simulation.confidence import Estimate, estimate
 from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.source import Workload
+from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
+
+if TYPE_CHECKING:
+    from kalends.scheduling.reservations import Reservation
+    from kalends.simulation.workloads.speedups import SpeedUps
 
 REPLAYS_MAX: Final = 100_000
 """Maximum number of replays, above which it is a typing error."""
@@ -44,6 +50,16 @@ class Cell(msgspec.Struct, frozen=True):
         return estimate([getattr(result, metric) for result in self.results])
 
 
+class SweepCells(list[Cell]):
+    """The cells of a sweep, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        # Imported here because only notebooks ask for it.
+        from kalends.simulation.result_tables import cells_html
+
+        return cells_html(self)
+
+
 class _Replay(msgspec.Struct, frozen=True):
     workload: Workload
     policy: str
@@ -64,12 +80,23 @@ def sweep(
     cores: int | None = None,
     dask: str | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-    **options: Any,
-) -> list[Cell]:
+    nodes: int | None = None,
+    machine: str = "",
+    crossing: str = "",
+    components: str = "",
+    speedups: SpeedUps | Path | str | None = None,
+    reservations: Sequence[Reservation] = (),
+    treat: str = "",
+    estimates: Estimates = "user",
+    damaged: Damaged = "refuse",
+    unsorted: Unsorted = "refuse",
+    by: Sequence[str] = (),
+) -> SweepCells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
     Repetition i shakes the submissions by up to `shake_s` with the seed ``seed + i``: the same for all
-    policies and loads, so that they are compared on the same input. `options` are those of `simulate`.
+    policies and loads, so that they are compared on the same input. `nodes` and what follows are as for
+    `simulate`.
 
     The replays run in `cores` processes (all cores unless said otherwise; 1: in this one), or on the
     Dask cluster whose scheduler is at the address `dask`; its workers need kalends and the log, under the
@@ -79,19 +106,12 @@ def sweep(
 
     Raises `InvalidInput` as `simulate` does, and `Unavailable` where no cluster answers.
     """
-    count = len(policies) * len(loads) * repeats
-    if not 1 <= count <= REPLAYS_MAX:
-        raise InvalidInput(
-            f"{len(policies)} policies x {len(loads)} loads x {repeats} repetitions",
-            where="sweep",
-            remedy=f"ask for 1 to {REPLAYS_MAX:,} replays",
-        )
-    if repeats > 1 and not shake_s:
-        raise InvalidInput(
-            f"{repeats} identical repetitions",
-            where="sweep",
-            remedy="shake the submissions by some seconds, such as 300",
-        )
+    count = _count(len(policies), len(loads), repeats, shake_s)
+    options = {
+        "nodes": nodes, "machine": machine, "crossing": crossing, "components": components,
+        "speedups": speedups, "reservations": reservations, "treat": treat, "estimates": estimates,
+        "damaged": damaged, "unsorted": unsorted, "by": by,
+    }  # fmt: skip
     replays = [
         _Replay(workload, policy, load, shake_s, seed + repetition, options)
         for policy in policies
@@ -105,10 +125,28 @@ def sweep(
             if progress is not None:
                 progress(len(results), count)
     cells = [(policy, load) for policy in policies for load in loads]
-    return [
+    return SweepCells(
         Cell(policy, load, tuple(results[at * repeats : (at + 1) * repeats]))
         for at, (policy, load) in enumerate(cells)
-    ]
+    )
+
+
+def _count(policies: int, loads: int, repeats: int, shake_s: int) -> int:
+    """Return how many replays that is; raises `InvalidInput` for none, too many, or identical ones."""
+    count = policies * loads * repeats
+    if not 1 <= count <= REPLAYS_MAX:
+        raise InvalidInput(
+            f"{policies} policies x {loads} loads x {repeats} repetitions",
+            where="sweep",
+            remedy=f"ask for 1 to {REPLAYS_MAX:,} replays",
+        )
+    if repeats > 1 and not shake_s:
+        raise InvalidInput(
+            f"{repeats} identical repetitions",
+            where="sweep",
+            remedy="shake the submissions by some seconds, such as 300",
+        )
+    return count
 
 
 _Run = Callable[[Iterable[_Replay]], Iterator[SimulationResult]]

@@ -17,7 +17,9 @@ import structlog
 from kalends import __version__
 from kalends.broker.server import build_broker
 from kalends.client.client import Client
-from kalends.client.connection import connect
+from kalends.client.client_settings import TransportName
+from kalends.client.connection import connect, in_surroundings
+from kalends.client.retry import Backoff
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import SiteStatus
 from kalends.core.errors import NotFound
@@ -100,17 +102,45 @@ class LocalFacility:
     async def __aexit__(self, *raised: object) -> None:
         await asyncio.to_thread(self._ending.close)
 
-    def client(self, user: str, *, at: str = "", **options: Any) -> Client:
-        """A client of the broker, or of the site `at`, as `user`; times are read by `clock`, in UTC.
+    def client(
+        self,
+        user: str,
+        *,
+        at: str = "",
+        groups: Sequence[str] = (),
+        zone: str = "UTC",
+        timeout_s: float = 30.0,
+        transport: TransportName = "session",
+        backoff: Backoff | None = None,
+    ) -> Client:
+        """A client of the broker, or of the site `at`, as `user`; times are read by `clock`, in `zone`.
 
-        `options` are those of `kalends.connect`.
+        The others are as for `kalends.connect`.
         """
-        given = {"zone": "UTC", "wall_clock": self.clock.wall_s, **options}
-        return connect(self.url(at or self.broker), user=user, **given)
+        client = connect(
+            self.url(at or self.broker), user=user, groups=groups, zone=zone, timeout_s=timeout_s,
+            transport=transport, backoff=backoff,
+        )  # fmt: skip
+        return in_surroundings(client, wall_clock=self.clock.wall_s)
 
-    def sync_client(self, user: str, *, at: str = "", **options: Any) -> SyncClient:
+    def sync_client(
+        self,
+        user: str,
+        *,
+        at: str = "",
+        groups: Sequence[str] = (),
+        zone: str = "UTC",
+        timeout_s: float = 30.0,
+        transport: TransportName = "session",
+        backoff: Backoff | None = None,
+    ) -> SyncClient:
         """As `client`, for use without async."""
-        return SyncClient(self.client(user, at=at, **options))
+        return SyncClient(
+            self.client(
+                user, at=at, groups=groups, zone=zone, timeout_s=timeout_s, transport=transport,
+                backoff=backoff,
+            )
+        )  # fmt: skip
 
     def url(self, name: str) -> str:
         """Where the site or broker `name` listens, also while it is stopped."""

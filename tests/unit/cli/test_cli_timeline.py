@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.cli import _timeline
-from kalends.cli._timeline import ASCII, UnitCounts, draw, grid, moments, stack
+from kalends.cli._timeline import ASCII, draw, stack
+from kalends.contract.calendar_steps import UnitCounts, grid, moments
 from kalends.contract.calls import CalendarView
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import parse_time

@@ -14,6 +14,7 @@ from client_broker import BROKEN, NOW_S, Broker, serving_broker
 import kalends
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.client import Client
+from kalends.client.connection import in_surroundings
 from kalends.client.retry import Backoff
 from kalends.client.scripts import named_script
 from kalends.client.sync import SyncClient
@@ -44,10 +45,10 @@ async def client(request: pytest.FixtureRequest, broker: Broker) -> AsyncIterato
     async def sleep(seconds: float) -> None:
         """Retries follow at once."""
 
-    async with kalends.connect(
-        broker.url, user="ada", zone="UTC", transport=request.param, sleep=sleep,
-        wall_clock=lambda: NOW_S, backoff=Backoff(tries_max=3),
-    ) as client:  # fmt: skip
+    made = kalends.connect(
+        broker.url, user="ada", zone="UTC", transport=request.param, backoff=Backoff(tries_max=3)
+    )
+    async with in_surroundings(made, sleep=sleep, wall_clock=lambda: NOW_S) as client:
         yield client
 
 

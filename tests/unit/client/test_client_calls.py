@@ -13,6 +13,8 @@ from client_broker import BUSY, NOW_S, Broker, serving, serving_broker
 
 import kalends
 from kalends.client.client import Client
+from kalends.client.client_settings import Surroundings
+from kalends.client.connection import in_surroundings
 from kalends.client.retry import Backoff
 from kalends.contract import calls
 from kalends.core.errors import (
@@ -48,11 +50,10 @@ def connected(url: str, waits: list[float], **options: Any) -> Client:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    defaults: dict[str, Any] = {
-        "user": "ada", "zone": "UTC", "timeout_s": 60.0, "sleep": sleep,
-        "wall_clock": lambda: NOW_S, "fraction": lambda: 0.5,
-    }  # fmt: skip
-    return kalends.connect(url, **{**defaults, **options})
+    around = {"sleep": sleep, "wall_clock": lambda: NOW_S, "fraction": lambda: 0.5}
+    around |= {name: options.pop(name) for name in Surroundings._fields if name in options}
+    defaults: dict[str, Any] = {"user": "ada", "zone": "UTC", "timeout_s": 60.0}
+    return in_surroundings(kalends.connect(url, **{**defaults, **options}), **around)
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -527,12 +528,6 @@ async def test_a_session_that_sends_nonsense_is_left_and_opened_again(waits: lis
             with pytest.raises(Unavailable, match="not a reply"):
                 await client.health()
     assert len(sent) == 6
-
-
-async def test_a_client_that_is_not_open_says_how_to_open_it(waits: list[float]) -> None:
-    client = connected(NOTHING_LISTENS, waits)
-    with pytest.raises(InvalidInput, match="not open"):
-        await client.health()
 
 
 async def test_a_request_in_python_form_is_sent_as_it_is(client: Client, broker: Broker) -> None:

@@ -12,6 +12,7 @@ from serving_support import Deeds, ManualClock, serving
 
 import kalends
 from kalends.client.client import Client
+from kalends.client.connection import in_surroundings
 from kalends.contract.calls import OPERATIONS
 from kalends.core.errors import NoCommonTime, NotAllowed, NotAuthenticated, NotFound, OutcomeUnknown
 from kalends.serving.auth.callers import Caller
@@ -56,8 +57,9 @@ def connected(url: str, transport: Any, **options: Any) -> Client:
     async def no_wait(seconds: float) -> None:
         pass
 
-    defaults: dict[str, Any] = {"user": "ada", "zone": "UTC", "wall_clock": lambda: NOW_S}
-    return kalends.connect(url, transport=transport, sleep=no_wait, **{**defaults, **options})
+    defaults: dict[str, Any] = {"user": "ada", "zone": "UTC"}
+    client = kalends.connect(url, transport=transport, **{**defaults, **options})
+    return in_surroundings(client, sleep=no_wait, wall_clock=lambda: NOW_S)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -11,23 +11,15 @@ import pytest
 from client_broker import Broker, serving_broker
 
 import kalends
-from kalends.client.client import Client
 from kalends.client.sync import SyncClient
-from kalends.core.errors import InvalidInput, NoCommonTime
+from kalends.contract import calls
+from kalends.core.errors import NoCommonTime
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with serving_broker() as broker:
         yield broker
-
-
-def test_it_has_every_method_of_the_asynchronous_client_with_the_same_arguments() -> None:
-    for name, method in inspect.getmembers(Client, callable):
-        if name.startswith("_"):
-            continue
-        mine = inspect.signature(getattr(SyncClient, name))
-        assert list(mine.parameters) == list(inspect.signature(method).parameters), name
 
 
 @pytest.mark.parametrize("transport", ["session", "http"])
@@ -64,7 +56,31 @@ def test_leaving_ends_its_thread_and_closing_twice_is_harmless(broker: Broker) -
     assert threading.active_count() == before
 
 
-def test_outside_of_with_it_says_how_to_open_it(broker: Broker) -> None:
-    client = kalends.connect_sync(broker.url, user="ada")
-    with pytest.raises(InvalidInput, match="not open"):
-        client.health()
+REPORTING = [
+    name
+    for name, method in inspect.getmembers(SyncClient, callable)
+    if not name.startswith("_") and "on_progress" in inspect.signature(method).parameters
+]
+
+
+@pytest.mark.parametrize("name", REPORTING)
+def test_progress_is_told_in_the_thread_of_the_caller_who_may_call_the_client(
+    broker: Broker, name: str
+) -> None:
+    job = kalends.JobRequest(machine="", limit_s=60, command=("true",))
+    more = {"hold": {}, "book": {}, "book_copies": {"count": 1}, "submit_in_step": {"job": job}}
+    broker.courses.append([{"waiting": calls.Waiting(since=1, until=2)}, {"state": "reserved"}])
+    told: list[tuple[str, int]] = []
+
+    with kalends.connect_sync(broker.url, user="ada", transport="http") as client:
+
+        def hear(view: calls.RequestView) -> None:
+            told.append((client.show(view.id).id, threading.get_ident()))
+
+        if name == "wait":
+            given = {"id": client.book("caltech/onyx", duration="1h", wait_s=0).id}
+        else:
+            given = {"request": "caltech/onyx", "duration": "1h", "wait_s": None, **more[name]}
+        getattr(client, name)(**given, on_progress=hear)
+    assert told
+    assert {thread for _, thread in told} == {threading.get_ident()}

@@ -12,6 +12,7 @@ import pytest
 from client_broker import BUSY, NOW_S, Broker, serving_broker
 
 import kalends
+from kalends.client.connection import in_surroundings
 from kalends.client.follower import AWAY_S_MAX, LOOK_AGAIN_S, Follower
 from kalends.contract import calls
 from kalends.core.errors import (
@@ -34,10 +35,10 @@ def connected(broker: Broker, **options: Any) -> kalends.Client:
     defaults: dict[str, Any] = {
         "user": "ada",
         "zone": "UTC",
-        "wall_clock": lambda: NOW_S,
         "transport": "http",
     }
-    return kalends.connect(broker.url, **{**defaults, **options})
+    client = kalends.connect(broker.url, **{**defaults, **options})
+    return in_surroundings(client, wall_clock=lambda: NOW_S)
 
 
 def in_line(ahead: int, *awaited: str, listed: bool = False) -> dict[str, Any]:

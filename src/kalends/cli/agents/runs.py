@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from kalends.cli import _agent_words, _output
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._sites import SITE_HELP, site_settings
 
@@ -33,7 +32,7 @@ def command(settings: Settings, id: str | None, site: str, count: int) -> None:
     full = ""
     if id:
         with settings.connect() as client:
-            full = full_id(client, id)
+            full = client.full_id(id)
     with site_settings(settings, site).connect() as client:
         runs = client.agent_runs(full, count=count)
     _output.answer(settings, "runs", runs, lambda: _agent_words.run_listing(runs, zone))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from kalends.cli import _agent_options, _output, _request_options
-from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -35,7 +34,7 @@ def command(settings: Settings, id: str, message: str | None, agent: str | None,
         raise click.UsageError("Give a MESSAGE, or --agent AGENT.")
     other = _agent_options.agent_named(agent)
     with settings.connect() as client:
-        full, key = full_id(client, id), key or client.new_key()
+        full, key = client.full_id(id), key or client.new_key()
         _output.say(f"{'key':8} {key}", error=True)
         view = client.tell_agent(full, message=value, agent=other, key=key)
     _request_options.answer(settings, view)

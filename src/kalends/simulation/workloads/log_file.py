@@ -53,7 +53,7 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
                 _must_be_text(path, rest, lines)
             if rest:
                 yield lines + 1, rest
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         where = f"{path}, after line {lines}" if lines else str(path)
         raise InvalidInput(

@@ -119,9 +119,9 @@ def read_speed_ups(path: Path | str) -> SpeedUps:
     try:
         with file.open("rb") as stream:
             content = stream.read(BYTES_MAX + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise InvalidInput(
-            error.strerror or "cannot be read",
+            getattr(error, "strerror", None) or str(error) or "cannot be read",
             where=str(file),
             remedy="give a file that can be read",
         ) from error

@@ -1,0 +1,70 @@
+"""Times in JSON answers: beside each that is in seconds stands one that people read, in ISO 8601, UTC.
+
+Which fields are times is said here, once for all commands. The name of a field is enough, for a word means
+the same everywhere: a length of time ends in its unit (``wait_s``), a time does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kalends.core.limits import TIME_S_MAX
+
+ENDING: Final = "_iso"
+
+NAMES: Final = frozenset(
+    {
+        "start", "end", "at", "at_ms", "until", "since", "earliest", "latest", "expected", "p50", "p90",
+        "as_of", "now", "submitted", "started", "over", "start_by", "late_start", "next_end",
+    }
+)  # fmt: skip
+ENDINGS: Final = ("_at", "_until", "_since")
+
+IN_ROWS: Final = {("CalendarView", "free"): 2, ("MachinePlan", "free"): 1}
+"""Fields that are rows of numbers, and how many times each row begins with."""
+
+OTHERWISE_NAMED: Final = {("MovedPromise", "before"), ("MovedPromise", "after")}
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def with_iso_times(fields: Mapping[str, object], kind: str = "") -> dict[str, object]:
+    """Return `fields`, of a `kind` of answer or of none, with ``start_iso`` behind ``start`` and so on.
+
+    A time that is not set (0) is null there, and so is one that no clock shows.
+    """
+    told: dict[str, object] = {}
+    for name, value in fields.items():
+        told[name] = value
+        if (times := IN_ROWS.get((kind, name))) and isinstance(value, list | tuple):
+            told[name + ENDING] = [
+                [*(_iso(each, 1) for each in row[:times]), *row[times:]] for row in value
+            ]
+        elif is_time(name, kind):
+            _add(told, name, value)
+    return told
+
+
+def is_time(name: str, kind: str = "") -> bool:
+    """Return whether whole numbers of this name are times: seconds UTC, or milliseconds where it says so."""
+    return name in NAMES or name.endswith(ENDINGS) or (kind, name) in OTHERWISE_NAMED
+
+
+def _add(told: dict[str, object], name: str, value: object) -> None:
+    in_a_second = 1_000 if name.endswith("_ms") else 1
+    if isinstance(value, int) and not isinstance(value, bool):
+        told[name + ENDING] = _iso(value, in_a_second)
+    elif (
+        isinstance(value, dict) and value and all(isinstance(each, int) for each in value.values())
+    ):
+        told[name + ENDING] = {key: _iso(each, in_a_second) for key, each in value.items()}
+
+
+def _iso(time: int, in_a_second: int) -> str | None:
+    if not 0 < time <= TIME_S_MAX * in_a_second:
+        return None
+    exact = _EPOCH + timedelta(seconds=time // in_a_second, milliseconds=time % in_a_second)
+    precision = "milliseconds" if in_a_second > 1 else "seconds"
+    return exact.replace(tzinfo=None).isoformat(timespec=precision) + "Z"

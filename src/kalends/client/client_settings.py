@@ -1,0 +1,84 @@
+"""What a client is made of: whom it asks, as whom, in which zone, and the clocks and chances around it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from kalends.client.calls import CallSender
+from kalends.client.late_transport import LateTransport, TokenSource
+from kalends.client.retry import Backoff
+from kalends.client.transport import Access, Transport
+from kalends.core.identifiers import request_id
+
+TransportName = Literal["session", "http"]
+
+
+def _new_key() -> str:
+    """Return a unique key. It begins with the time, so that a broker finds its row among the
+    newest, not anywhere in its index."""
+    return request_id(time.time_ns() // 1_000_000, secrets.randbits(74))
+
+
+class Surroundings(NamedTuple):
+    """Clocks and chances, which tests replace: `clock` gives seconds that never go back, `wall_clock` seconds
+    UTC, `fraction` random numbers in [0, 1)."""
+
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fraction: Callable[[], float] = random.random
+    new_key: Callable[[], str] = _new_key
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client reaches its server: `timeout_s` is the longest call beyond the wait that it asks for.
+
+    `token`, if there is one, is asked for the token whenever the client connects.
+    """
+
+    access: Access
+    zone: ZoneInfo
+    timeout_s: float
+    transport: TransportName
+    backoff: Backoff
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    token: TokenSource | None = None
+
+    def open_transport(self) -> Transport:
+        """Open the transport. Raises `InvalidInput`."""
+        if self.token is None:
+            return self._transport(self.access)
+        return LateTransport(
+            lambda token: self._transport(replace(self.access, token=token)), self.token
+        )
+
+    def _transport(self, access: Access) -> Transport:
+        """Import only the one that is used."""
+        if self.transport == "session":
+            from kalends.client.session import SessionTransport
+
+            return SessionTransport(access)
+        from kalends.client.http import HttpTransport
+
+        return HttpTransport(access)
+
+    def sender(self, over: Transport) -> CallSender:
+        """Return what makes calls over an open transport."""
+        around = self.surroundings
+        return CallSender(
+            over,
+            url=self.access.url,
+            timeout_s=self.timeout_s,
+            backoff=self.backoff,
+            clock=around.clock,
+            sleep=around.sleep,
+            fraction=around.fraction,
+        )

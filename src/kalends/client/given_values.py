@@ -1,0 +1,55 @@
+"""Values as callers give them, checked before they are used: whatever is wrong is an `InvalidInput`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
+
+T = TypeVar("T")
+
+
+def is_number(value: object) -> bool:
+    """Return whether `value` is a number: no truth value, and not NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def every(values: Iterable[T], *, where: str) -> tuple[T, ...]:
+    """Return all of `values`; raises `InvalidInput` for what is a single one."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise _no_such(values, "several", where, "give a list")
+    return tuple(values)
+
+
+def by_name(values: Mapping[str, T] | None, *, where: str) -> dict[str, T]:
+    """Return `values` by their names, of None none; raises `InvalidInput` for what has no names."""
+    if values is not None and not isinstance(values, Mapping):
+        raise _no_such(values, "a mapping", where, "give values by name, as {'name': value}")
+    return dict(values or {})
+
+
+def checked_job(job: JobRequest, *, where: str = "job") -> JobRequest:
+    """Return `job`; raises `InvalidInput` for one that can never be right."""
+    if not isinstance(job, JobRequest):
+        raise _no_such(job, "a job", where, "give a kalends.JobRequest")
+    try:
+        job.check()
+    except TypeError as error:
+        raise InvalidInput(f"it cannot be sent: {error}", where=where) from error
+    return job
+
+
+def milliseconds(wait_s: float, *, where: str = "wait_s") -> int:
+    """Return `wait_s` in milliseconds; raises `InvalidInput` for what is no time to wait."""
+    if not is_number(wait_s) or not 0 <= wait_s <= limits.WINDOW_S_MAX:
+        raise InvalidInput(
+            f"{wait_s!r} is not a time to wait", where=where, remedy="give seconds, 0 or more"
+        )
+    return round(wait_s * 1000)
+
+
+def _no_such(value: object, wanted: str, where: str, remedy: str) -> InvalidInput:
+    return InvalidInput(f"a {type(value).__name__} is not {wanted}", where=where, remedy=remedy)

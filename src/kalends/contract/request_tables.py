@@ -1,0 +1,113 @@
+"""Requests, and what may be booked, as tables for a notebook, and in a line for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from typing import Final
+
+from kalends.contract.calls import CalendarView, Found, RequestView, Resources
+from kalends.core.durations import format_duration
+from kalends.core.identifiers import short_id
+from kalends.core.markup import Markup, element, local_time, table, time_element, visible
+
+ROWS_MAX: Final = 100
+TEXT_MAX: Final = 120
+
+
+def in_a_line(view: RequestView) -> str:
+    """Return what matters of a request: which it is, how it stands, what it asks for, and when."""
+    told = f"{short_id(view.id)} {view.state}: {visible(view.text)[:TEXT_MAX]}"
+    if view.start:
+        starts = local_time(view.start, UTC)
+        told += f", {starts:%Y-%m-%d %H:%M} UTC for {format_duration(view.end - view.start)}"
+    return told
+
+
+def calendar_in_a_line(view: CalendarView) -> str:
+    """Return what matters of a calendar: whose, when, and how much is taken."""
+    start, end = local_time(view.start, UTC), local_time(view.end, UTC)
+    when = f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    return f"{view.resource.name}: {when}, {len(view.slots)} slots taken"
+
+
+def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
+    """Return a table of one request: what it asks for, how it stands, and each of its parts."""
+    rows: list[tuple[str, object]] = [("request", view.text), ("state", view.state)]
+    if view.start:
+        rows += [
+            ("start", time_element(view.start, zone)),
+            ("end", time_element(view.end, zone)),
+            ("length", format_duration(view.end - view.start)),
+        ]
+    deadlines = {
+        "held until": view.expires_at,
+        "lock it by": view.recalled_until,
+        "waits until": view.waiting.until if view.waiting is not None else 0,
+    }
+    rows += [(name, time_element(at, zone)) for name, at in deadlines.items() if at]
+    if view.waiting is not None:
+        rows.append(("waits for", ", ".join(view.waiting.awaited)))
+    if view.problem is not None:
+        rows += [("problem", view.problem.detail), ("next", view.problem.remedy)]
+        rows += [(each.where, each.detail) for each in view.problem.refusals[:ROWS_MAX]]
+    rows += [("note", view.note)] if view.note else []
+    claims = table(
+        ("resource", "units", "start", "end", ""),
+        [
+            (
+                claim.resource, claim.units, time_element(claim.start, zone),
+                time_element(claim.end, zone), "confirmed" if claim.confirmed else "",
+            )
+            for claim in view.claims[:ROWS_MAX]
+        ],
+    ) if view.claims else Markup("")  # fmt: skip
+    return element("div", element("b", view.id), table(("", ""), rows), claims)
+
+
+def requests_html(views: Sequence[RequestView], zone: tzinfo | None) -> Markup:
+    """Return a table with a row for each request, up to a hundred."""
+    rows = [
+        (
+            short_id(view.id), view.state, time_element(view.start, zone),
+            format_duration(view.end - view.start) if view.start else "", view.text, view.note,
+        )
+        for view in views[:ROWS_MAX]
+    ]  # fmt: skip
+    more = len(views) - len(rows)
+    return element(
+        "div",
+        table(("id", "state", "start", "length", "request", "note"), rows),
+        f"and {more:,} more" if more else "",
+    )
+
+
+def found_html(found: Found, zone: tzinfo | None) -> Markup:
+    """Return a table of possible starts, the best first; of what refused, where there is none."""
+    if not found.candidates:
+        refused = [(each.where, each.rule, each.detail) for each in found.refusals[:ROWS_MAX]]
+        return element("div", "no start is possible", table(("where", "rule", "why"), refused))
+    rows = [
+        (
+            time_element(each.start, zone), time_element(each.end, zone),
+            ", ".join(f"{claim.resource}:{claim.units}" for claim in each.claims),
+        )
+        for each in found.candidates
+    ]  # fmt: skip
+    return element("div", table(("start", "end", "resources"), rows))
+
+
+def resources_html(answer: Resources, zone: tzinfo | None) -> Markup:
+    """Return a table of what can be booked, and of the sites that do not answer."""
+    rows = [
+        (each.name, each.capacity, each.description, each.hours)
+        for each in answer.resources[:ROWS_MAX]
+    ]
+    more = len(answer.resources) - len(rows)
+    down = [(each.site, each.detail) for each in answer.sites if each.state == "down"]
+    return element(
+        "div",
+        table(("resource", "units", "description", "open"), rows),
+        f"and {more:,} more" if more else "",
+        table(("site that is down", "why"), down[:ROWS_MAX]) if down else "",
+    )

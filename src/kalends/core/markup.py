@@ -1,0 +1,68 @@
+"""HTML of other people's texts, as notebooks show it: whatever they contain, it is shown and does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+from html import escape
+
+_CELL = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
+
+
+class Markup(str):
+    """HTML that is safe as it is. `safe` makes it of any text."""
+
+    __slots__ = ()
+
+
+def safe(text: object) -> Markup:
+    """Return `text` as HTML that shows exactly that; what is `Markup` already stays as it is.
+
+    What nobody sees, or what turns round what is read (U+202E and its like), is named by its number.
+    """
+    if isinstance(text, Markup):
+        return text
+    return Markup(escape(visible(str(text))))
+
+
+def visible(text: str) -> str:
+    r"""Return `text` in one line, with a number such as ``\u202e`` for every sign that cannot be seen."""
+    return "".join(sign if sign.isprintable() else _number(sign) for sign in text)
+
+
+def element(name: str, *inside: object, **attributes: object) -> Markup:
+    """Return ``<name ...>inside</name>``; an underscore in an attribute's name stands for a hyphen."""
+    said = "".join(
+        f' {each.replace("_", "-")}="{safe(value)}"' for each, value in attributes.items()
+    )
+    return Markup(f"<{name}{said}>{''.join(map(safe, inside))}</{name}>")
+
+
+def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup:
+    """Return a table; of cells that are texts, only what they show is there."""
+    heads = element("tr", *(element("th", each, style=_CELL) for each in header))
+    body = [element("tr", *(element("td", each, style=_CELL) for each in row)) for row in rows]
+    return element("table", element("thead", heads), element("tbody", *body))
+
+
+def local_time(time_s: int, zone: tzinfo | None) -> datetime:
+    """Return a time in `zone`, None for this computer's; one that no calendar has is the nearest that has."""
+    bounded_s = min(max(time_s, 0), _LATEST_S)
+    return datetime.fromtimestamp(bounded_s, UTC).astimezone(zone)
+
+
+def time_element(time_s: int, zone: tzinfo | None) -> Markup:
+    """Return a time as people read it, with its exact form beside it for programs; "" for 0."""
+    if not time_s:
+        return Markup("")
+    local = local_time(time_s, zone)
+    return element(
+        "time", f"{local:%a %Y-%m-%d %H:%M %Z}", datetime=local.isoformat(timespec="seconds")
+    )
+
+
+_LATEST_S = int(datetime(3000, 1, 1, tzinfo=UTC).timestamp())
+
+
+def _number(sign: str) -> str:
+    return f"\\u{ord(sign):04x}" if ord(sign) <= 0xFFFF else f"\\U{ord(sign):08x}"

@@ -1,0 +1,14 @@
+"""Names that somebody may have meant who wrote one that there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean A or B?`` with up to three of `names`, or "" where none is near."""
+    # Imported here because most names are spelt right.
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(names), n=3)
+    return f"did you mean {' or '.join(found)}?" if found else ""
