@@ -69,7 +69,7 @@ class ClaimTable:
         self._locked: list[Stretch] = []
         self.watched: frozenset[str] = frozenset()
         """Resources of which `take_moved` tells."""
-        self._moved: set[Placed] = set()
+        self._moved: dict[Placed, None] = {}
         self.others: Counter[str] = Counter()
         """Bookings on each calendar that are of no stake."""
 
@@ -254,9 +254,12 @@ class ClaimTable:
         freed, self._freed = self._freed, []
         return freed
 
-    def take_moved(self) -> set[Placed]:
-        """Return the bookings on `watched` resources that came, went or were locked since the last call."""
-        moved, self._moved = self._moved, set()
+    def take_moved(self) -> list[Placed]:
+        """Return the bookings on `watched` resources that came, went or were locked since the last call.
+
+        They are in that order: what queues make of them hangs on it.
+        """
+        moved, self._moved = list(self._moved), {}
         return moved
 
     def note_freed(self, pieces: Iterable[Piece]) -> None:
@@ -315,7 +318,7 @@ class ClaimTable:
             if state == "locked":
                 self._locked.append((resource, booking.start, booking.end))
                 if resource in self.watched:
-                    self._moved.add((resource, booking_id))
+                    self._moved[resource, booking_id] = None
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 
@@ -333,7 +336,7 @@ class ClaimTable:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
             if resource in self.watched:
-                self._moved.add((resource, booking_id))
+                self._moved[resource, booking_id] = None
             booking = self.calendars[resource].release(booking_id)
             self._freed.append((resource, booking.start, booking.end))
         self._uncount(stake)
@@ -456,7 +459,7 @@ class ClaimTable:
         self._placed[stake.rid] = [
             (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
         ]
-        self._moved.update(each for each in self._placed[stake.rid] if each[0] in self.watched)
+        self._moved |= {each: None for each in self._placed[stake.rid] if each[0] in self.watched}
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 
