@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shells.running import check, seeds_to_catch
+from tests.shells.running import check, plays, seeds_to_catch
 
 
 def test_promised_starts_are_kept_whatever_others_are_offered_meanwhile() -> None:
@@ -27,6 +27,13 @@ def test_jobs_that_may_start_again_run_to_their_end_and_twice_at_once_only_where
     None
 ):
     check("starting_again", 3)
+
+
+def test_jobs_that_have_lost_their_nodes_go_where_there_is_room_and_run_to_their_end() -> None:
+    played = plays("failing_nodes", 3, 4)
+    for each in played:
+        assert not each.broken, each.complaint()
+    assert all(each.judged["elsewhere"] for each in played)
 
 
 def test_jobs_run_once_and_where_was_told_also_by_virtual_sites_that_die() -> None:

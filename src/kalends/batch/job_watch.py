@@ -51,7 +51,9 @@ class JobWatch:
         """By machine and job: when it last moved, and its user; in that order."""
         self._forgotten: defaultdict[str, int] = defaultdict(int)
         """By machine: up to which move not all are remembered."""
-        self._waiting: defaultdict[tuple[str, int | str], dict[asyncio.Event, None]] = defaultdict(dict)
+        self._waiting: defaultdict[tuple[str, int | str], dict[asyncio.Event, None]] = defaultdict(
+            dict
+        )
         """By machine, and a job's number or a user's name."""
 
     def begin(self, life: str = "") -> None:
@@ -84,7 +86,8 @@ class JobWatch:
             moves.move_to_end(number)
         while len(moves) > REMEMBERED_MAX:
             _, (self._forgotten[machine], _) = moves.popitem(last=False)
-        for each in dict.fromkeys((*users, *users.values())):
+        concerned: tuple[int | str, ...] = (*users, *users.values())
+        for each in dict.fromkeys(concerned):
             for event in self._waiting.get((machine, each), ()):
                 event.set()
 

@@ -243,7 +243,8 @@ class SiteMachines:
 
     def _jobs_moved(self, machine: str, users: Mapping[int, str]) -> None:
         self.watch.moved(machine, users)
-        if self._steps is not None:
+        if self._desk is not None and self._steps is not None:
+            self._desk.moved_jobs(machine, users)
             self._steps.moved_jobs(machine, users)
 
     def _step_over(self, machine: str, job: BatchJob) -> None:
