@@ -298,14 +298,16 @@ class Solicitation:
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
         learned = partial(self._learned, case)
-        sites = self.candidates.directory.sites
         words = told(
             ranked, len(asked), case.bidding.jobs, learned,
-            lambda site: "/".join(sites[site].through),
+            lambda site: "/".join(self._through(site)),
         )  # fmt: skip
         story = f"{said}{words}"
         self.log.add(case, "bids", story, now, refusals)
         self.prepare.prepare(case, now)
+
+    def _through(self, site: str) -> tuple[str, ...]:
+        return self.candidates.directory.sites[site].through
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:
         implementation = case.bidding.jobs[machine].implementation
@@ -339,7 +341,7 @@ class Solicitation:
         if not spec.pick or bidding.pick is not None or len(ranked) < 2:
             return False
         bidding.pick = UserPick(now.monotonic_ms)
-        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs)
+        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs, self._through)
         self.outbox.pick(PickTask(case.rid, case.record.att, run))
         case.phase_deadline_ms = now.monotonic_ms + PICK_MS_MAX
         self.deadlines.schedule(case)
