@@ -24,7 +24,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-psij \
 	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-backends bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends bench-denial published papers clean
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends bench-denial published papers lock audit release clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -122,8 +122,7 @@ soak-backends: setup-test ## A Slurm controller and the site before it killed KI
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
 
-bench-calendar: ## How fast calendars answer, beside what else pip installs
-	@tools/setup server test bench
+bench-calendar: setup-test ## How fast calendars answer, beside what else pip installs
 	@$(IN_VENV)/python benchmarks/calendar.py $(ARGS)
 
 bench-agents: setup-test ## Visits of agents: how long, how many, how much memory, what they save on the line
@@ -181,7 +180,17 @@ papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/reservation_n_of_k.py
 	$(IN_VENV)/python examples/papers/legion_bids.py
 
+lock: ## Versions and hashes of all packages anew, in locks/; ARGS=--upgrade takes the newest
+	@tools/lock $(ARGS)
+
+audit: ## Known vulnerabilities of the locked packages; needs the network, and fails where it gets no answer
+	@tools/setup-release
+	@for lock in locks/*.txt; do .venv-release/bin/pip-audit --strict --disable-pip --require-hashes --requirement $$lock || exit 1; done
+
+release: ## The distributions in dist/, with a list of all packages that a server installs
+	@tools/release
+
 clean: ## Remove all that the other targets made, .venv too
-	rm -rf .venv build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-release build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.hypothesis .import_linter_cache
 	find $(PYTHON_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,6 @@ LONG_MODULES: Final = {
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",
     "scheduling/cluster.py": "what runs, what is free and what is reserved change together",
     "scheduling/scheduler.py": "all events of a queue, and what each may be refused for",
-    "serving/configuration.py": "all settings, with type, bound and default",
     "stores/sqlite/journal.py": "the statements of one file, beside its schema",
     "stores/sqlite/register.py": "the statements of one file, beside its schema",
     "stores/sqlite/sqlite_file.py": "opening, upgrading and checking a file",

@@ -1,0 +1,107 @@
+"""The configuration of a server as typed values, and the one parser of its TOML text.
+
+Parsing is pure: no file is opened here, and relative paths are taken from the directory of the
+configuration. Field names with a unit (`grain_s`) are written without it in the file (``grain =
+"15m"``), because there a duration is a text that brings its unit along. An error names the path of
+what is wrong; for an unknown field also the one that was probably meant.
+
+sections   what every section is made of
+rules      resources, and what their owner says of them
+machines   where jobs run: this host, batch systems
+keys       whose tokens and certificates are believed
+members    other servers that one of ours calls
+notices    mail and webhooks
+servers    a site, a broker and a virtual site
+parser     the file to these values
+checks     what several of these check
+"""
+
+from kalends.serving.configuration.keys import (
+    CallsConfiguration,
+    ClaimsConfiguration,
+    KeyConfiguration,
+    SiteCallsConfiguration,
+    TlsConfiguration,
+)
+from kalends.serving.configuration.machines import (
+    BatchSystemConfiguration,
+    FairShareConfiguration,
+    JobLimitsConfiguration,
+    MachineConfiguration,
+)
+from kalends.serving.configuration.members import (
+    MemberConfiguration,
+    NearConfiguration,
+    PeerConfiguration,
+)
+from kalends.serving.configuration.notices import NoticesConfiguration
+from kalends.serving.configuration.parser import (
+    CONFIGURATION_BYTES_MAX,
+    Configuration,
+    LogConfiguration,
+    check_configuration,
+    configuration_of,
+    load_configuration,
+)
+from kalends.serving.configuration.rules import (
+    AccessConfiguration,
+    BlackoutConfiguration,
+    HoursConfiguration,
+    LimitConfiguration,
+    PriorityConfiguration,
+    ResourceConfiguration,
+    RulesConfiguration,
+)
+from kalends.serving.configuration.sections import MAIL_ADDRESS, DurationOrNoneS, DurationS
+from kalends.serving.configuration.servers import (
+    AgentsConfiguration,
+    AuditLogConfiguration,
+    BrokerConfiguration,
+    BrokerLimits,
+    GrantConfiguration,
+    ListeningConfiguration,
+    SiteConfiguration,
+    SiteLimits,
+    VirtualConfiguration,
+)
+
+__all__ = [
+    "CONFIGURATION_BYTES_MAX",
+    "MAIL_ADDRESS",
+    "AccessConfiguration",
+    "AgentsConfiguration",
+    "AuditLogConfiguration",
+    "BatchSystemConfiguration",
+    "BlackoutConfiguration",
+    "BrokerConfiguration",
+    "BrokerLimits",
+    "CallsConfiguration",
+    "ClaimsConfiguration",
+    "Configuration",
+    "DurationOrNoneS",
+    "DurationS",
+    "FairShareConfiguration",
+    "GrantConfiguration",
+    "HoursConfiguration",
+    "JobLimitsConfiguration",
+    "KeyConfiguration",
+    "LimitConfiguration",
+    "ListeningConfiguration",
+    "LogConfiguration",
+    "MachineConfiguration",
+    "MemberConfiguration",
+    "NearConfiguration",
+    "NoticesConfiguration",
+    "PeerConfiguration",
+    "PriorityConfiguration",
+    "ResourceConfiguration",
+    "RulesConfiguration",
+    "SiteCallsConfiguration",
+    "SiteConfiguration",
+    "SiteLimits",
+    "TlsConfiguration",
+    "VirtualConfiguration",
+    "check_configuration",
+    "configuration_of",
+    "load_configuration",
+]

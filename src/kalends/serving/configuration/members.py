@@ -1,0 +1,84 @@
+"""Other servers: sites of a broker, members of a virtual site, near sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from kalends.contract.messages import SiteName, Url, Way
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+from kalends.serving.configuration.sections import Section
+
+
+class MemberConfiguration(Section, frozen=True, kw_only=True):
+    """A member of a virtual site; `ca` is the file of the authority that signed its certificate."""
+
+    name: SiteName
+    url: Url
+    ca: Path | None = None
+
+
+class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
+    """A site that a broker books at, or a virtual site, at whose `members` it books.
+
+    A member of a member is written with all names on the way: ``campus/psc``.
+    """
+
+    members: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
+
+
+class NearConfiguration(Section, frozen=True, kw_only=True):
+    """A near site that this one passes agents' visits on to, for those who ask both.
+
+    Its owner must list the key that `key` is the private half of, with the scope ``near``; without
+    `key` the near site must be open (loopback).
+    """
+
+    name: SiteName
+    url: Url
+    key: Path | None = None
+    ca: Path | None = None
+
+
+def check_members(sites: Sequence[PeerConfiguration]) -> None:
+    """Each site is reached in one way, which is in no circle."""
+    names = [site.name for site in sites]
+    for index, site in enumerate(sites):
+        for number, way in enumerate(site.members):
+            where = f"broker.sites[{index}].members[{number}]"
+            on_the_way = [site.name, *way.split("/")]
+            if len(set(on_the_way)) < len(on_the_way):
+                raise InvalidInput(
+                    f"{' -> '.join(on_the_way)} is a circle",
+                    where=where,
+                    remedy="a virtual site is never on the way to itself: leave the member out",
+                )
+            name = on_the_way[-1]
+            if name in names:
+                raise InvalidInput(
+                    f"{name!r} is there twice",
+                    where=where,
+                    remedy="name each site once: with its own url, or as a member of one virtual site",
+                )
+            names.append(name)
+
+
+def check_urls(members: Sequence[MemberConfiguration], where: str) -> None:
+    for index, member in enumerate(members):
+        try:
+            parts = urlsplit(member.url)
+            fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+            fine = fine and not (parts.username or parts.query or parts.fragment)
+        except ValueError:
+            fine = False
+        if not fine:
+            raise InvalidInput(
+                f"{member.url!r} is not the address of a server",
+                where=f"{where}[{index}].url",
+                remedy="write http:// or https://, a host, and its port if need be",
+            )

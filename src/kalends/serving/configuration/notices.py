@@ -1,0 +1,99 @@
+"""How users are told what becomes of their jobs: mail and webhooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from kalends.core import identifiers
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import whole
+from kalends.serving.auth.callers import is_loopback
+from kalends.serving.configuration.checks import check_at_most
+from kalends.serving.configuration.sections import MAIL_ADDRESS, DurationS, MailAddress, Section
+
+
+class NoticesConfiguration(Section, frozen=True, kw_only=True):
+    """How users are told what becomes of their jobs: by mail, by webhooks, or both.
+
+    Mail goes through the relay `smtp`, `from` one address. A user's is in `addresses`, or what `address`
+    makes of their name; another one they may name only in one of `mail_domains`. Webhooks go to
+    `webhook_hosts` and nowhere else, signed with the secret in the file `webhook_key`. `login` is a file with
+    the name and the password for the relay, in two lines; `ca` the authority that has signed its certificate
+    and those of `webhook_hosts`, where the system does not know it.
+    """
+
+    smtp: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.PORT_PATTERN)))] = ""
+    encryption: Literal["starttls", "tls", "none"] = "starttls"
+    sender: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.MAIL_PATTERN)))] = (
+        field(name="from", default="")
+    )
+    login: Path | None = None
+    ca: Path | None = None
+    address: Annotated[str, Meta(max_length=256)] = ""
+    """With ``{user}`` for the user's name."""
+    addresses: Annotated[dict[str, MailAddress], Meta(max_length=100_000)] = {}
+    mail_domains: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.DOMAIN_PATTERN))], ...],
+        Meta(max_length=1_000),
+    ] = ()
+    webhook_hosts: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.HOST_PATTERN))], ...],
+        Meta(max_length=64),
+    ] = ()
+    webhook_key: Path | None = None
+    hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
+    """Notices to one user in an hour."""
+    wait_s: DurationS = field(name="wait", default=DurationS(20))
+    """A relay or a receiver that takes longer is taken to be away."""
+    pause_s: DurationS = field(name="pause", default=DurationS(30))
+    """Between the first try and the second; then ever longer, up to an hour."""
+    give_up_s: DurationS = field(name="give_up", default=DurationS(86_400))
+
+
+def check_notices(notices: NoticesConfiguration) -> None:
+    where = "site.notices"
+    if not (notices.smtp or notices.webhook_hosts):
+        raise InvalidInput(
+            "no notice could go anywhere",
+            where=where,
+            remedy='write smtp = "host:port" for mail, or webhook_hosts',
+        )
+    if notices.smtp and not notices.sender:
+        raise InvalidInput(
+            "mail comes from nobody",
+            where=f"{where}.from",
+            remedy='write from = "kalends@example.org"',
+        )
+    if notices.webhook_hosts and notices.webhook_key is None:
+        raise InvalidInput(
+            "nobody could tell who has called a webhook",
+            where=f"{where}.webhook_key",
+            remedy="name a file with a secret, such as `openssl rand -hex 32` makes one",
+        )
+    if notices.address and not any(
+        MAIL_ADDRESS.fullmatch(notices.address.replace("{user}", user))
+        for user in ("ann", "ann@example.org")
+    ):
+        raise InvalidInput(
+            f"{notices.address!r} makes no mail address of a user's name",
+            where=f"{where}.address",
+            remedy='write address = "{user}@example.org"',
+        )
+    host = notices.smtp.rpartition(":")[0].strip("[]")
+    if notices.login is not None and notices.encryption == "none" and not is_loopback(host):
+        raise InvalidInput(
+            "the password would go over the net in clear",
+            where=f"{where}.encryption",
+            remedy='write encryption = "starttls", or "tls"; or leave login out',
+        )
+    check_at_most(notices.wait_s, 300, f"{where}.wait")
+    for name in ("wait_s", "pause_s", "give_up_s"):
+        if getattr(notices, name) < 1:
+            raise InvalidInput(
+                "no time at all",
+                where=f"{where}.{name.removesuffix('_s')}",
+                remedy="at least 1s",
+            )

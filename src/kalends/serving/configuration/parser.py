@@ -1,0 +1,138 @@
+"""The one parser of the file: TOML text to typed values, each checked alone and all of them together."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from kalends.core import limits
+from kalends.core.conversion import detail_and_path, remedy_at
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.serving.configuration.checks import suggestion
+from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Section
+from kalends.serving.configuration.servers import (
+    BrokerConfiguration,
+    SiteConfiguration,
+    VirtualConfiguration,
+    check_broker,
+    check_site,
+    check_virtual,
+)
+from kalends.serving.http.bodies import normalize
+
+CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A site with ten thousand resources stays below it."""
+
+
+class LogConfiguration(Section, frozen=True, kw_only=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    form: Literal["auto", "json", "human"] = "auto"
+
+
+class Configuration(Section, frozen=True, kw_only=True):
+    """A site, a broker and a virtual site: one of them, or several in one process."""
+
+    site: SiteConfiguration | None = None
+    broker: BrokerConfiguration | None = None
+    virtual: VirtualConfiguration | None = None
+    log: LogConfiguration = LogConfiguration()
+
+
+def load_configuration(text: str, base: Path) -> Configuration:
+    """Return the configuration in `text`; relative paths in it are taken from the directory `base`.
+
+    Raises `InvalidInput` with the path of what is wrong: TOML that is not well-formed, unknown
+    fields, wrong types, a name given twice, an unknown time zone, or a server without keys that
+    other machines could reach.
+    """
+    if len(text) > CONFIGURATION_BYTES_MAX:
+        raise InvalidInput("the configuration is too large", where="configuration")
+    try:
+        raw = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # Numbers of 5,000 digits are a bare ValueError.
+        raise InvalidInput(f"not TOML: {error}", where="configuration") from error
+    normalize(raw)
+    return configuration_of(raw, base)
+
+
+def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
+    """Return the configuration with the fields `raw`; as `load_configuration`, without the text."""
+    _check_fields(raw, Configuration, "")
+    configuration = _convert(raw, base)
+    if not (configuration.site or configuration.broker or configuration.virtual):
+        raise InvalidInput(
+            "neither a site nor a broker is configured",
+            where="configuration",
+            remedy="write a [site] or a [broker] section, or both; or a [virtual] one",
+        )
+    check_configuration(configuration)
+    return configuration
+
+
+def check_configuration(configuration: Configuration) -> None:
+    """Raises `InvalidInput` for what each value may be, and all of them together may not."""
+    if configuration.site is not None:
+        check_site(configuration.site)
+    if configuration.broker is not None:
+        check_broker(configuration.broker)
+    if configuration.virtual is not None:
+        check_virtual(configuration.virtual)
+
+
+def _convert(raw: dict[str, Any], base: Path) -> Configuration:
+    def decode(kind: type, value: object) -> object:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"Expected a text, got `{type(value).__name__}`")
+        if kind is DurationOrNoneS and value.strip() == "0s":
+            return DurationOrNoneS(0)
+        if issubclass(kind, DurationS):
+            try:
+                return kind(parse_duration(value, longest_s=limits.WINDOW_S_MAX))
+            except InvalidInput as error:
+                raise ValueError(f"{error.detail} ({error.remedy})") from error
+        return base / Path(value).expanduser()
+
+    try:
+        return msgspec.convert(raw, Configuration, dec_hook=decode)
+    except msgspec.ValidationError as error:
+        detail, where = detail_and_path(error)
+        remedy = remedy_at(Configuration, detail, where)
+        raise InvalidInput(detail, where=where or "configuration", remedy=remedy) from error
+
+
+def _check_fields(raw: object, kind: Any, path: str) -> None:
+    """Raises `InvalidInput` for the first field of `raw` that `kind` does not have."""
+    for inner in _inner_kinds(kind):
+        if isinstance(raw, list):
+            for index, value in enumerate(raw):
+                _check_fields(value, inner, f"{path}[{index}]")
+        elif isinstance(raw, dict) and issubclass(inner, Section):
+            known = {entry.encode_name: entry for entry in msgspec.structs.fields(inner)}
+            for name, value in raw.items():
+                where = f"{path}.{name}" if path else name
+                if name not in known:
+                    raise InvalidInput(
+                        "there is no such field",
+                        where=where,
+                        remedy=suggestion(name, known)
+                        or f"the fields here are {', '.join(sorted(known))}",
+                    )
+                _check_fields(value, known[name].type, where)
+
+
+def _inner_kinds(kind: Any) -> list[type]:
+    """Return the sections that a value of `kind` is, or is a list of, or may be."""
+    if isinstance(kind, type) and issubclass(kind, Section):
+        return [kind]
+    origin = typing.get_origin(kind)
+    if origin is Annotated:
+        return _inner_kinds(typing.get_args(kind)[0])
+    if origin in (tuple, typing.Union, types.UnionType):
+        return [found for inner in typing.get_args(kind) for found in _inner_kinds(inner)]
+    return []

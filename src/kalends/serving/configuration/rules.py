@@ -1,0 +1,179 @@
+"""Resources, and what their owner says of them: access, limits, blackouts, priorities, opening hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from kalends.contract.messages import Units
+from kalends.core import identifiers, limits
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import whole
+from kalends.core.resources import AttributeValue
+from kalends.serving.configuration.checks import check_at_most, check_unique, check_zone
+from kalends.serving.configuration.sections import (
+    AttributeName,
+    ClockTime,
+    DurationS,
+    Name,
+    Section,
+    Text,
+)
+
+
+class HoursConfiguration(Section, frozen=True, kw_only=True):
+    """Times that come again: `rrule` (RFC 5545) gives the days, each from `start` for `duration_s`.
+
+    In the time zone `zone`, or the resource's.
+    """
+
+    rrule: Text
+    start: ClockTime
+    duration_s: DurationS = field(name="duration")
+    zone: str = ""
+
+
+class AccessConfiguration(Section, frozen=True, kw_only=True):
+    """One access rule: what `who` may do, up to how many units, and when.
+
+    `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` each step includes those before it:
+    see, hold, lock; "nothing" refuses. `units_max` 0 is the whole capacity; no `hours`: at any time.
+    """
+
+    name: str = ""
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    may: Literal["nothing", "see", "hold", "lock"]
+    units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    hours: tuple[HoursConfiguration, ...] = ()
+
+
+class LimitConfiguration(Section, frozen=True, kw_only=True):
+    """The maximum usage of `who`, each or `together`; see `kalends.calendars.Limit`.
+
+    Of the rules that name the same limit and match, the first holds. `week_share` is a fraction of all
+    units of a calendar week, `week_hours` a number of unit-hours.
+    """
+
+    name: str = ""
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    together: bool = False
+    ahead_s: DurationS = field(name="ahead", default=DurationS(0))
+    lead_s: DurationS = field(name="lead", default=DurationS(0))
+    longest_s: DurationS = field(name="longest", default=DurationS(0))
+    held_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    week_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    week_hours: Annotated[float, Meta(ge=0, le=168.0 * limits.UNITS_MAX)] = 0.0
+
+
+class BlackoutConfiguration(Section, frozen=True, kw_only=True):
+    """A time closed to new bookings: once, from `begins` to `ends`, or recurring, as `hours`.
+
+    `begins` and `ends` are on the clocks of `zone`, or the resource's: ``2026-12-24`` or
+    ``2026-12-24 18:00``.
+    """
+
+    name: str = ""
+    reason: Annotated[str, Meta(max_length=200)] = ""
+    begins: Annotated[str, Meta(max_length=32)] = ""
+    ends: Annotated[str, Meta(max_length=32)] = ""
+    zone: str = ""
+    hours: tuple[HoursConfiguration, ...] = ()
+
+
+class PriorityConfiguration(Section, frozen=True, kw_only=True):
+    """A head start: `who` counts as having asked `head_start_s` earlier; the first match applies."""
+
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    head_start_s: DurationS = field(name="head_start")
+
+
+RulesMax = Meta(max_length=limits.RULES_MAX // 4)
+
+
+class RulesConfiguration(Section, frozen=True, kw_only=True):
+    """Rules for every resource of a site, after the resource's own.
+
+    A resource's own rule takes the place of the default one with the same name.
+    """
+
+    limits: Annotated[tuple[LimitConfiguration, ...], RulesMax] = ()
+    blackouts: Annotated[tuple[BlackoutConfiguration, ...], RulesMax] = ()
+    priority: Annotated[tuple[PriorityConfiguration, ...], RulesMax] = ()
+
+
+class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
+    """One resource; `name` is local, prefixed with the site's name outside.
+
+    No `hours`: always open. No `access`: everyone may book it.
+    """
+
+    name: Name
+    capacity: Units = 1
+    grain_s: DurationS = field(name="grain", default=DurationS(60))
+    horizon_s: DurationS = field(name="horizon", default=DurationS(366 * 86_400))
+    zone: str = "UTC"
+    description: Text = ""
+    attributes: Annotated[
+        dict[AttributeName, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)
+    ] = {}
+    hours: tuple[HoursConfiguration, ...] = ()
+    access: tuple[AccessConfiguration, ...] = ()
+    nodes: Annotated[str, Meta(max_length=10_000)] = ""
+    """The nodes of a batch system that its units are, as ``n[1-64]``; "": none stands behind it."""
+    cores_each: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    """The units are cores of these nodes, so many of each; 0: whole nodes."""
+    licences: Annotated[
+        str, Meta(pattern=whole(identifiers.perhaps(identifiers.LICENCE_PATTERN)))
+    ] = ""
+    """The units are licences of this name in a batch system."""
+    batch_system: str = ""
+    """Which, where the site has several."""
+
+
+def check_resources(
+    resources: Sequence[ResourceConfiguration], defaults: RulesConfiguration
+) -> None:
+    check_unique([resource.name for resource in resources], "site.resources")
+    _check_blackouts(defaults.blackouts, "site.defaults.blackouts")
+    for index, resource in enumerate(resources):
+        where = f"site.resources[{index}]"
+        if identifiers.machine_of(resource.name):
+            raise InvalidInput(
+                f"names that end with {identifiers.QUEUE_ENDING} are those of queues",
+                where=f"{where}.name",
+                remedy="give it another name",
+            )
+        check_at_most(resource.grain_s, 86_400, f"{where}.grain")
+        check_zone(resource.zone, f"{where}.zone")
+        _check_hours(resource.hours, f"{where}.hours")
+        _check_blackouts(resource.blackouts, f"{where}.blackouts")
+        for number, rule in enumerate(resource.access):
+            _check_hours(rule.hours, f"{where}.access[{number}].hours")
+            if rule.units_max > resource.capacity:
+                raise InvalidInput(
+                    f"{rule.units_max} units are more than the capacity of {resource.capacity}",
+                    where=f"{where}.access[{number}].units_max",
+                    remedy="give at most the capacity, or leave it out for all of it",
+                )
+
+
+def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -> None:
+    for index, blackout in enumerate(blackouts):
+        here = f"{where}[{index}]"
+        if blackout.zone:
+            check_zone(blackout.zone, f"{here}.zone")
+        _check_hours(blackout.hours, f"{here}.hours")
+        if bool(blackout.begins) != bool(blackout.ends) or not (blackout.begins or blackout.hours):
+            raise InvalidInput(
+                "a blackout needs its times",
+                where=here,
+                remedy="give begins and ends for one time, or hours for recurring times",
+            )
+
+
+def _check_hours(hours: tuple[HoursConfiguration, ...], where: str) -> None:
+    for index, times in enumerate(hours):
+        if times.zone:
+            check_zone(times.zone, f"{where}[{index}].zone")

@@ -1,0 +1,50 @@
+"""What every section of the file is made of: its base, durations, and the texts that have a form."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers
+from kalends.core.identifiers import whole
+
+MAIL_ADDRESS: Final = re.compile(identifiers.MAIL_PATTERN)
+
+
+Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
+
+
+NameIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.NAME_PATTERN)))]
+
+
+Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
+
+
+QueueIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.QUEUE_PATTERN)))]
+
+
+ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
+
+
+AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
+
+
+Text = Annotated[str, Meta(max_length=1_000)]
+
+
+MailAddress = Annotated[str, Meta(pattern=whole(identifiers.MAIL_PATTERN))]
+
+
+class DurationS(int):
+    """Seconds; in the file a text with a unit, such as ``"15m"``."""
+
+
+class DurationOrNoneS(DurationS):
+    """Seconds; in the file also ``"0s"``, for what is not to be done."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of everything in the file: unknown fields are refused."""

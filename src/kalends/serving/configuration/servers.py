@@ -1,0 +1,308 @@
+"""A site, a broker and a virtual site, each as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from msgspec import Meta, field
+
+from kalends.contract.messages import SiteName, Url
+from kalends.core import identifiers, limits
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import whole
+from kalends.serving.auth.addresses import check_pattern
+from kalends.serving.auth.callers import require_cover, require_loopback, split_listen
+from kalends.serving.configuration.checks import check_at_most, check_unique
+from kalends.serving.configuration.keys import (
+    CallsConfiguration,
+    KeyConfiguration,
+    SiteCallsConfiguration,
+    TlsConfiguration,
+    check_key,
+)
+from kalends.serving.configuration.machines import (
+    BatchSystemConfiguration,
+    MachineConfiguration,
+    check_machines,
+)
+from kalends.serving.configuration.members import (
+    MemberConfiguration,
+    NearConfiguration,
+    PeerConfiguration,
+    check_members,
+    check_urls,
+)
+from kalends.serving.configuration.notices import NoticesConfiguration, check_notices
+from kalends.serving.configuration.rules import (
+    ResourceConfiguration,
+    RulesConfiguration,
+    check_resources,
+)
+from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Name, Section
+
+KEEP_SETTLED_S_MIN: Final = 30 * 86_400
+
+
+class AuditLogConfiguration(Section, frozen=True, kw_only=True):
+    """The file that says who asked for what and was answered what; see `kalends.serving.audit_log`.
+
+    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``, and ``npaci.1.audit`` of
+    the broker's replica 1. The newest `files_kept` files of `size_mb` each are kept.
+    """
+
+    enabled: bool = True
+    file: Path | None = None
+    size_mb: Annotated[float, Meta(ge=0.01, le=10_000)] = 16.0
+    files_kept: Annotated[int, Meta(ge=1, le=1_000)] = 8
+
+
+class SiteLimits(Section, frozen=True, kw_only=True):
+    """Per principal: claims held and promised at once, and the longest a hold may live."""
+
+    held_per_principal_max: Annotated[int, Meta(ge=1)] = 64
+    promised_per_principal_max: Annotated[int, Meta(ge=1)] = 64
+    hold_s_max: DurationS = field(name="hold_max", default=DurationS(3_600))
+    calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
+    calls_burst: Annotated[int, Meta(ge=1)] = 4_000
+
+
+class BrokerLimits(Section, frozen=True, kw_only=True):
+    """Per principal: requests open at once, and calls."""
+
+    open_per_principal_max: Annotated[int, Meta(ge=1)] = 256
+    calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
+    calls_burst: Annotated[int, Meta(ge=1)] = 4_000
+
+
+class GrantConfiguration(Section, frozen=True, kw_only=True):
+    """The highest priority that `who` may give a request; the first that matches holds."""
+
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    max: Annotated[int, Meta(ge=0, le=limits.PRIORITY_MAX)]
+
+
+class AgentsConfiguration(Section, frozen=True, kw_only=True):
+    """Whether users' scripts may run here, and what one of them, and one user, may use.
+
+    `held_max` is the number of slots that one visit may hold; `cpu_s_per_minute` what the runs of one
+    user may take together. `language_only` runs scripts inside the server, without the sandbox: for
+    development, on hosts that have no seccomp, and never for scripts of people you do not trust.
+    """
+
+    enabled: bool = True
+    language_only: bool = False
+    held_max: Annotated[int, Meta(ge=1, le=limits.CHOICES_MAX)] = 16
+    steps_max: Annotated[int, Meta(ge=1_000, le=2_000_000)] = 2_000_000
+    cpu_s_max: Annotated[float, Meta(gt=0, le=0.5)] = 0.5
+    wall_s_max: Annotated[float, Meta(gt=0, le=5.0)] = 5.0
+    memory_mb_max: Annotated[int, Meta(ge=16, le=96)] = 96
+    cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
+    runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
+    """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
+    runs_kept_per_user_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 2_000
+    runs_kept_mb: Annotated[float, Meta(gt=0, le=1_000_000)] = 512.0
+    """What all of them may take together."""
+
+
+class ListeningConfiguration(Section, frozen=True, kw_only=True):
+    """The common part of all servers. `url` is its address for others; "" means `listen`.
+
+    Without `tls` only this machine may reach it, unless the owner says `plain_http`: a proxy before it has
+    the certificate, or the network between is trusted. `revoked` is the file of tokens and keys that are not
+    believed any more.
+    """
+
+    name: SiteName
+    listen: str
+    url: Url = ""
+    keys: tuple[KeyConfiguration, ...] = ()
+    revoked: Path | None = None
+    tls: TlsConfiguration | None = None
+    calls: CallsConfiguration = CallsConfiguration()
+    plain_http: bool = False
+    audit_log: AuditLogConfiguration = AuditLogConfiguration()
+
+    @property
+    def audit_file(self) -> Path | None:
+        """The audit log, or None where there is none."""
+        return (self.audit_log.file or self._usual_audit_file) if self.audit_log.enabled else None
+
+    @property
+    def audit_place(self) -> tuple[Path | None, int, int]:
+        """Where the log is, the bytes of one file of it, and how many are kept."""
+        size_bytes = int(self.audit_log.size_mb * 1_048_576)
+        return self.audit_file, size_bytes, self.audit_log.files_kept
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return None
+
+    def url_at(self, listening: str) -> str:
+        """Return this server's address for others: `url`, or the address at which it listens."""
+        return self.url or listening
+
+
+class _ServerConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
+    """The common part of site and broker."""
+
+    store: Path
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return self.store.with_suffix(".audit")
+
+
+class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+    listen: str = "127.0.0.1:7101"
+    calls: SiteCallsConfiguration = SiteCallsConfiguration()
+    resources: Annotated[
+        tuple[ResourceConfiguration, ...], Meta(max_length=limits.RESOURCES_MAX)
+    ] = ()
+    defaults: RulesConfiguration = RulesConfiguration()
+    limits: SiteLimits = SiteLimits()
+    agents: AgentsConfiguration = AgentsConfiguration()
+    machines: Annotated[tuple[MachineConfiguration, ...], Meta(max_length=64)] = ()
+    notices: NoticesConfiguration | None = None
+    batch_systems: Annotated[tuple[BatchSystemConfiguration, ...], Meta(max_length=16)] = ()
+    near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
+
+    def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
+        """Return the batch system that alone decides there: nothing is reserved, and nobody votes.
+
+        It is one that makes no reservations, or a Slurm's own queue: a machine of no nodes or licences.
+        """
+        named = [each for each in self.batch_systems if each.name == resource.batch_system]
+        kind = named[0].kind if named else ""
+        takes_jobs = any(each.resource == resource.name for each in self.machines)
+        in_parts = resource.nodes or resource.licences
+        return (
+            named[0]
+            if kind == "psij" or (kind == "slurm" and takes_jobs and not in_parts)
+            else None
+        )
+
+
+class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+    """The configuration of a broker; `replica` names this replica, `coords` are the addresses of all.
+
+    `key` is the private key file that the broker signs its own tokens for sites with.
+    """
+
+    listen: str = "127.0.0.1:7100"
+    replica: Name = "1"
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        """One for each replica, even where they share a store."""
+        return self.store.with_suffix(f".{self.replica}.audit")
+
+    sites: tuple[PeerConfiguration, ...] = ()
+    key: Path | None = None
+    coords: tuple[Url, ...] = ()
+    limits: BrokerLimits = BrokerLimits()
+    priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
+    bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
+    """So long the bids of sites for a job are waited for; less, where many others could be asked."""
+    lost_s: Annotated[float, Meta(ge=0, le=30 * 86_400)] = 900.0
+    """A site that is away for so long is lost: what starts at most once, and waits there, goes elsewhere.
+
+    0: none is ever lost.
+    """
+    keep_settled_s: DurationOrNoneS = field(name="keep_settled", default=DurationOrNoneS(0))
+    """Requests that ended so long ago go from the store to its archive; 0s: none does."""
+    agents: AgentsConfiguration = AgentsConfiguration()
+    """Checks of uploaded scripts; each site decides itself what they may hold."""
+
+
+class VirtualConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
+    """The configuration of a virtual site: the name of a group of sites, and the way to them.
+
+    `keys` are those of the brokers that may ask which members to ask. It keeps nothing, and has an audit log
+    only where one is named.
+    """
+
+    listen: str = "127.0.0.1:7200"
+    members: Annotated[
+        tuple[MemberConfiguration, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)
+    ]
+
+
+def check_site(site: SiteConfiguration) -> None:
+    _check_server(site, "site")
+    for index, pattern in enumerate(site.calls.to):
+        check_pattern(pattern, f"site.calls.to[{index}]")
+    check_at_most(site.limits.hold_s_max, limits.HOLD_MS_MAX // 1000, "site.limits.hold_max")
+    check_resources(site.resources, site.defaults)
+    check_machines(site.machines, site.resources)
+    if site.notices is not None:
+        check_notices(site.notices)
+    check_unique([each.name for each in site.near], "site.near")
+
+
+def check_broker(broker: BrokerConfiguration) -> None:
+    _check_server(broker, "broker")
+    if 0 < broker.keep_settled_s < KEEP_SETTLED_S_MIN:
+        raise InvalidInput(
+            "sites restored from a backup might still ask about requests of that time",
+            where="broker.keep_settled",
+            remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
+        )
+    check_unique([site.name for site in broker.sites], "broker.sites")
+    check_members(broker.sites)
+    check_urls(broker.sites, "broker.sites")
+
+
+def check_virtual(virtual: VirtualConfiguration) -> None:
+    _check_server(virtual, "virtual")
+    check_unique([each.name for each in virtual.members], "virtual.members")
+    _check_not_itself(virtual)
+    _check_lends_nothing(virtual)
+    check_urls(virtual.members, "virtual.members")
+
+
+def _check_server(server: ListeningConfiguration, section: str) -> None:
+    try:
+        split_listen(server.listen)
+        if not server.keys:
+            require_loopback(server.listen)
+        if server.tls is None and not server.plain_http:
+            require_cover(server.listen)
+    except InvalidInput as error:
+        raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
+    for index, key in enumerate(server.keys):
+        check_key(key, f"{section}.keys[{index}]")
+        if key.hosts and not (server.tls and server.tls.clients):
+            raise InvalidInput(
+                "nobody is asked for a certificate",
+                where=f"{section}.keys[{index}].hosts",
+                remedy=f"write {section}.tls.clients, the authority that signs certificates of servers",
+            )
+    if bool(server.calls.certificate) != bool(server.calls.key):
+        raise InvalidInput(
+            "a certificate and its key go together",
+            where=f"{section}.calls",
+            remedy="write both, or neither",
+        )
+    if server.revoked is not None and not server.keys:
+        raise InvalidInput("without keys there is nothing to revoke", where=f"{section}.revoked")
+
+
+def _check_not_itself(virtual: VirtualConfiguration) -> None:
+    for index, member in enumerate(virtual.members):
+        if member.name == virtual.name:
+            raise InvalidInput(
+                f"{member.name!r} cannot be a member of itself",
+                where=f"virtual.members[{index}].name",
+                remedy="name another site",
+            )
+
+
+def _check_lends_nothing(virtual: VirtualConfiguration) -> None:
+    if virtual.calls.certificate and not (virtual.tls and virtual.tls.clients):
+        raise InvalidInput(
+            "whoever comes this way would be let in by this certificate",
+            where="virtual.calls.certificate",
+            remedy="write virtual.tls.clients, the authority that signs certificates of servers",
+        )
