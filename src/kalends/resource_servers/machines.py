@@ -191,7 +191,6 @@ class SiteMachines:
         self._service.begin()
         self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
         self._steps = StepDesk(engine, self._service, self)
-        engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._steps.begin()
         ends.tell_again(queues, now.wall_s)

@@ -102,6 +102,7 @@ class PlaceDesk:
                     self._places[hold_id] = place_of_job(queue.name, job)
         self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
         self._engine.participant.retention.has_job = self._has_job
+        self._engine.ask_queues = self.ask
         for name, queue in self._service.queues.items():
             self.moved_jobs(name, queue.flow.table.jobs)
         self._use_up_starts()
@@ -264,10 +265,12 @@ class PlaceDesk:
             )
 
     def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
-        """Have brokers look for other places for jobs that have lost their nodes, as long as they wait."""
+        """Tell brokers of jobs that have lost their nodes, after they ran or before anybody has decided."""
         jobs = self._service.queues[machine].flow.table.jobs
         for number in numbers:
             job = jobs.get(number)
+            if job is not None and "undecided" in job.reasons:
+                self._loop.call_soon(self._tell_fell_back, request_of_key(job.key))
             rid = request_of_key(job.key) if job is not None and job.waits_again else ""
             known = self._waiting_again.pop((machine, number), "")
             if rid:
@@ -275,6 +278,10 @@ class PlaceDesk:
             if rid != known:
                 # It is heard in the middle of a step of its queue.
                 self._loop.call_soon(self._tell_waits, known or rid, bool(rid))
+
+    def _tell_fell_back(self, rid: str) -> None:
+        with contextlib.suppress(Unavailable):  # The next life looks at all jobs.
+            self._engine.apply(lambda site, now: site.places.fell_back(rid))
 
     def _tell_waits(self, rid: str, waits: bool) -> None:
         with contextlib.suppress(Unavailable):  # The next life looks at all jobs.

@@ -356,6 +356,25 @@ def test_nobody_asks_for_another_place_for_a_job_that_has_none_here() -> None:
     assert site.advance(0).sends == []
 
 
+def test_a_broker_that_has_not_decided_hears_that_its_place_has_fallen_back_and_again_when_it_comes() -> (
+    None
+):
+    site = Site()
+    (offer,) = bid(site, 1).offers
+    site.answer(prepare(1, (offer.hold_id,)))
+    register = f"{REGISTER}{stake_of(site, 1).register}"
+    told = [(register, m.Renewed(rid=rid(1), att=1, epoch=1, lost=(offer.hold_id,)))]
+    site.call(lambda participant, now: participant.places.fell_back(rid(1)))
+    assert asked_brokers(site) == told
+    site.call(lambda participant, now: participant.places.met())
+    assert asked_brokers(site) == told
+    assert stake_of(site, 1).has("prepared"), "only its broker may end what it was promised"
+    site.answer(m.Decide(rid=rid(1), att=1, outcome="commit", chosen={HERE: (offer.hold_id,)}))
+    assert stake_of(site, 1).has("locked")
+    site.call(lambda participant, now: participant.places.met())
+    assert asked_brokers(site) == []
+
+
 def test_what_was_promised_to_a_job_is_kept_as_long_as_it_waits_here() -> None:
     for waits in (True, False):
         site = Site()
