@@ -60,6 +60,7 @@ def view() -> dict[str, Any]:
                 "zone": "America/Los_Angeles",
                 "attributes": {"kind": "cluster"},
                 "description": "",
+                "through": [],
             }
         },
         "slots": slots(),

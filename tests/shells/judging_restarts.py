@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from kalends.batch.shepherds.facts import Ended
+from kalends.batch.shepherds.folders import job_of
 from kalends.contract.calls import PlacedJob
 from kalends.core.identifiers import split_resource
 from tests.shells.job_host import HOSTS, Run
@@ -50,8 +51,10 @@ def judge_restarts(
             raise Broken(f"it ran twice at a time: {what}")
     if wanted and not any(_by_itself(site, run) for site, run in runs):
         raise Broken(f"it has never come to its end: {what}")
-    here = split_resource(placed.machine)[0]
-    if runs and in_order[-1][0] != here and any(site == here for site, _ in runs):
+    # It may have been at this site before, as a job of another number.
+    here = split_resource(placed.machine)[0], placed.number
+    where = [(site, job_of(run.name)) for site, run in in_order]
+    if here in where[:-1] and where[-1] != here:
         raise Broken(f"it ran elsewhere at last: {what}")
     return at_once
 

@@ -9,7 +9,7 @@ from tests.shells.running import plays
 SEEDS = 2
 
 
-@pytest.mark.parametrize("name", ["storm", "crowd"])
+@pytest.mark.parametrize("name", ["storm", "crowd", "starting_again"])
 def test_a_seed_gives_the_same_trace_in_two_processes_that_hash_differently(name: str) -> None:
     once = plays(name, 1, SEEDS, hash_seed=1)
     again = plays(name, 1, SEEDS, hash_seed=2)

@@ -51,7 +51,9 @@ class JobWatch:
         """By machine and job: when it last moved, and its user; in that order."""
         self._forgotten: defaultdict[str, int] = defaultdict(int)
         """By machine: up to which move not all are remembered."""
-        self._waiting: defaultdict[tuple[str, int | str], set[asyncio.Event]] = defaultdict(set)
+        self._waiting: defaultdict[tuple[str, int | str], dict[asyncio.Event, None]] = defaultdict(
+            dict
+        )
         """By machine, and a job's number or a user's name."""
 
     def begin(self, life: str = "") -> None:
@@ -67,11 +69,11 @@ class JobWatch:
     def of(self, machine: str, whose: int | str) -> Iterator[asyncio.Event]:
         """Provide an event that is set whenever the job of this number, or any of this user, has moved."""
         name, event = (machine, whose), asyncio.Event()
-        self._waiting[name].add(event)
+        self._waiting[name][event] = None
         try:
             yield event
         finally:
-            self._waiting[name].discard(event)
+            del self._waiting[name][event]
             if not self._waiting[name]:
                 del self._waiting[name]
 
@@ -84,8 +86,8 @@ class JobWatch:
             moves.move_to_end(number)
         while len(moves) > REMEMBERED_MAX:
             _, (self._forgotten[machine], _) = moves.popitem(last=False)
-        concerned: set[int | str] = {*users, *users.values()}
-        for each in concerned:
+        concerned: tuple[int | str, ...] = (*users, *users.values())
+        for each in dict.fromkeys(concerned):
             for event in self._waiting.get((machine, each), ()):
                 event.set()
 

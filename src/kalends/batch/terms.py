@@ -68,6 +68,7 @@ def terms_of(machine: MachineConfiguration, capacity: int, handed_to: str = "") 
         change_s=int(machine.change_s_max),
         may_delay=machine.may_delay,
         no_show_s=int(machine.no_show_s),
+        undecided_s=int(machine.undecided_s),
         handed_to=handed_to,
     )
 

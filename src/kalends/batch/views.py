@@ -21,6 +21,7 @@ IN_WORDS: Final[dict[Reason, str]] = {
     "user": "held by its user",
     "operator": "held by an operator",
     "limit": "its user's or project's limit is reached",
+    "undecided": "its broker has not said whether it runs here: the nodes that were kept are others'",
 }
 
 

@@ -284,7 +284,7 @@ class AvailabilityQueries:
     ) -> tuple[Refusal, ...]:
         """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
         refusals = (
-            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
+            *(site_down(site, SILENT) for site in queries.by_site if site not in seen),
             *(view.refusal for views in seen.values() for view in views if view.refusal),
         )
         named = {term.resource for each in request.alternatives for term in each.terms}

@@ -233,9 +233,10 @@ class SiteLink:
             asyncio.create_task(self._prove()),
         ]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
             for task in tasks:
                 task.cancel()

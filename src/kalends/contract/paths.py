@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+from kalends.core.identifiers import NAME_PATTERN
+from kalends.core.limits import NESTED_MAX
 
 SESSION_PATH: Final = "/v1/session"
 """Of a broker with a site."""
@@ -15,6 +19,15 @@ WAY_HEADER: Final = "Kalends-Way"
 
 WHY_HEADER: Final = "Kalends-Why"
 """Why a session was refused, in words: who asked for one reads no body."""
+
+
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+def way_in(header: str) -> tuple[str, ...]:
+    """Return the virtual sites that `WAY_HEADER` names; none where it is no such list."""
+    names = tuple(each.strip() for each in header.split(",")) if header else ()
+    return names if len(names) <= NESTED_MAX and all(map(_NAME.fullmatch, names)) else ()
 
 
 def member_url(url: str, way: str) -> str:

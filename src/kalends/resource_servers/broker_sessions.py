@@ -19,6 +19,7 @@ from aiohttp.http import WS_CLOSED_MESSAGE
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.paths import WAY_HEADER, way_in
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import (
@@ -109,6 +110,7 @@ class BrokerSessions:
             engine.mark,
             transport.abort if transport else lambda: None,
         )
+        link.through = way_in(request.headers.get(WAY_HEADER, ""))
         self._open[link] = belief
         writer = asyncio.create_task(link.write())
         try:
@@ -235,7 +237,8 @@ class BrokerSessions:
                 remedy="give every broker a token with its own name as user",
             )
         welcome = _welcome_of(messages)
-        self._engine().welcome(source, welcome, Badge(caller.key, caller.vouching))
+        badge = Badge(caller.key, caller.vouching, link.through)
+        self._engine().welcome(source, welcome, badge)
         link.register = welcome.register
         older = self._links.get(source)
         link.name = source

@@ -37,8 +37,9 @@ class BrokerLink:
     """One broker's session; `write` runs beside whoever reads the socket.
 
     `name` is the broker's, and `register` that of the register it works for: known from its first
-    frame. `clocks` gives the logical time and that of the wall clock (milliseconds UTC) for a frame,
-    `mark` says to whose register it is told how far the site is; `abort` drops the connection at once.
+    frame. `through` are the virtual sites that it has come by. `clocks` gives the logical time and that of
+    the wall clock (milliseconds UTC) for a frame, `mark` says to whose register it is told how far the site
+    is; `abort` drops the connection at once.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class BrokerLink:
         self.socket = socket
         self.name = ""
         self.register = ""
+        self.through: tuple[str, ...] = ()
         self.closing = False
         self._site = site
         self._clocks = clocks

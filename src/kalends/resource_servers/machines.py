@@ -185,7 +185,6 @@ class SiteMachines:
         self._service.begin()
         self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
         self._steps = StepDesk(engine, self._service, self)
-        engine.ask_queues = self._desk.ask
         self._desk.begin()
         self._steps.begin()
         nodes_out = NodesOutWatch(engine, self._service, self._rules)
@@ -242,7 +241,8 @@ class SiteMachines:
     def _jobs_moved(self, machine: str, users: Mapping[int, str]) -> None:
         self.watch.moved(machine, users)
         self._look_at_nodes({machine})
-        if self._steps is not None:
+        if self._desk is not None and self._steps is not None:
+            self._desk.moved_jobs(machine, users)
             self._steps.moved_jobs(machine, users)
 
     def _step_over(self, machine: str, job: BatchJob) -> None:

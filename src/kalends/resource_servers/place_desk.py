@@ -46,6 +46,7 @@ from kalends.resource_servers.place_keys import (
     claim_of_job,
     key_of_place,
     place_of_job,
+    request_of_key,
 )
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.starts_elsewhere import DecidingSystems, StartsElsewhere
@@ -96,6 +97,9 @@ class PlaceDesk:
         self._loop = asyncio.get_running_loop()
         self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting_again: dict[tuple[str, int], str] = {}
+        """By machine and number: the requests of jobs that have lost their nodes, and wait for others."""
+        self._loop = asyncio.get_running_loop()
 
     def begin(self) -> None:
         """Bring the jobs of earlier lives and their claims together."""
@@ -105,6 +109,9 @@ class PlaceDesk:
                     self._places[hold_id] = place_of_job(queue.name, job)
         self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
         self._engine.participant.retention.has_job = self._has_job
+        self._engine.ask_queues = self.ask
+        for name, queue in self._service.queues.items():
+            self.moved_jobs(name, queue.flow.table.jobs)
         self._use_up_starts()
 
     def _has_job(self, rid: str) -> bool:
@@ -287,6 +294,29 @@ class PlaceDesk:
             self._service.step(
                 place.machine, lambda queue, now: queue.cancel(place.number, why, now)
             )
+
+    def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
+        """Tell brokers of jobs that have lost their nodes, after they ran or before anybody has decided."""
+        jobs = self._service.queues[machine].flow.table.jobs
+        for number in numbers:
+            job = jobs.get(number)
+            if job is not None and "undecided" in job.reasons:
+                self._loop.call_soon(self._tell_fell_back, request_of_key(job.key))
+            rid = request_of_key(job.key) if job is not None and job.waits_again else ""
+            known = self._waiting_again.pop((machine, number), "")
+            if rid:
+                self._waiting_again[machine, number] = rid
+            if rid != known:
+                # It is heard in the middle of a step of its queue.
+                self._loop.call_soon(self._tell_waits, known or rid, bool(rid))
+
+    def _tell_fell_back(self, rid: str) -> None:
+        with contextlib.suppress(Unavailable):  # The next life looks at all jobs.
+            self._engine.apply(lambda site, now: site.places.fell_back(rid))
+
+    def _tell_waits(self, rid: str, waits: bool) -> None:
+        with contextlib.suppress(Unavailable):  # The next life looks at all jobs.
+            self._engine.apply(lambda site, now: site.place_returns.note(rid, waits_again=waits))
 
     def _claim_of(self, hold_id: int, place: Place) -> ClaimOf:
         """Return how the claim stands; of one whose time is long over there may be nothing left."""

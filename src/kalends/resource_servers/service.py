@@ -91,7 +91,7 @@ class SiteEngine:
         self.position = participant.position
         """How many facts about stakes are durable."""
         self._marks: dict[str, m.Mark] = {}
-        self.follow: Callable[[set[Placed]], None] = lambda moved: None
+        self.follow: Callable[[Sequence[Placed]], None] = lambda moved: None
         """Hears of bookings of claims that have come or gone where jobs run."""
         self.ask_queues: Callable[[Sequence[PlaceAsk]], None] = lambda asks: None
         """Asks the queues of machines for places; what they give comes back by `offered`."""

@@ -166,6 +166,7 @@ clearing = "5s"           # until all of it is gone then; starts are promised fo
 attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
 change_max = "1m"         # within this, a program must begin to change its size as it was asked
 may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"
+undecided = "15m"         # nodes are kept idle no longer for a broker that does not decide; 0: until it does
 no_show = "15m"           # nodes of a reservation that nobody uses go back to the queue; 0: never
 repair = "1d"             # a node out of service counts as taken for so long, renewed while it lasts
 processes_max = 500       # of its Unix user; with a control group, of one job

@@ -7,7 +7,7 @@ from tests.shells import job_substitutes, mutations_of_jobs, mutations_of_places
 # isort: split
 import asyncio
 import random
-from typing import Final
+from typing import Final, Literal
 
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.machine_rooms import power_went, rooms_up
@@ -25,6 +25,8 @@ LOST_S: Final = 4.0
 """Cut cables and frozen sites last longer than that: their jobs go elsewhere, and they come back."""
 ABSENT_S_MAX: Final = 30.0
 ABSENCES: Final = 8
+FAILURES: Final = 2
+"""Of each site: no job loses its nodes at one more often than it may start there again."""
 ROUND_S: Final = 8.0
 CONNECTIONS_MAX: Final = 60
 REST_S_MAX: Final = 3_600
@@ -89,6 +91,20 @@ async def starting_again(facility: Facility, chance: random.Random) -> None:
     await judge_places(facility, customers, punctual=False, absences=absences, lost_s=LOST_S)
 
 
+@scenario(Plan(sites=4, replicas=2, machine=True, audited=False, policy="conservative"))
+async def failing_nodes(facility: Facility, chance: random.Random) -> None:
+    """Nodes fail under jobs that may start again: who waits for others goes where some are free."""
+    await rooms_up(facility)
+    customers = PlaceCustomers(
+        facility, chance, count=4, jobs=4, pause_s=60.0, again=0.9, once=0.2, moves=0.0
+    )
+    await _nodes_fail_and_come_back(facility, chance)
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await until_all_is_over(facility, QUEUED_S)
+    await judge_places(facility, customers, punctual=False)
+
+
 @scenario(
     Plan(
         sites=6,
@@ -151,6 +167,19 @@ async def _sites_go_and_come_back(facility: Facility, chance: random.Random) -> 
     return absences
 
 
+async def _nodes_fail_and_come_back(facility: Facility, chance: random.Random) -> None:
+    """Have half of the nodes of one site after the other fail; some sites, and replicas, die meanwhile."""
+    for site in chance.sample(facility.sites * FAILURES, len(facility.sites) * FAILURES):
+        await asyncio.sleep(chance.uniform(0.1, ABSENT_S_MAX))
+        nodes = facility.plan.capacity
+        failed = chance.sample(range(nodes), nodes // 2)
+        await _served(facility, site, "fail", failed)
+        if chance.random() < STRUCK:
+            facility.restart(chance.choice((site, *facility.replicas)))
+        await asyncio.sleep(chance.uniform(1.0, ABSENT_S_MAX))
+        await _served(facility, site, "resume", failed)
+
+
 @scenario(
     Plan(
         sites=2,
@@ -189,6 +218,13 @@ async def _referrals(facility: Facility) -> int:
         async with facility.connect(name, "operator") as operator:
             found += sum(each.chosen for each in (await operator.bidders()).bidders)
     return found
+
+
+async def _served(
+    facility: Facility, site: str, what: Literal["fail", "resume"], nodes: list[int]
+) -> None:
+    async with facility.connect(site, "operator") as operator:
+        await operator.serve_nodes(f"{site}/cluster", what, nodes)
 
 
 async def _drained(facility: Facility, site: str, *, on: bool) -> None:

@@ -21,6 +21,7 @@ from kalends.agents.runs import Engine, RunOutcome, ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.contract import calls, codec, proofs
 from kalends.contract import messages as m
+from kalends.contract.paths import WAY_HEADER
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
@@ -108,8 +109,9 @@ class Running:
         self.http = http
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        async with self.http.ws_connect(self.url + "/v1/session", headers=BROKER) as socket:
+    async def session(self, way: str = "") -> AsyncIterator[Session]:
+        headers = {**BROKER, WAY_HEADER: way} if way else BROKER
+        async with self.http.ws_connect(self.url + "/v1/session", headers=headers) as socket:
             session = Session(socket)
             hello = await session.next()
             assert isinstance(hello, m.Hello)
@@ -184,6 +186,28 @@ async def test_a_dispatch_over_a_session_is_run_in_the_sandbox_and_reported(tmp_
         assert isinstance(voted, m.Voted)
         assert voted.vote == "yes"
         assert isinstance(done, m.Done)
+
+
+async def test_an_agent_sees_by_which_virtual_sites_its_broker_comes(tmp_path: Path) -> None:
+    source = (
+        "def choose(view, request):\n"
+        "    send(view['resources']['sdsc/sp2']['through'])\n"
+        "    return []\n"
+    )
+    ways = {
+        "": "[]",
+        "hall": '["hall"]',
+        "hall, west": '["hall","west"]',
+        "a, b, c, d, e": "[]",
+        "hall, , west": "[]",
+        "<b>": "[]",
+    }
+    async with site(tmp_path) as sdsc:
+        for number, (way, seen) in enumerate(ways.items(), 1):
+            async with sdsc.session(way) as session:
+                await session.send(dispatch(number, source))
+                (own,) = (await session.report()).sites
+                assert own.sent == (seen,), way
 
 
 async def test_every_run_leaves_a_record_that_its_user_can_fetch_and_replay(tmp_path: Path) -> None:

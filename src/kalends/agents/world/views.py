@@ -99,6 +99,7 @@ def _resource(shown: Shown) -> Plain:
         "zone": info.zone,
         "attributes": {name: info.attributes[name] for name in sorted(info.attributes)},
         "description": info.description,
+        "through": list(info.through),
     }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from kalends.core import limits
 from kalends.core.resources import ResourceInfo, Slot
@@ -37,6 +39,14 @@ class Shown(NamedTuple):
 
     def is_mine(self, slot: Slot) -> bool:
         return slot.holder == self.user != ""
+
+
+def reached(shown: Mapping[str, Shown], through: tuple[str, ...]) -> dict[str, Shown]:
+    """Return what is shown as it is to somebody whose broker comes by these virtual sites."""
+    return {
+        name: each._replace(info=replace(each.info, through=through))
+        for name, each in shown.items()
+    }
 
 
 def steps_each(asks: int) -> int:

@@ -15,7 +15,7 @@ from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.machines.machine import Partition
 
-Reason = Literal["user", "operator", "dependency", "limit", "time"]
+Reason = Literal["user", "operator", "dependency", "limit", "time", "undecided"]
 """Why a job is held. Any number of reasons may hold it; it is queued when none does."""
 
 EndKind = Literal["exit", "limit", "killed", "node-failed", "not-started", "lost"]
@@ -94,6 +94,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which waiting jobs a new reservation may delay: "waiting-room" are those without a promised start."""
     no_show_s: int = 0
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
+    undecided_s: int = 0
+    """Nodes are kept idle for so long at most for an offer that nobody decides on; 0: until it is decided."""
     attempts_max: int = 3
     """A job that is lost or whose node fails begins so often, if it may run again."""
     handed_to: str = ""

@@ -25,6 +25,7 @@ from kalends.batch.queue.effects import (
 )
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
+from kalends.batch.queue.kept_offers import KeptOffers
 from kalends.batch.queue.machine_room import Given, MachineRoom
 from kalends.batch.queue.milestones import MilestoneWatch
 from kalends.batch.queue.no_shows import NoShows
@@ -67,6 +68,7 @@ class JobFlow:
         self.open_changes = OpenChanges(self.table, self.room)
         self.reserved = ReservedJobs(self.room.width)
         self.no_shows = NoShows(self.reserved.has_jobs)
+        self.kept = KeptOffers()
         self.numbers = AccountNumbers()
         self.early: dict[int, BatchJob] = {}
         """Jobs whose time to be queued has not come, by number."""
@@ -84,6 +86,7 @@ class JobFlow:
         APPLY[type(fact)](self, fact, now)
         self._serve_reservations(now)
         self._give_back_unused(now)
+        self._give_up_keeping(now)
         for number in self.room.overdue():
             self.effects.occupied.append(self.occupied(self.table.jobs[number]))
 
@@ -113,6 +116,10 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         job.offered = False
         self.effects.moved.add(job.number)
+        if "undecided" in job.reasons:
+            job.reasons.discard("undecided")
+            job.offered_s = 0
+            self._queue_unless_held(job, now)
         if job.phase != "kept":
             return
         assert job.entry is not None
@@ -456,6 +463,7 @@ class JobFlow:
         if job.offered:
             job.enter("keep")
             job.entry.stays = True
+            self.kept.keep(job)
             self.effects.moved.add(job.number)
         else:
             job.enter("start")
@@ -509,6 +517,16 @@ class JobFlow:
         unused = self.no_shows.give_back(self.terms.no_show_s, now)
         if unused:
             self._give_back(unused, UNUSED, now)
+
+    def _give_up_keeping(self, now: int) -> None:
+        """Let others have the nodes of offers that nobody has decided on for too long."""
+        for job in self.kept.overdue(self.terms.undecided_s, now):
+            job.enter("requeue")
+            job.reasons.add("undecided")
+            entry = self._take_nodes_back(job, now)
+            self.effects.moved.add(job.number)
+            self._give(self.room.end(entry, now, by_itself=False), now)
+            self._queue_what_limits_allow(now)
 
     def _give_back(self, slots: Collection[f.NodeClaim], why: str, now: int) -> None:
         for slot in slots:

@@ -142,6 +142,11 @@ class BatchJob:
         )
 
     @property
+    def waits_again(self) -> bool:
+        """Whether it has lost the nodes on which it ran, and waits for others."""
+        return self.phase == "queued" and self.begun_times > 0
+
+    @property
     def over(self) -> bool:
         return self.phase in OVER
 

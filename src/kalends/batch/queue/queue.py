@@ -343,6 +343,7 @@ class BatchQueue:
             self.flow.reserved.next_due_s(self.last_s),
             self.flow.accounts.next_due_s(self.last_s),
             self.flow.no_shows.next_due_s(self.flow.terms.no_show_s, self.last_s),
+            self.flow.kept.next_due_s(self.flow.terms.undecided_s),
         )
         return min([*times, *(each for each in others if each is not None)], default=None)
 

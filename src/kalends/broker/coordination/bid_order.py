@@ -119,7 +119,7 @@ def _last_end(place: OfferedPlace) -> float:
 def told(
     ranked: Sequence[OfferedPlace], asked: int, jobs: Mapping[str, JobRequest],
     learned: Callable[[str], LearnedShare] = lambda _: UNKNOWN,
-    through: Callable[[str], str] = lambda _: "",
+    through: Callable[[str], tuple[str, ...]] = lambda _: (),
 ) -> str:  # fmt: skip
     """Return all offers in words, for the story of the request.
 
@@ -132,7 +132,7 @@ def told(
     worth = f", and is preferred by {_duration(best.preference_s)}" if best.preference_s else ""
     sites = len({each.site for each in ranked})
     named = {
-        each.resource: f"{each.resource}{_reached(through(each.site))}{_in_words(each, jobs)}"
+        each.resource: f"{each.resource}{_reached('/'.join(through(each.site)))}{_in_words(each, jobs)}"
         f"{_run_time(each, learned)}"
         for each in ranked[:TOLD_MAX]
     }

@@ -164,9 +164,17 @@ class Negotiation:
             self.prepare.note_waiting(case, None, occasions.on_recall(record, now))
 
     def renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
-        """A hold that is lost (a restart, a recall, or our silence) is asked for again."""
-        case = self.table.live(renewed.rid, renewed.att, ("held", "holding"))
+        """A hold that is lost (a restart, a recall, or our silence) is asked for again.
+
+        Of a place that was promised, the nodes are others' by now, where nothing was decided for too long.
+        """
+        phases = ("held", "holding", "preparing", "telling")
+        case = self.table.live(renewed.rid, renewed.att, phases)
         if case is None or (part := case.parts.get(site)) is None:
+            return
+        if case.phase in ("preparing", "telling"):
+            if case.record.spec.job is not None and set(part.hold_ids) & set(renewed.lost):
+                self._fell_back(case, part, now)
             return
         if not set(part.surplus) & set(renewed.kept):
             part.surplus = ()
@@ -174,6 +182,14 @@ class Negotiation:
             self._lost(case, part, now)
         elif renewed.recall_ms:
             self.give_back(site, renewed.rid, renewed.att, renewed.recall_ms, now)
+
+    def _fell_back(self, case: Transaction, part: Branch, now: Moment) -> None:
+        """What is decided stands, and begins late; else places are asked for anew."""
+        told = f"{part.site} has given the nodes to others, for nothing was decided in time"
+        if case.phase == "preparing":
+            self.prepare.give_up_attempt(case, told, (), now)
+        else:
+            self.outbox.alarm(f"job of request {case.rid}: {told}")
 
     def _lost(self, case: Transaction, part: Branch, now: Moment) -> None:
         """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""

@@ -298,8 +298,7 @@ class Solicitation:
             *too_late(bids, within),
         )
         ranked = ranked_places(
-            case.rid, bids, within,
-            partial(self.candidates.preference_s, case),
+            case.rid, bids, within, partial(self.candidates.preference_s, case),
             lambda machine: self._learned(case, machine).share,
         )  # fmt: skip
         if not ranked:
@@ -309,12 +308,13 @@ class Solicitation:
             return
         ranked, said = followed(case.bidding.pick, ranked)
         self._choose(case, ranked)
-        words = told(
-            ranked, len(asked), case.bidding.jobs, partial(self._learned, case),
-            lambda site: "/".join(self.directory.sites[site].through),
-        )  # fmt: skip
+        learned = partial(self._learned, case)
+        words = told(ranked, len(asked), case.bidding.jobs, learned, self._through)
         self.log.add(case, "bids", f"{said}{words}", now, refusals)
         self.prepare.prepare(case, now)
+
+    def _through(self, site: str) -> tuple[str, ...]:
+        return self.directory.sites[site].through
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:
         job = case.bidding.jobs[machine]
@@ -348,7 +348,7 @@ class Solicitation:
         if not spec.pick or bidding.pick is not None or len(ranked) < 2:
             return False
         bidding.pick = UserPick(now.monotonic_ms)
-        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs)
+        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs, self._through)
         self.outbox.pick(PickTask(case.rid, case.record.att, run))
         case.phase_deadline_ms = now.monotonic_ms + PICK_MS_MAX
         self.deadlines.schedule(case)

@@ -7,7 +7,7 @@ stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,13 +37,18 @@ class UserPick:
 
 
 def pick_run(
-    user: str, source: str, ranked: Sequence[OfferedPlace], jobs: Mapping[str, JobRequest]
-) -> ScriptRun:
-    """Return the call of ``pick`` with the offers, the best by the usual order first."""
+    user: str, source: str, ranked: Sequence[OfferedPlace], jobs: Mapping[str, JobRequest],
+    through: Callable[[str], Sequence[str]],
+) -> ScriptRun:  # fmt: skip
+    """Return the call of ``pick`` with the offers, the best by the usual order first.
+
+    `through` are the virtual sites that a site is reached by.
+    """
     bids = [
         {
             "machine": each.resource,
             "site": each.site,
+            "through": list(through(each.site)),
             "nodes": each.nodes,
             "start_by": each.start_by if each.firm else None,
             "late_start": int(each.counted_start),

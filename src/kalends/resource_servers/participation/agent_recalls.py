@@ -14,6 +14,7 @@ from typing import Final
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world.answers import BadResult, recalled
 from kalends.agents.world.views import Asker, recall_arguments
+from kalends.agents.world.visible_calendar import reached
 from kalends.agents.world.zones import zones_of
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -179,8 +180,8 @@ class AgentRecalls:
             dispatch.source,
             "recall",
             recall_arguments(
-                self.here.name, shown, held, blocker.claim.hold_id, asker, self.held_max,
-                now.wall_s,
+                self.here.name, reached(shown, visit.through), held, blocker.claim.hold_id, asker,
+                self.held_max, now.wall_s,
             ),
             received(dispatch.inbox),
             zones_of(shown, start, end, dispatch.arguments),

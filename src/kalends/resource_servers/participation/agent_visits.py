@@ -81,6 +81,8 @@ class AgentVisit:
 
     No more once its broker has chosen what it keeps, and renews that.
     """
+    through: tuple[str, ...] = ()
+    """The virtual sites that its broker comes by."""
     keeps_until_ms: int = 0
     """It has said that it keeps its slots: until then (monotonic) it is not asked again."""
 

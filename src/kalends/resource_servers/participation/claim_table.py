@@ -77,7 +77,7 @@ class ClaimTable:
         self._locked: list[Stretch] = []
         self.watched: frozenset[str] = frozenset()
         """Resources of which `take_moved` tells."""
-        self._moved: set[Placed] = set()
+        self._moved: dict[Placed, None] = {}
         self.others: Counter[str] = Counter()
         """Bookings on each calendar that are of no stake."""
         self._spent: set[Placed] = set()
@@ -320,9 +320,12 @@ class ClaimTable:
         freed, self._freed = self._freed, []
         return freed
 
-    def take_moved(self) -> set[Placed]:
-        """Return the bookings on `watched` resources that came, went or were locked since the last call."""
-        moved, self._moved = self._moved, set()
+    def take_moved(self) -> list[Placed]:
+        """Return the bookings on `watched` resources that came, went or were locked since the last call.
+
+        They are in that order: what queues make of them hangs on it.
+        """
+        moved, self._moved = list(self._moved), {}
         return moved
 
     def note_freed(self, pieces: Iterable[Piece]) -> None:
@@ -331,7 +334,7 @@ class ClaimTable:
 
     def note_moved(self, placed: Iterable[Placed]) -> None:
         """Bookings that are of no stake have come, or go, on the calendar of a queue."""
-        self._moved.update(each for each in placed if each[0] in self.watched)
+        self._moved |= {each: None for each in placed if each[0] in self.watched}
 
     def note_closed(self, stretch: Stretch) -> None:
         """Close the period to claims."""
@@ -385,7 +388,7 @@ class ClaimTable:
             if state == "locked":
                 self._locked.append((resource, booking.start, booking.end))
                 if resource in self.watched:
-                    self._moved.add((resource, booking_id))
+                    self._moved[resource, booking_id] = None
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 
@@ -403,7 +406,7 @@ class ClaimTable:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
             if resource in self.watched:
-                self._moved.add((resource, booking_id))
+                self._moved[resource, booking_id] = None
             booking = self.calendars[resource].release(booking_id)
             self._freed.append((resource, booking.start, booking.end))
         self._uncount(stake)
@@ -533,7 +536,7 @@ class ClaimTable:
         self._placed[stake.rid] = [
             (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
         ]
-        self._moved.update(each for each in self._placed[stake.rid] if each[0] in self.watched)
+        self._moved |= {each: None for each in self._placed[stake.rid] if each[0] in self.watched}
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 

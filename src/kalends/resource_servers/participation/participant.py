@@ -438,6 +438,7 @@ class Participant:
 
     def broker_came(self, now: Moment) -> None:
         """A broker has opened a session: what it was told, or asked for, in vain is said again."""
+        self.places.met()
         self.reminders.remind_all(now)
         self.part_reports.tell_all()
 

@@ -29,6 +29,7 @@ from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 
@@ -77,6 +78,8 @@ class Places:
     """The bids whose places are held, by request."""
     _since_ms: dict[str, int] = field(init=False, default_factory=dict)
     """When each of them had its first place (monotonic)."""
+    _fallen: dict[str, None] = field(init=False, default_factory=dict)
+    """Requests whose places were promised, and have fallen back: nobody has decided in time."""
 
     def solicit(self, source: str, solicit: m.Solicit, now: Moment) -> None:
         rid = solicit.rid
@@ -219,6 +222,29 @@ class Places:
         """Nothing is held for a request any more, or it is promised."""
         self._bids.pop(rid, None)
         self._since_ms.pop(rid, None)
+        self._fallen.pop(rid, None)
+
+    def fell_back(self, rid: str) -> None:
+        """The nodes that were kept for a place are others', for its broker has not decided in time.
+
+        The promise stands: only the broker can end it.
+        """
+        self._fallen[rid] = None
+        self._tell_fallen(rid)
+
+    def met(self) -> None:
+        """A broker is connected: it hears what has become of places while it was away."""
+        for rid in [*self._fallen]:
+            self._tell_fallen(rid)
+
+    def _tell_fallen(self, rid: str) -> None:
+        stake = self.book.stakes.peek(rid)
+        if stake is None or not stake.has("prepared"):
+            del self._fallen[rid]
+            return
+        lost = tuple(claim.hold_id for claim in stake.claims_in("prepared"))
+        renewed = m.Renewed(rid=rid, att=stake.att, epoch=self.here.epoch, lost=lost)
+        self.outbox.send(f"{REGISTER}{stake.register}", renewed)
 
     def advance(self, now: Moment) -> None:
         """Tell who has waited long enough that the queues give no place."""

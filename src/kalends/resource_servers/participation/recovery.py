@@ -109,7 +109,7 @@ class Recovery:
 
     def unsettled(self) -> dict[str, int]:
         """Return the registers that have not compared yet, with the number of their reservations here."""
-        counts = dict.fromkeys({*self._accusers, *self.registers.welcomed()}, 0)
+        counts = dict.fromkeys(sorted(self._accusers | self.registers.welcomed()), 0)
         for register, number in self.stakes.registers_at_rest().items():
             if register and number:
                 counts[register] = counts.get(register, 0) + number

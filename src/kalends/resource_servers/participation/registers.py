@@ -30,10 +30,14 @@ SOURCES_MAX: Final = 10_000
 
 
 class Badge(NamedTuple):
-    """What a session has proved: its key, and whom and what the owner lets that vouch for."""
+    """What a session has proved: its key, and whom and what the owner lets that vouch for.
+
+    `through` are the virtual sites that it has come by, as these say.
+    """
 
     key: str = ""
     vouching: VouchedNames = ANYBODY
+    through: tuple[str, ...] = ()
 
 
 NO_BADGE: Final = Badge()

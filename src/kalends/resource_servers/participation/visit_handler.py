@@ -19,7 +19,7 @@ from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen
 from kalends.agents.world.offers import Offer, offered, offers
 from kalends.agents.world.views import choose_arguments
-from kalends.agents.world.visible_calendar import Shown
+from kalends.agents.world.visible_calendar import Shown, reached
 from kalends.agents.world.zones import zones_of
 from kalends.contract import messages as m
 from kalends.core import limits
@@ -130,6 +130,8 @@ class VisitHandler:
             return
         stops = tuple({stop.site: stop for stop in dispatch.near}.values())
         visit = AgentVisit(msgspec.structs.replace(dispatch, source=script, near=stops), source)
+        register = self.registers.of_visit(source, dispatch)
+        visit.through = self.registers.badge(register).through
         self.visits.begin(visit)
         for stop in visit.dispatch.near:
             self._pass_on(visit, stop, now)
@@ -202,9 +204,9 @@ class VisitHandler:
         dispatch = visit.dispatch
         user = dispatch.principal.user
         arguments = choose_arguments(
-            self.here.name, user, shown, visit.offers, dispatch.asks, dispatch.starts, dispatch.text,
-            dispatch.arguments, dispatch.round, min(self.agents.held_max, self.admission.room_of(user)),
-            now.wall_s,
+            self.here.name, user, reached(shown, visit.through), visit.offers, dispatch.asks,
+            dispatch.starts, dispatch.text, dispatch.arguments, dispatch.round,
+            min(self.agents.held_max, self.admission.room_of(user)), now.wall_s,
         )  # fmt: skip
         first = min(offer.start for offer in visit.offers)
         last = max(offer.end for offer in visit.offers)

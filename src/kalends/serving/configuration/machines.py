@@ -145,6 +145,10 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
     """Whether brokers may ask for places in its queue, for jobs whose users name no machine."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """A node out of service counts as taken for so long, renewed for as long as it lasts."""
+    undecided_s: DurationS = field(name="undecided", default=DurationS(900))
+    """Nodes are kept idle for so long at most for a place that a broker was promised, and does not decide
+    on; 0: until it does.
+    """
     no_show_s: DurationS = field(name="no_show", default=DurationS(0))
     """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))

@@ -60,6 +60,7 @@ def test_a_view_holds_exactly_what_the_documents_say() -> None:
                 "zone": "America/Los_Angeles",
                 "attributes": {"kind": "sp2", "memory": 64},
                 "description": "",
+                "through": [],
             }
         },
         "slots": [

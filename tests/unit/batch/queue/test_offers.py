@@ -123,6 +123,58 @@ def test_an_offer_whose_nodes_were_kept_for_too_long_is_given_all_of_its_time_an
     assert (job.limit_s, job.entry.until_s) == (60, room.now + 60)  # type: ignore[union-attr]
 
 
+def test_nodes_are_kept_idle_no_longer_than_the_owner_allows_where_nobody_decides() -> None:
+    room = OfferRoom(undecided_s=100)
+    number = room.offer(nodes=4, limit_s=60)
+    behind = room.submit(nodes=4, limit_s=60)
+    room.now += 99
+    room.queue.advance(room.now)
+    assert (room.phase(number), room.starts()) == ("kept", [])
+    room.now += 1
+    room.queue.advance(room.now)
+    assert (room.phase(number), room.starts()) == ("held", [behind])
+    meanwhile = room.submit(nodes=4, limit_s=60)
+    room.offers.take(number, room.now)
+    assert room.phase(number) == "queued", "what was promised is not forgotten"
+    later = room.submit(nodes=4, limit_s=60)
+    started = []
+    for ended in (behind, meanwhile, number):
+        room.now += 10
+        room.end(ended)
+        started += room.starts()
+    assert started == [meanwhile, number, later], "it is in line from when it was decided"
+
+
+def test_an_offer_that_is_not_decided_waits_in_its_line_until_nodes_are_kept_for_it() -> None:
+    room = OfferRoom(undecided_s=100)
+    first = room.submit(nodes=4, limit_s=600)
+    number = room.offer(nodes=4, limit_s=60)
+    room.settle()
+    room.now += 300
+    room.queue.advance(room.now)
+    assert room.phase(number) == "queued"
+    room.end(first)
+    assert room.phase(number) == "kept"
+
+
+def test_an_offer_whose_nodes_others_have_may_end_as_any() -> None:
+    room = OfferRoom(undecided_s=100)
+    number = room.offer(nodes=4, limit_s=60)
+    room.now += 100
+    room.queue.advance(room.now)
+    room.queue.cancel(number, "it was not taken", room.now)
+    assert number not in room.queue.flow.table.jobs
+    assert room.queue.next_due_s() is None
+
+
+def test_an_owner_may_let_nodes_be_kept_for_ever() -> None:
+    room = OfferRoom()
+    number = room.offer(nodes=4, limit_s=60)
+    room.now += 86_400
+    room.queue.advance(room.now)
+    assert room.phase(number) == "kept"
+
+
 def test_nodes_that_were_kept_idle_are_not_charged() -> None:
     room = OfferRoom()
     number = room.offer(nodes=4, limit_s=60)

@@ -244,6 +244,25 @@ def test_a_winner_that_is_silent_is_not_waited_for_long() -> None:
     assert [site for site, _ in of_kind(sent, m.Solicit)] == ["c"]
 
 
+def test_a_winner_that_has_given_the_nodes_to_others_is_asked_for_what_it_has_now() -> None:
+    rig, rid = bidding()
+    rig.hear("b", m.Renewed(rid=rid, att=1, epoch=1, lost=(8,)))
+    assert rig.row(rid).att == 1, "that is not its place"
+    sent = rig.hear("b", m.Renewed(rid=rid, att=1, epoch=1, lost=(7,)))
+    assert rig.row(rid).att == 2
+    assert of_kind(sent, m.Solicit)
+
+
+def test_a_decision_that_came_too_late_for_its_nodes_stands_and_the_operator_hears_of_it() -> None:
+    rig, rid = bidding()
+    rig.hear("b", voted(rid))
+    rig.coordinator.receive("b", m.Renewed(rid=rid, att=1, epoch=1, lost=(7,)), rig.now)
+    (alarm,) = rig.coordinator.take_effects().alarms
+    assert rid in alarm
+    assert "b has given the nodes to others" in alarm
+    assert rig.row(rid).state == "commit"
+
+
 def test_who_is_silent_is_not_waited_for_and_released() -> None:
     rig = Rig()
     rid = rig.submit()

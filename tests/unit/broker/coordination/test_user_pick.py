@@ -25,11 +25,16 @@ RANKED = [
 JOBS = {each.resource: JOB for each in RANKED}
 
 
+def _through(site: str) -> tuple[str, ...]:
+    return ("hall", "west") if site == "b" else ()
+
+
 def run_all(sources: Sequence[str]) -> list[RunOutcome]:
     async def all_of() -> list[RunOutcome]:
         async with engine_here() as here:
             return [
-                await here.engine.run(pick_run("ann", source, RANKED, JOBS)) for source in sources
+                await here.engine.run(pick_run("ann", source, RANKED, JOBS, _through))
+                for source in sources
             ]
 
     return asyncio.run(all_of())
@@ -42,8 +47,8 @@ def order(outcome: RunOutcome) -> list[str]:
 def test_a_script_sees_all_that_sites_have_offered() -> None:
     (outcome,) = run_all(["def pick(bids):\n    return bids\n"])
     assert outcome.answer[1] == {
-        "machine": "b/m", "site": "b", "nodes": 4, "start_by": None, "late_start": T0 + 90,
-        "runs": 600.0, "expected": 150.0, "implementation": "wide", "preference": 30.0,
+        "machine": "b/m", "site": "b", "through": ["hall", "west"], "nodes": 4, "start_by": None,
+        "late_start": T0 + 90, "runs": 600.0, "expected": 150.0, "implementation": "wide", "preference": 30.0,
     }  # fmt: skip
 
 

@@ -330,6 +330,51 @@ def test_while_a_site_is_drained_brokers_are_asked_to_place_elsewhere_what_waits
     assert site.advance(4 * RETURN_AGAIN_MS).sends == []
 
 
+def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_until_it_has_others() -> (
+    None
+):
+    site = Site()
+    locked(site, 1)
+    locked(site, 2)
+    returns = site.participant.place_returns
+    returns.note(rid(1), waits_again=True)
+    (send,) = site.advance(0).sends
+    assert isinstance(send.message, m.Reclaim)
+    assert (send.message.rid, send.message.resources) == (rid(1), (queue_of(POOL),))
+    assert [each.to for each in site.advance(RETURN_AGAIN_MS).sends] == [send.to]
+    assert site.advance(RETURN_AGAIN_MS).sends == [], "less and less often"
+    returns.note(rid(1), waits_again=True)
+    assert site.advance(0).sends == [], "it is known"
+    assert [each.to for each in site.advance(RETURN_AGAIN_MS).sends] == [send.to]
+    returns.note(rid(1), waits_again=False)
+    assert site.advance(8 * RETURN_AGAIN_MS).sends == []
+
+
+def test_nobody_asks_for_another_place_for_a_job_that_has_none_here() -> None:
+    site = Site()
+    site.participant.place_returns.note(rid(1), waits_again=True)
+    assert site.advance(0).sends == []
+
+
+def test_a_broker_that_has_not_decided_hears_that_its_place_has_fallen_back_and_again_when_it_comes() -> (
+    None
+):
+    site = Site()
+    (offer,) = bid(site, 1).offers
+    site.answer(prepare(1, (offer.hold_id,)))
+    register = f"{REGISTER}{stake_of(site, 1).register}"
+    told = [(register, m.Renewed(rid=rid(1), att=1, epoch=1, lost=(offer.hold_id,)))]
+    site.call(lambda participant, now: participant.places.fell_back(rid(1)))
+    assert asked_brokers(site) == told
+    site.call(lambda participant, now: participant.places.met())
+    assert asked_brokers(site) == told
+    assert stake_of(site, 1).has("prepared"), "only its broker may end what it was promised"
+    site.answer(m.Decide(rid=rid(1), att=1, outcome="commit", chosen={HERE: (offer.hold_id,)}))
+    assert stake_of(site, 1).has("locked")
+    site.call(lambda participant, now: participant.places.met())
+    assert asked_brokers(site) == []
+
+
 def test_what_was_promised_to_a_job_is_kept_as_long_as_it_waits_here() -> None:
     for waits in (True, False):
         site = Site()
