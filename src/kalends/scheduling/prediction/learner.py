@@ -6,9 +6,8 @@ logarithmic scale. Predictions of about the same length, the same doubt and the 
 distribution of scores (as QBETS does by size: Nurmi, Brevik and Wolski 2008); those of waiting jobs are open,
 and known to exceed what they have waited so far. Only the past is ever used.
 
-A bound is half-way between the score that was learned and the prediction that stands for its share without
-learning. Few scores decide about a P90, so the learned one is unsteady; two that err differently err less
-together (Bates and Granger 1969).
+P90 is half-way between the score that was learned and the requested one. Few scores decide about a 90 %
+quantile, so the learned one is unsteady; two that err differently err less together (Bates and Granger 1969).
 """
 
 from __future__ import annotations
@@ -65,11 +64,6 @@ class WaitHistory(msgspec.Struct, frozen=True):
         kind = (expected // FLOOR_S).bit_length() // 2, doubt + (requested > 5 * expected)
         return (*kind, self.nodes.bit_length()), (*kind, 0)
 
-    @property
-    def unlearned(self) -> tuple[float, float]:
-        """The scores that stand for `SHARES` as long as nothing was learned."""
-        return 0.0, self.score(self.requested_s)
-
     def score(self, wait_s: int) -> float:
         """Return the place of a wait: 0 at the expected one, 1 at the requested one."""
         return log((wait_s + FLOOR_S) / (self.expected_s + FLOOR_S)) / self._doubt()
@@ -109,11 +103,12 @@ class Learner:
             longer_s = max(waits.expected_s, waits.requested_s)
             return now + waits.expected_s, now + longer_s
         at_least = sorted([each.waits.score(now - each.made_s) for each in found.open.values()])
-        bounds: list[int] = []
-        for level, unlearned in zip(self.levels, waits.unlearned, strict=True):
-            learned = censored_quantile(found.ascending, at_least, level.level)
-            bounds.append(max([now + waits.wait_s((learned + unlearned) / 2), *bounds]))
-        return tuple(bounds)
+        p50, p90 = (
+            censored_quantile(found.ascending, at_least, each.level) for each in self.levels
+        )
+        p50_s = waits.wait_s(p50)
+        p90_s = waits.wait_s((p90 + waits.score(waits.requested_s)) / 2)
+        return now + p50_s, now + max(p50_s, p90_s)
 
     def predict(self, number: int, waits: WaitHistory, now: int) -> tuple[int, ...]:
         """Return the bounds for a job that begins to wait; what becomes of them will be learned."""
