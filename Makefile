@@ -174,9 +174,13 @@ papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py
 	$(IN_VENV)/python examples/papers/ccs_waiting_times.py
 	$(IN_VENV)/python examples/papers/ccs_steps.py
+	$(IN_VENV)/python examples/papers/ccs_readings.py --windows 1 --jobs 400
+	$(IN_VENV)/python examples/papers/ccs_readings.py --ivs
 	$(IN_VENV)/python examples/papers/beosim_mmm.py --jobs 1000000
 	$(IN_VENV)/python examples/papers/beosim_policies.py
+	$(IN_VENV)/python examples/papers/beosim_readings.py --jobs 1500 --seeds 1
 	$(IN_VENV)/python examples/papers/drms_policies.py
+	$(IN_VENV)/python examples/papers/drms_readings.py --jobs 20000 --seeds 3
 	$(IN_VENV)/python examples/papers/reservation_n_of_k.py
 	$(IN_VENV)/python examples/papers/legion_bids.py
 

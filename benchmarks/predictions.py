@@ -2,9 +2,10 @@
 
     python -m benchmarks.predictions LOG... [--policy easy,conservative] [--nodes N] [--json]
 
-For each log and policy: jobs that had to wait, coverage of P50 and P90 over them, in each third of them and
-among the first 500, mean absolute errors relative to the mean wait, pinball loss of P90 over the mean wait,
-and what a prediction cost. `requested` is the frozen scheduler with requested times taken as they are.
+For each log and policy: jobs that had to wait, coverage of P50 and P90 over them, in each third of them, in
+blocks of 500 (the least and the most) and among the first 500, mean absolute errors relative to the mean
+wait, pinball losses over the mean wait beside those of the naive predictions, and what a prediction cost.
+`requested` is the frozen scheduler with requested times taken as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 import kalends
 from kalends.simulation.prediction_accuracy import Accounts
 
-FIRST: Final = 500
+BLOCK: Final = 500
 
 
 def measured(log: Path, policy: str, nodes: int | None) -> dict[str, Any]:
@@ -41,7 +42,8 @@ def measured(log: Path, policy: str, nodes: int | None) -> dict[str, Any]:
         "policy": policy,
         **found,
         "thirds": accounts.thirds(),
-        "first": accounts.coverage(0, FIRST),
+        "swings": accounts.swings(BLOCK),
+        "first": accounts.coverage(0, BLOCK),
         "seconds": result.seconds,
         "us_per_prediction": cost_s / max(found["predicted"], 1) * 1e6,
     }
@@ -53,9 +55,22 @@ def shown(found: dict[str, Any]) -> str:
         return f"{found['log']} {found['policy']}: no job had to wait"
     wait_s = found["mean_wait_s"] or 1.0
     thirds = "  ".join(f"{p50:.1%} {p90:.1%}" for p50, p90 in found["thirds"])
+    swings = ", ".join(
+        f"{name} {least:.0%} to {most:.0%}"
+        for name, (least, most) in zip(("P50", "P90"), found["swings"], strict=True)
+    )
     first = "{:.1%} {:.1%}".format(*found["first"])
     errors = ", ".join(
         f"{name} {found[f'{name}_relative_error']:.2f}" for name in ("requested", "expected", "p50")
+    )
+    losses = ", ".join(
+        f"{name} {loss_s / wait_s:.4f}"
+        for name, loss_s in (
+            ("P90", found["p90_pinball_s"]),
+            ("requested", found["requested_pinball_s"]),
+            ("P50", found["p50_pinball_s"]),
+            ("expected", found["expected_mean_error_s"] / 2),
+        )
     )
     return "\n".join(
         (
@@ -63,11 +78,11 @@ def shown(found: dict[str, Any]) -> str:
             f"waited, {wait_s:,.0f} s on average",
             f"  coverage     P50 {found['p50_coverage']:.1%}, P90 {found['p90_coverage']:.1%}; "
             f"requested {found['requested_coverage']:.1%}",
-            f"  thirds       {thirds}; first {FIRST}: {first}",
+            f"  thirds       {thirds}; first {BLOCK}: {first}",
+            f"  blocks       of {BLOCK}: {swings}",
             f"  all jobs     P50 {found['p50_coverage_all']:.1%}, P90 {found['p90_coverage_all']:.1%}",
             f"  error / wait {errors}",
-            f"  pinball P90  {found['p90_pinball_s'] / wait_s:.3f}, requested "
-            f"{found['requested_pinball_s'] / wait_s:.3f}; P90 - P50 {found['width_s'] / wait_s:.2f}",
+            f"  pinball      {losses}; P90 - P50 {found['width_s'] / wait_s:.2f}",
             f"  cost         {found['us_per_prediction']:,.0f} us a prediction, "
             f"{found['seconds']:.1f} CPU s in all",
         )

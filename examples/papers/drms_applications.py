@@ -121,6 +121,7 @@ class Mix:
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: SIZES)
     malleable: tuple[str, ...] = ("II", "III")
     free_changes: bool = False
+    table: tuple[Application, ...] = TABLE_1
 
     @property
     def name(self) -> str:
@@ -133,8 +134,8 @@ class Mix:
         category, all applications arrive at the same rate.
         """
         rates = []
-        for application in TABLE_1:
-            alike = [each for each in TABLE_1 if each.category == application.category]
+        for application in self.table:
+            alike = [each for each in self.table if each.category == application.category]
             work_ms = 1000 * sum(each.time_s(1) for each in alike)
             share = self.percent[CATEGORIES.index(application.category)] / 100
             rates.append(utilization * share * PROCESSORS / work_ms)
@@ -157,7 +158,7 @@ class Mix:
     def jobs(self, utilization: float, seed: int) -> Iterator[MalleableJob]:
         """Jobs without end, as they arrive; `user` is the index of their category."""
         kinds: list[tuple[Course, Moldability, int]] = []
-        for each in TABLE_1:
+        for each in self.table:
             course = each.course(self.sizes[each.category], free_changes=self.free_changes)
             molds = course.molds(malleable=each.category in self.malleable)
             kinds.append((course, molds, CATEGORIES.index(each.category)))

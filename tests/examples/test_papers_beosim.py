@@ -51,6 +51,19 @@ def test_scan_beats_no_scan_and_backfill_gives_a_quarter_more_utilization_than_f
     assert gains["3000"] == pytest.approx(0.25, abs=0.03)
 
 
+def test_the_longest_first_are_nowhere_best_under_what_the_paper_says_plainly() -> None:
+    rows = json.loads(run_paper("beosim_readings.py", "--quick", "--json"))
+    assert len(rows) == 48
+    for row in rows:
+        # Nobody uses more than is offered: where that is little, all are alike.
+        assert abs(row["at"]["15000"]["ahead"]) < 1e-3
+    plain = [row for row in rows if (row["scan"], row["size"]) == ("rank", "run time")]
+    assert len(plain) == 8
+    for row in plain:
+        assert row["at"]["3000"]["best_other"] == "bjf-scan"
+        assert row["at"]["3000"]["ahead"] < -0.03
+
+
 def test_the_tables_are_printed() -> None:
     told = run_paper("beosim_mmm.py", "--quick")
     assert "0.005   .0059  4  W      0.637      0.64     0.657" in told

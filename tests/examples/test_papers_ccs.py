@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from ccs_readings import Outcome, measured
 from transcripts import EXAMPLES, ROOT, environment, run_paper
 
 
@@ -46,6 +47,30 @@ def test_verified_estimates_are_better_by_as_much_as_in_the_paper_and_ivs_beats_
         assert each["ivs"]["utilization"] > each["ffdh"]["utilization"]
         assert each["ivs"]["mean_wait_s"] < each["ffdh"]["mean_wait_s"]
     assert found["ivs_more_utilization_percent"] == pytest.approx(30, abs=15)
+
+
+def test_ev_is_of_the_chosen_errors_and_divided_by_the_largest_that_is_meant() -> None:
+    autonomous = Outcome([0, 0, 30, -10, 20], [0, 50, 40, 0, 30])
+    found = measured(autonomous, Outcome([0, 0, 0, 0, 40], [0, 50, 40, 0, 80]))
+    assert found["as printed"] == (pytest.approx(40), pytest.approx(20))
+    assert found["of those who wait"] == (pytest.approx(100 * 50 / 90), pytest.approx(100 / 3))
+    assert found["of wrong estimates"] == (pytest.approx(100 * 60 / 90), pytest.approx(100))
+    assert found["of late starts"] == (pytest.approx(100 * 50 / 60), pytest.approx(100))
+    assert found["one E_max for both"] == (pytest.approx(30), pytest.approx(20))
+    assert found["of the wait"] == (pytest.approx(100 * 60 / 130), pytest.approx(100 * 40 / 170))
+
+
+def test_ivs_gains_as_little_waiting_as_in_the_paper_only_on_small_blocks() -> None:
+    rows = json.loads(
+        run_paper("ccs_readings.py", "--ivs", "--jobs", "200", "--windows", "1", "--json")
+    )
+    of = {(row["arrivals"], row["requests"]): row for row in rows}
+    small = of["one block, as Fig. 4", 5]
+    assert 3 < small["less_wait_percent"] < 12
+    assert small["most_utilization_percent"] > 25
+    streams = [row for row in rows if row["requests"] == 200]
+    assert len(streams) == 10
+    assert min(row["less_wait_percent"] for row in streams) > 50
 
 
 @pytest.mark.parametrize(

@@ -125,3 +125,13 @@ def test_the_workloads_are_those_of_the_tables(monkeypatch: pytest.MonkeyPatch) 
     to_one = [error for name, error in errors.items() if " on 1, " in name]
     assert len(to_one) == 8
     assert max(abs(error) for error in to_one) < 0.13
+
+
+def test_a_lazy_policy_that_skips_nobody_is_worse_than_one_that_does() -> None:
+    rows = json.loads(run_paper("drms_readings.py", "--quick", "--json"))
+    plain, in_order = rows[:4], rows[4:]
+    for skips, skips_nobody in zip(plain, in_order, strict=True):
+        assert skips["workload"] == skips_nobody["workload"]
+        assert (
+            skips_nobody["ratios"]["all jobs"]["value"] > skips["ratios"]["all jobs"]["value"] > 1
+        )

@@ -94,6 +94,16 @@ class Accounts:
         cuts = [count * part // 3 for part in range(4)]
         return [self.coverage(*ends) for ends in pairwise(cuts)]
 
+    def swings(self, block: int) -> list[tuple[float, float]]:
+        """Return the least and the most coverage of P50 and of P90 in any whole block of predicted jobs.
+
+        Blocks have `block` jobs that started one after another. Without a whole one, all jobs are a block.
+        """
+        count = len(self.errors_s["p50"])
+        firsts = range(0, count - block + 1, block) or range(1)
+        by_share = zip(*(self.coverage(first, first + block) for first in firsts), strict=True)
+        return [(min(found), max(found)) for found in by_share]
+
 
 def pinball(errors_s: array[int], share: float) -> float:
     """Return the summed pinball loss of bounds that promise `share`: late counts `share` a second."""

@@ -12,9 +12,14 @@ from tests import effort
 
 from kalends.scheduling.job import Job
 from kalends.scheduling.prediction import learner as learner_module
-from kalends.scheduling.prediction.learner import KNOWN_MIN, SHARES, Learner, WaitHistory
+from kalends.scheduling.prediction.learner import (
+    GAINS,
+    KNOWN_MIN,
+    SHARES,
+    Learner,
+    WaitHistory,
+)
 from kalends.scheduling.prediction.quantiles import (
-    GAIN,
     LEVEL_MAX,
     LEVEL_MIN,
     AdaptiveLevel,
@@ -60,16 +65,20 @@ def test_a_job_that_still_waits_makes_the_quantile_later_and_never_earlier() -> 
     assert censored_quantile(known, [9.0] * 9, 0.5) == inf
 
 
-@given(st.lists(st.booleans(), min_size=200, max_size=600), st.sampled_from(SHARES))
+@given(
+    st.lists(st.booleans(), min_size=200, max_size=600),
+    st.sampled_from(list(zip(SHARES, GAINS, strict=True))),
+)
 def test_the_level_holds_the_share_whatever_happens_while_it_is_within_its_limits(
-    outcomes: list[bool], share: float
+    outcomes: list[bool], of: tuple[float, float]
 ) -> None:
-    level = AdaptiveLevel(share)
+    share, gain = of
+    level = AdaptiveLevel(share, gain)
     for place, within in enumerate(outcomes, start=1):
         level.learn(within)
         if not LEVEL_MIN < level.level < LEVEL_MAX:
             return
-        moved = GAIN * (share * place - sum(outcomes[:place]))
+        moved = gain * (share * place - sum(outcomes[:place]))
         assert abs(level.level - share - moved) < 1e-9
 
 
@@ -97,26 +106,38 @@ class Twin:
                 outcomes.append(((end[0], 1, place), True))
         level = SHARES[which]
         for _, within in sorted(outcomes):
-            level = min(max(level + GAIN * (SHARES[which] - within), LEVEL_MIN), LEVEL_MAX)
+            moved = level + GAINS[which] * (SHARES[which] - within)
+            level = min(max(moved, LEVEL_MIN), LEVEL_MAX)
         return level
 
     def bounds(self, waits: WaitHistory, now: int) -> tuple[int, ...]:
-        alike = [each for each in self.made if each[1].kind == waits.kind]
-        scores, at_least = [], []
+        for kind in (0, 1):
+            alike = [each for each in self.made if each[1].kinds[kind] == waits.kinds[kind]]
+            scores = self.scores_of(alike)
+            if len(scores) >= KNOWN_MIN:
+                break
+        else:
+            return now + waits.expected_s, now + max(waits.expected_s, waits.requested_s)
+        open_scores = sorted(
+            told.score(now - made_s)
+            for number, told, made_s, _ in alike
+            if self.end_of(number) is None
+        )
+        found = []
+        for which in range(len(SHARES)):
+            score = censored_quantile(scores, open_scores, self.level(which, now))
+            if which:
+                score = score / 2 + waits.score(waits.requested_s) / 2
+            found.append(now + waits.wait_s(score))
+        return found[0], max(found)
+
+    def scores_of(self, alike: list[tuple[int, WaitHistory, int, tuple[int, ...]]]) -> list[float]:
+        """The last scores of these, ascending."""
+        scores = []
         for number, at, began in self.ended:
             if began:
                 scores += [each[1].score(at - each[2]) for each in alike if each[0] == number]
-        for number, told, made_s, _ in alike:
-            if self.end_of(number) is None:
-                at_least.append(told.score(now - made_s))
-        scores = sorted(scores[-learner_module.WINDOW :])
-        if len(scores) < KNOWN_MIN:
-            return now + waits.expected_s, now + max(waits.expected_s, waits.requested_s)
-        found = [
-            now + waits.wait_s(censored_quantile(scores, sorted(at_least), self.level(which, now)))
-            for which in range(len(SHARES))
-        ]
-        return found[0], max(found)
+        return sorted(scores[-learner_module.WINDOW :])
 
 
 @settings(max_examples=effort.examples(40), deadline=None)
@@ -144,7 +165,8 @@ def compare_histories(random: Random) -> None:
                 learner.withdrawn(ended)
             twin.ended.append((ended, now, began))
         expected_s = random.choice((50, 60, 100))
-        waits = WaitHistory(expected_s, expected_s + random.choice((0, 10, 400)))
+        nodes = random.choice((1, 1, 1, 3))
+        waits = WaitHistory(expected_s, expected_s + random.choice((0, 10, 400)), nodes)
         effort.steps["learned bounds"] += 1
         learner.advance(now)
         told = twin.bounds(waits, now)
@@ -158,12 +180,29 @@ def compare_histories(random: Random) -> None:
 def test_waits_grow_with_scores_and_have_limits(
     expected_s: int, requested_s: int, one: float, other: float
 ) -> None:
-    waits = WaitHistory(expected_s, requested_s)
+    waits = WaitHistory(expected_s, requested_s, 1)
     low, high = sorted((waits.wait_s(one), waits.wait_s(other)))
     assert (waits.wait_s(min(one, other)), waits.wait_s(max(one, other))) == (low, high)
     assert low >= 0
     assert waits.wait_s(inf) <= 2 * (max(expected_s, requested_s) + 60)
     assert abs(waits.wait_s(0.0) - expected_s) <= 1
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_p50_is_what_was_learned_and_p90_lies_between_that_and_the_requested_times(
+    expected_s: int, requested_s: int, wait_s: int
+) -> None:
+    learner, waits = Learner(), WaitHistory(expected_s, requested_s, 1)
+    for number in range(KNOWN_MIN):
+        learner.predict(number, waits, 0)
+    for number in range(KNOWN_MIN):
+        learner.started(number, wait_s)
+    p50_s, p90_s = (bound_s - wait_s for bound_s in learner.bounds(waits, wait_s))
+    most_s = 2 * (max(expected_s, requested_s) + 60)
+    assert min(wait_s, most_s) - 61 <= p50_s <= wait_s
+    low_s, high_s = sorted((requested_s, wait_s))
+    assert p50_s <= p90_s
+    assert min(low_s, most_s) - 1 <= p90_s <= max(high_s, p50_s)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(1, 99)), max_size=30))

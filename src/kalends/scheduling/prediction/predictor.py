@@ -101,7 +101,7 @@ class PredictingScheduler(Scheduler):
         found = {}
         for job, start_s in expected.items():
             if job in requested:
-                waits = WaitHistory(start_s - now, requested[job] - now)
+                waits = WaitHistory(start_s - now, requested[job] - now, job.nodes)
                 found[job] = _prediction(waits, self.learner.bounds(waits, now), now)
         return found
 
@@ -115,7 +115,7 @@ class PredictingScheduler(Scheduler):
         expected_s = predicted_start(self, job, now, expected_end=self.run_times.expected_end)
         if requested_s is None or expected_s is None:
             return None
-        return WaitHistory(expected_s - now, requested_s - now)
+        return WaitHistory(expected_s - now, requested_s - now, job.nodes)
 
     def _begun(self, touched: list[Job], now: int) -> None:
         for job in touched:

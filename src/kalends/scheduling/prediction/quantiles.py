@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-GAIN: Final = 0.005
-"""Step of the level for one outcome."""
-
 LEVEL_MIN: Final = 0.001
 LEVEL_MAX: Final = 0.999
 
@@ -35,16 +32,18 @@ class AdaptiveLevel:
 
     Adaptive conformal inference (Gibbs and Candes 2021): every outcome beyond the bound raises the
     level, every one within lowers it, in the ratio that balances at `share`. Whatever the outcomes are,
-    the share that was within then differs from `share` by at most about 1 / (GAIN x outcomes).
+    the share that was within then differs from `share` by at most about 1 / (gain x outcomes), as long as a
+    bound can be far enough away at all. `gain` is the step for one outcome.
     """
 
-    __slots__ = ("level", "share")
+    __slots__ = ("gain", "level", "share")
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, gain: float) -> None:
         self.share = share
+        self.gain = gain
         self.level = share
 
     def learn(self, within: bool) -> None:
         """Learn from a known outcome."""
-        level = self.level + GAIN * (self.share - within)
+        level = self.level + self.gain * (self.share - within)
         self.level = min(max(level, LEVEL_MIN), LEVEL_MAX)
