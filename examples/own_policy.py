@@ -19,7 +19,7 @@ JOBS = [
 
 
 def main() -> None:
-    for policy in ("fcfs", "easy", "my_policy:OnePerUser"):
+    for policy in ("fcfs", "easy", "my_policy:OnePerUser", "my_policy:OnePerUser:3"):
         scheduler = Scheduler(policy_maker(policy)(Cluster(NODES)))
         jobs = [
             SimulatedJob(

@@ -12,9 +12,14 @@ from kalends.simulation.source import Workload
 
 
 @contextmanager
-def job_file(path: Path, workload: Workload, nodes: int, machine: str) -> Iterator[Watcher]:
-    """Yield a function to call with each finished job; the file is complete after the block."""
-    with new_file(path) as stream:
+def job_file(
+    path: Path, workload: Workload, nodes: int, machine: str, *, force: bool = False
+) -> Iterator[Watcher]:
+    """Yield a function to call with each finished job; the file is complete after the block.
+
+    With `force` it then takes the place of another.
+    """
+    with new_file(path, force=force) as stream:
         if path.suffix == ".swf":
             from kalends.simulation.workloads.swf import ResultWriter, open_log
 

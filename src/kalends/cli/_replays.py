@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kalends.cli import _new_files, _output
+from kalends.cli import _new_files, _output, _own_policies
 from kalends.cli._progress_bar import Bar
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.registry import BY_NAME, policy_maker
+from kalends.scheduling.registry import is_own, policy_maker
 from kalends.simulation.experiment import SimulationResult, Watcher, simulate
 from kalends.simulation.source import Workload
 
@@ -36,8 +35,8 @@ def policy_names(text: str) -> list[str]:
         raise InvalidInput(
             f"{len(names)} policies", where="--policy", remedy=f"give at most {POLICIES_MAX}"
         )
-    if any(":" in name and name.partition(":")[0] not in BY_NAME for name in names):
-        sys.path.append(str(Path.cwd()))
+    if any(map(is_own, names)):
+        _own_policies.look_here()
     for name in names:
         policy_maker(name)
     return names
@@ -57,10 +56,15 @@ def kinds(text: str | None) -> list[str]:
 class Files:
     """Files next to the answer: jobs or metrics in `out`, a picture in `plot`, or None.
 
-    Raises `InvalidInput` at once for a file that cannot be written.
+    Files that are there are replaced with `force`. Raises `InvalidInput` at once for a file that cannot be
+    written, and `KalendsError` where there is no room.
     """
 
-    def __init__(self, names: Sequence[str], out: Path | None, plot: Path | None) -> None:
+    def __init__(
+        self, names: Sequence[str], out: Path | None, plot: Path | None, *, force: bool = False
+    ) -> None:
+        self.force = force
+        self._names = names
         self.out = out
         self.plot = plot
         self._several = len(names) > 1
@@ -73,19 +77,30 @@ class Files:
         jobs = [path for name in names if (path := self.of_jobs(name))]
         metrics = [out] if out is not None and not jobs else []
         for path in (*jobs, *metrics):
-            _new_files.check_new(path)
+            _new_files.check_new(path, force=force)
         if plot is not None:
             from kalends.simulation.plots import check_suffix, need_matplotlib
 
             check_suffix(plot)
             need_matplotlib()
-            _new_files.check_new(plot)
+            _new_files.check_new(plot, force=force)
 
     def of_jobs(self, name: str) -> Path | None:
         """Return the file for the jobs under the policy `name`."""
         if self.out is None or self.out.suffix == ".json":
             return None
         return _new_files.beside(self.out, name) if self._several else self.out
+
+    def check_apart_from(self, log: Path | None) -> None:
+        """Raise `InvalidInput` where one of them would replace the workload itself."""
+        if log is None:
+            return
+        jobs = [path for name in self._names if (path := self.of_jobs(name))]
+        for path in filter(None, (*jobs, self.out, self.plot)):
+            if path.exists() and path.samefile(log):
+                raise InvalidInput(
+                    "this is the log itself", where=str(path), remedy="give another name"
+                )
 
     def write(
         self,
@@ -95,7 +110,7 @@ class Files:
     ) -> None:
         """Write the metrics and the picture after all replays; `accounts` belong to the last policy."""
         if self.out is not None and self.out.suffix == ".json":
-            with _new_files.new_file(self.out) as stream:
+            with _new_files.new_file(self.out, force=self.force) as stream:
                 stream.write(_output.json_text("simulated", as_data(results)) + "\n")
         if self.plot is not None:
             from kalends.simulation import plots
@@ -107,7 +122,8 @@ class Files:
                     schedules[0], results[0], accounts.errors_s if accounts else None
                 )
             )
-            plots.save(figure, self.plot)
+            with _new_files.replacing(self.plot) as part:
+                plots.save(figure, part)
 
 
 def run(
@@ -136,7 +152,8 @@ def run(
                 if path := files.of_jobs(name):
                     from kalends.cli._job_files import job_file
 
-                    watchers.append(stack.enter_context(job_file(path, workload, nodes, machine)))
+                    opened = job_file(path, workload, nodes, machine, force=files.force)
+                    watchers.append(stack.enter_context(opened))
                 if files.plot is not None:
                     from kalends.simulation.machine_text import parts_of
                     from kalends.simulation.schedule import Schedule

@@ -32,8 +32,13 @@ def run(
     plot: Path | None,
     options: Simulated,
     given: dict[str, Any],
+    *,
+    force: bool,
 ) -> list[Cell]:
-    """Run all cells and write them to `out`, a JSON file; `given` applies to every replay."""
+    """Run all cells and write them to `out`, a JSON file; `given` applies to every replay.
+
+    With `force` a file that is there is replaced.
+    """
     if plot is not None:
         raise InvalidInput(
             "a sweep has no single schedule to draw",
@@ -47,7 +52,7 @@ def run(
                 where="--out",
                 remedy="give a file that ends in .json",
             )
-        _new_files.check_new(out)
+        _new_files.check_new(out, force=force)
     with Bar() as bar:
         bar.begin("sweep")
         cells = sweep(
@@ -63,7 +68,7 @@ def run(
             **given,
         )
     if out is not None:
-        with _new_files.new_file(out) as stream:
+        with _new_files.new_file(out, force=force) as stream:
             stream.write(_output.json_text("swept", as_cells(cells)) + "\n")
     return cells
 

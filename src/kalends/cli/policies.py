@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from shutil import get_terminal_size
-from typing import Final
+from typing import Any, Final
 
 import click
+import msgspec
 
 from kalends.cli import _output
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
@@ -19,15 +21,26 @@ TEXT_COLUMNS_MIN: Final = 30
 @click.command(
     "policies",
     cls=LocalCommand,
-    examples=("kalends policies", "kalends policies --json"),
+    examples=("kalends policies", "kalends policies my_policy:OnePerUser"),
 )
+@click.argument("own", nargs=-1, metavar="[module:Class]...")
 @pass_settings
-def command(settings: Settings) -> None:
+def command(settings: Settings, own: Sequence[str]) -> None:
     """List the scheduling policies.
 
     Parts in brackets are optional. A policy of your own is named module:Class, with the module on
-    PYTHONPATH; docs/policies.md has a template.
+    PYTHONPATH or in the current directory, and parameters: module:Class:3 or module:Class:most=3. Named
+    here, it is listed with the parameters that it takes. docs/policies.md has a template.
     """
+    if own:
+        listed_own = [_own(text) for text in own]
+        _output.answer(
+            settings,
+            "own_policies",
+            listed_own,
+            lambda: chain.from_iterable(map(_block, listed_own)),
+        )
+        return
     from kalends.scheduling.registry import POLICIES
 
     listed = [
@@ -44,6 +57,38 @@ def command(settings: Settings) -> None:
     names = ["POLICY", *(policy.shown for policy in POLICIES)]
     texts = ["WHAT IT DOES (FROM)", *(f"{each.summary} ({each.paper})" for each in POLICIES)]
     _output.answer(settings, "policies", listed, lambda: _listing(names, texts))
+
+
+def _own(text: str) -> dict[str, Any]:
+    """Return what a class of a user's own takes and does; raises `InvalidInput` if there is none."""
+    from kalends.cli import _own_policies
+    from kalends.core.errors import InvalidInput
+    from kalends.scheduling.own_parameters import OwnParameters
+    from kalends.scheduling.registry import is_own, own_class
+
+    if not is_own(text):
+        raise InvalidInput("is no module:Class", where=f"policy {text[:60]}",
+                           remedy="give none for the list of all")  # fmt: skip
+    _own_policies.look_here()
+    own = own_class(text)
+    parameters = OwnParameters(own, text).listed()
+    module, name, *_ = text.split(":")
+    return {
+        "name": f"{module}:{name}",
+        "parameters": [msgspec.to_builtins(each) | {"shown": each.shown} for each in parameters],
+        "summary": (own.__doc__ or "").strip().partition("\n")[0],
+    }
+
+
+def _block(own: dict[str, Any]) -> Iterator[str]:
+    """Yield the name of a class, what it does, and its parameters."""
+    yield own["name"]
+    if own["summary"]:
+        yield f"  {own['summary']}"
+    for each in own["parameters"]:
+        yield f"  {each['shown']}"
+    if not own["parameters"]:
+        yield "  takes no parameters"
 
 
 def _listing(names: Sequence[str], texts: Sequence[str]) -> list[str]:

@@ -37,7 +37,8 @@ _output_option, _past_option = section("Output"), section("A site's past")
     default="easy",
     show_default=True,
     metavar="P[,P...]",
-    help="Policy names, see `kalends policies`, or your own module:Class.",
+    help="Policy names, see `kalends policies`, or your own module:Class, with any parameters "
+    "as in module:Class:3.",
 )
 @_simulated.workload_options
 @_past_option(
@@ -65,6 +66,9 @@ _output_option, _past_option = section("Output"), section("A site's past")
     "[default: none]",
 )
 @_output_option(
+    "--force", is_flag=True, help="Replace the files of --out and --plot if they exist."
+)
+@_output_option(
     "--predict",
     is_flag=True,
     help="Also predict the start of every job that waits, and show the accuracy.",
@@ -82,6 +86,7 @@ def command(
     policies: str,
     out: Path | None,
     plot: Path | None,
+    force: bool,
     predict: bool,
     by: str | None,
     from_site: str | None,
@@ -102,6 +107,10 @@ def command(
     names = _replays.policy_names(policies)
     kinds = _replays.kinds(by)
     _simulated.check_pairs(log, options)
+    if force and out is None and plot is None:
+        raise InvalidInput(
+            "no file is written", where="--force", remedy="leave it out, or give --out or --plot"
+        )
     if from_site is None and (month or start or end):
         raise InvalidInput(
             "is of a site's past", where="--month, --from or --to", remedy="give --from-site too"
@@ -113,11 +122,22 @@ def command(
             _simulated.check_no_other(log, options)
             past = stack.enter_context(_site_past.fetched(settings, from_site, month, start, end))
             _simulate(
-                settings, past.log, names, out, plot, options, past, predict=predict, by=kinds
+                settings,
+                past.log,
+                names,
+                out,
+                plot,
+                options,
+                past,
+                force=force,
+                predict=predict,
+                by=kinds,
             )
             return
         file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
-        _simulate(settings, file, names, out, plot, options, None, predict=predict, by=kinds)
+        _simulate(
+            settings, file, names, out, plot, options, None, force=force, predict=predict, by=kinds
+        )
 
 
 def _simulate(
@@ -129,6 +149,7 @@ def _simulate(
     options: _simulated.Simulated,
     past: SitePast | None,
     *,
+    force: bool,
     predict: bool,
     by: Sequence[str],
 ) -> None:
@@ -154,13 +175,14 @@ def _simulate(
                     where=name,
                     remedy=f"leave out {name}, or --loads and --repeat",
                 )
-        cells = _sweep.run(workload, names, out, plot, options, given)
+        cells = _sweep.run(workload, names, out, plot, options, given, force=force)
         _say_left_out(cells[0].results[0])
         _output.answer(settings, "swept", _sweep.as_cells(cells), lambda: _sweep.lines(cells))
         return
     _simulated.check_single(options)
     given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"], "by": by}
-    files = _replays.Files(names, out, plot)
+    files = _replays.Files(names, out, plot, force=force)
+    files.check_apart_from(log)
     results = _replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
     shown, conditions = results, _simulated.conditions(options)

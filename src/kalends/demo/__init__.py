@@ -6,7 +6,7 @@ module           one idea
 runner           a demo from start to end, its signals, and everything stopped afterwards
 facility         three sites and a broker: configurations, keys, tokens, and all of them running
 processes        a server as a process: started, waited for, always stopped
-workload         a real machine's log as bookings from now on
+workload         a busy machine's jobs, made from a seed, as bookings from now on
 story            what the demo does at the facility, and what came of it
 one_job          a job on the machine, seen running and ended again
 narrator         the steps in text, with the commands that do the same

@@ -28,7 +28,7 @@ class TextTeller:
         self._zone = zone
 
     def filled(self, jobs: int, seconds: float) -> None:
-        _output.say(f"{jobs} jobs of a real IBM SP2 are booked on {MACHINE}, in {seconds:.1f} s.")
+        _output.say(f"{jobs} jobs of a busy day are booked on {MACHINE}, in {seconds:.1f} s.")
 
     def found(self, candidate: Candidate) -> None:
         self._step(

@@ -90,7 +90,7 @@ async def _three_sites(
         teller: Teller = narrator.SilentTeller()
         if not settings.json:
             teller = narrator.TextTeller(settings.time_zone())
-        _progress("booking the jobs of the log")
+        _progress("booking the jobs of a busy day")
         try:
             report = await play(running, teller, int(time.time()), time.monotonic)
             await _told(settings, performance, "demo", report, narrator.try_now(running), keep=keep)

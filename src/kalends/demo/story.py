@@ -6,7 +6,6 @@ Everything goes through the public client, as any user's program would do it; a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import resources
 from typing import Final, Protocol
 
 import msgspec
@@ -111,13 +110,11 @@ async def play(
 
 
 async def fill(facility: Facility, now_s: int) -> int:
-    """Book the jobs of the packaged log on `MACHINE` as its operator; how many they were."""
-    log = resources.files("kalends.demo") / "data" / "sdsc-sp2-excerpt.swf"
-    lines = log.read_text("utf-8").splitlines()
+    """Book a day of jobs on `MACHINE` as its operator; how many they were."""
     async with kalends.connect(facility.broker_url, token=facility.token(OPERATOR)) as client:
         listed = (await client.resources()).resources
         grain_s = next(resource.grain_s for resource in listed if resource.name == MACHINE)
-        jobs = job_bookings(lines, now_s, grain_s)
+        jobs = job_bookings(now_s, grain_s)
         await all_of((client.book(_request(job)) for job in jobs), IN_FLIGHT_MAX)
     return len(jobs)
 
@@ -136,7 +133,7 @@ def _request(job: JobBooking) -> Request:
         duration_s=job.interval.length_s,
         not_before=job.interval.start,
         not_after=job.interval.end,
-        note="a job of the log",
+        note="a job of the machine's users",
     )
 
 

@@ -41,17 +41,19 @@ class IndexedProfile(Profile):
         if nodes < 0 and start < end:
             self._given_back.append((start, end))
 
-    def _first_gap(self, nodes: int, length: int, latest: int, blocked: int) -> int | None:
+    def _first_gap(
+        self, nodes: int, length: int, latest: int, index: int, blocked: int
+    ) -> int | None:
         longest = self._longest(1 << (nodes.bit_length() - 1))
         times, ends = self.times, self._ends
-        stretches = bisect_left(ends, times[blocked]) + 1
-        if max(longest[:stretches]) < length:
+        first, stretches = bisect_right(ends, times[index]), bisect_left(ends, times[blocked]) + 1
+        if first >= stretches or max(longest[first:stretches]) < length:
             return None
-        for at in range(stretches):
+        for at in range(first, stretches):
             if longest[at] >= length:
-                index = self._begin(nodes, self._first_step(at))
+                index = max(index, self._begin(nodes, self._first_step(at)))
                 behind = min(bisect_left(times, ends[at], index), blocked)
-                begin = self._gap_within(nodes, length, latest, index, behind)
+                begin = super()._first_gap(nodes, length, latest, index, behind)
                 if begin is not None:
                     return begin
                 self._look_again(at, 1 << (nodes.bit_length() - 1))

@@ -93,12 +93,14 @@ class Profile:
             begin = times[index]
         return None
 
-    def earlier(self, nodes: int, length: int, start: int, freed_until: int) -> int:
+    def earlier(
+        self, nodes: int, length: int, start: int, freed_until: int, freed_from: int = 0
+    ) -> int:
         """Return the earliest start of a movable booking that begins at `start`, maybe `start` itself.
 
         Its own `nodes` during ``[start, start + length)`` are taken in the profile, and would be given
-        back: so only the time before `start` must be looked at. Nothing has become free at `freed_until`
-        or later since there was nothing earlier for it. The last step must have room.
+        back: so only the time before `start` must be looked at. Nothing has become free before `freed_from`,
+        nor at `freed_until` or later, since there was nothing earlier for it. The last step must have room.
         """
         times, free = self.times, self.free
         blocked = bisect_left(times, start) - 1
@@ -113,12 +115,26 @@ class Profile:
             latest = freed_until - 1
         if latest < times[0]:
             return start
-        begin = self._first_gap(nodes, length, latest, blocked)
+        index = bisect_right(times, freed_from, 0, blocked) - 1 if freed_from > times[0] else 0
+        while index and free[index] >= nodes and free[index - 1] >= nodes:
+            index -= 1
+        begin = self._first_gap(nodes, length, latest, index, blocked)
         return start if begin is None else begin
 
     def most(self, before: int) -> int:
         """Return the most nodes that are ever free before a time later than the profile's start."""
         return max(self.free[: bisect_left(self.times, before)])
+
+    def room_from(self, since: int) -> int:
+        """Return the first time from `since` on at which any node is free, or the last step's begin."""
+        times, free = self.times, self.free
+        index = max(bisect_right(times, since) - 1, 0)
+        if free[index] > 0:
+            return since
+        last = len(times) - 1
+        while index < last and free[index] <= 0:
+            index += 1
+        return times[index]
 
     def move(self, nodes: int, length: int, start: int, earlier: int) -> None:
         """Let a booking that begins at `start` begin at `earlier`."""
@@ -177,17 +193,13 @@ class Profile:
                 del times[:at], self.free[:at]
             times[0] = now
 
-    def _first_gap(self, nodes: int, length: int, latest: int, blocked: int) -> int | None:
-        """Return the begin of the first gap of `length` before the full step `blocked`.
-
-        None if that is later than `latest`.
-        """
-        return self._gap_within(nodes, length, latest, 0, blocked)
-
-    def _gap_within(
+    def _first_gap(
         self, nodes: int, length: int, latest: int, index: int, blocked: int
     ) -> int | None:
-        """Return the same of gaps that begin with the step `index` or a later one before `blocked`."""
+        """Return the begin of the first gap of `length` before the full step `blocked`.
+
+        Of gaps that begin with the step `index` or a later one. None if that is later than `latest`.
+        """
         times, free = self.times, self.free
         while index < blocked:
             while free[index] < nodes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, Final
 
@@ -198,23 +199,25 @@ BY_NAME: Final = {info.name: info for info in POLICIES}
 
 
 def is_own(text: str) -> bool:
-    """Return whether `text` names a class that is not one of ours: ``module:Class``."""
+    """Return whether `text` names a class that is not one of ours: ``module:Class``, with any parameters."""
     name, _, rest = text.partition(":")
     return bool(rest) and name not in BY_NAME
 
 
 def policy_maker(text: str) -> Callable[[Cluster], Policy]:
-    """Return the maker of the policy named `text`: ``easy``, ``easy-slack:10``, or ``module:Class``.
+    """Return the maker of the policy named `text`: ``easy``, ``easy-slack:10``, or ``module:Class:3``.
 
-    A user's own class is called with the cluster, and watched (`watched.WatchedPolicy`). Raises
-    `InvalidInput` with near names for an unknown one, and for a number that is missing, too much or no
-    number.
+    A user's own class is called with the cluster and the parameters of its name (`own_parameters`), and
+    watched (`watched.WatchedPolicy`). Raises `InvalidInput` with near names for an unknown one, for a
+    number that is missing, too much or no number, and for parameters that the class does not take.
     """
     if is_own(text):
-        own = _load(text, text)
-        if not isinstance(own, type | FunctionType):
-            raise _no_class(text)
-        return lambda cluster: WatchedPolicy(own, cluster, text)
+        # Imported here: most policies are not a user's.
+        from kalends.scheduling.own_parameters import OwnParameters
+
+        own = own_class(text)
+        in_order, by_name = OwnParameters(own, text).given(text.split(":")[2:])
+        return lambda cluster: WatchedPolicy(own, cluster, text, in_order, by_name)
     name, colon, rest = text.partition(":")
     info = BY_NAME.get(name)
     if info is None:
@@ -237,6 +240,15 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     return lambda cluster: make(cluster, int(rest))
 
 
+def own_class(text: str) -> Callable[..., Any]:
+    """Return the class that ``module:Class`` names, whatever parameters follow. Raises `InvalidInput`."""
+    module_name, name, *_ = text.split(":")
+    own = _load(f"{module_name}:{name}", text)
+    if not isinstance(own, type | FunctionType):
+        raise _no_class(text)
+    return own
+
+
 def _load(where: str, text: str) -> Callable[..., Any]:
     module_name, _, class_name = where.partition(":")
     try:
@@ -246,7 +258,8 @@ def _load(where: str, text: str) -> Callable[..., Any]:
         raise InvalidInput(
             f"cannot be loaded: {type(error).__name__}: {error}",
             where=f"policy {text[:60]}",
-            remedy="write module:Class, with the module on PYTHONPATH",
+            remedy=f"{_near_classes(module_name, class_name)}write module:Class, "
+            "with the module on PYTHONPATH",
         ) from error
     if not callable(found):
         raise _no_class(text)
@@ -254,18 +267,29 @@ def _load(where: str, text: str) -> Callable[..., Any]:
     return make
 
 
+def _near_classes(module_name: str, class_name: str) -> str:
+    """Return a hint at classes of a loaded module with a name like this one; "" without any."""
+    found = vars(sys.modules[module_name]) if module_name in sys.modules else {}
+    return _did_you_mean(
+        class_name, [name for name, each in found.items() if isinstance(each, type)]
+    )
+
+
 def _no_class(text: str) -> InvalidInput:
     return InvalidInput("is not a class", where=f"policy {text[:60]}", remedy="write module:Class")
 
 
 def _unknown(name: str) -> InvalidInput:
-    # Imported here: a right name, which is what nearly everybody writes, needs no near ones.
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.lower(), BY_NAME, n=3)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     return InvalidInput(
         f"unknown policy {name[:40]!r}",
         where="policy",
-        remedy=f"{hint}see kalends policies",
+        remedy=f"{_did_you_mean(name.lower(), BY_NAME)}see kalends policies",
     )
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    # Imported here: a right name, which is what nearly everybody writes, needs no near ones.
+    from difflib import get_close_matches
+
+    near = get_close_matches(name[:80], list(known), n=3)
+    return f"did you mean {' or '.join(near)}? " if near else ""

@@ -7,7 +7,8 @@ that one runs, only not believed to be right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from kalends.core.errors import InvalidInput, KalendsError
@@ -32,7 +33,9 @@ class Interrupted(BaseException):
 
 
 class WatchedPolicy:
-    """A `Policy` that passes everything on to an object of the class `make`, called with the cluster.
+    """A `Policy` that passes everything on to an object of the class `make`.
+
+    It is called with the cluster, and the parameters `in_order` and `by_name`.
 
     Raises `InvalidInput` for a class that cannot be called so, lacks a method, raises, starts a job that
     does not wait, or at another time than now, changes what a job asks for, stops one that does not run,
@@ -40,7 +43,14 @@ class WatchedPolicy:
     the scheduler must not be used any more.
     """
 
-    def __init__(self, make: Callable[..., Any], cluster: Cluster, name: str) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        cluster: Cluster,
+        name: str,
+        in_order: Sequence[Any] = (),
+        by_name: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.cluster = cluster
         self.name = name
         self.wakes = True
@@ -51,7 +61,7 @@ class WatchedPolicy:
         """What the class sees of each job that waits or runs."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
-        self._own = self.ask(make, self._proxy)
+        self._own = self.ask(make, self._proxy, *in_order, **by_name)
         self.chooses_sizes = bool(self._attribute("chooses_sizes"))
         for method in METHODS:
             if not callable(self._attribute(method)):
@@ -154,10 +164,10 @@ class WatchedPolicy:
         self.cluster.undo(job)
         self._waiting[job.order] = job
 
-    def ask(self, call: Callable[..., Any], *arguments: object) -> Any:
+    def ask(self, call: Callable[..., Any], *arguments: object, **named: object) -> Any:
         """Call the class's own code; raises `InvalidInput` for whatever it raises."""
         try:
-            return call(*arguments)
+            return call(*arguments, **named)
         except (KalendsError, KeyboardInterrupt):
             raise
         except (

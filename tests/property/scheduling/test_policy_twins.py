@@ -44,6 +44,7 @@ def test_conservative_decides_as_its_slow_twin_in_plans_that_are_indexed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(conservative, "STEPS_MANY", 2)
+    monkeypatch.setattr(conservative, "MISSES_MANY", 1)
     monkeypatch.setattr(conservative, "IndexedProfile", partial(IndexedProfile, stretch_steps=3))
     for seed in range(effort.examples(200)):
         same("conservative", crowded_log(seed))

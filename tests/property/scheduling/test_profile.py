@@ -117,6 +117,11 @@ def _moves_alike(draw: random.Random) -> None:
         else:
             earlier, found = (profile.earlier(nodes, length, start, FAR) for profile in both)
             assert found == earlier
+            freed = draw.randint(0, 200)
+            bounded = [profile.earlier(nodes, length, start, FAR, freed) for profile in both]
+            assert bounded[0] == bounded[1] >= earlier
+            if earlier == start or earlier + length > freed:
+                assert bounded[0] == earlier, "only what ends before is passed over"
             for profile in both:
                 if earlier < start:
                     profile.move(nodes, length, start, earlier)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,7 +110,11 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["--generate", "poisson"], "--nodes N"),
         (["--generate", "poisoned", "--nodes", "4"], "unknown workload"),
         (["tiny.swf", "--estimates", "good"], "'good' is not one of"),
-        (["tiny.swf", "--out", "tiny.swf"], "the file exists already"),
+        (["tiny.swf", "--out", "tiny.swf"], "or --force to replace it"),
+        (["tiny.swf", "--out", "tiny.swf", "--force"], "this is the log itself"),
+        (["tiny.swf", "--force"], "give --out or --plot"),
+        (["tiny.swf", "--out", "nowhere/out.csv", "--force"], "cannot be made"),
+        (["tiny.swf", "--loads", "1", "--out", "nowhere/out.json"], "cannot be made"),
         (["tiny.swf", "--out", "nowhere/out.csv"], "cannot be made"),
         (["tiny.swf", "--out", "out.txt"], "ends in .swf, .csv, .json"),
         (["tiny.swf", "--plot", "out.gif"], "ends in .png, .svg, .pdf"),
@@ -257,15 +262,75 @@ def test_in_a_grid_a_reservation_of_a_part_delays_its_jobs_and_nodes_are_those_o
     assert (refused.exit_code, "has no parts" in refused.stderr) == (2, True)
 
 
+def test_results_are_replaced_only_where_that_is_wanted(run: Run, log: Path) -> None:
+    names = ("out-easy.csv", "out-fcfs.csv")
+    words = ("tiny.swf", "--policy", "easy,fcfs", "--out", "out.csv")
+    assert run(*words).exit_code == 0
+    made = [(log.parent / name).read_bytes() for name in names]
+    (log.parent / names[1]).write_text("mine")
+    assert run(*words).exit_code == 2
+    assert (log.parent / names[1]).read_text() == "mine"
+    assert run(*words, "--force").exit_code == 0
+    assert [(log.parent / name).read_bytes() for name in names] == made
+    for suffix in ("json", "swf"):
+        (log.parent / f"out.{suffix}").write_text("old")
+        assert run("tiny.swf", "--out", f"out.{suffix}", "--force").exit_code == 0
+        assert (log.parent / f"out.{suffix}").read_text() != "old"
+    (log.parent / "sweep.json").write_text("old")
+    swept = ("tiny.swf", "--loads", "1", "--cores", "1", "--out", "sweep.json")
+    assert (run(*swept).exit_code, run(*swept, "--force").exit_code) == (2, 0)
+    assert not [path for path in log.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_a_failed_replay_leaves_the_old_result(run: Run, log: Path) -> None:
+    (log.parent / "out.csv").write_text("old")
+    (log.parent / "torn.swf").write_text(LOG + "4 30 -1 x\n")
+    assert run("torn.swf", "--out", "out.csv", "--force").exit_code == 2
+    assert (log.parent / "out.csv").read_text() == "old"
+    (log.parent / "folder.csv").mkdir()
+    refused = run("tiny.swf", "--out", "folder.csv", "--force")
+    assert (refused.exit_code, "no regular file" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_full_disk_is_told_before_the_run(run: Run, log: Path, force: list[str]) -> None:
+    """A log that cannot be read would be refused, if it were read first."""
+    (log.parent / "torn.swf").write_text(LOG + "4 30 -1 x\n")
+    if force:
+        (log.parent / "out.csv").write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        told = run("torn.swf", "--out", "out.csv", *force)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert told.exit_code == 1
+    assert "free some space there" in told.stderr
+    left = sorted(path.name for path in log.parent.iterdir())
+    assert left == sorted(["tiny.swf", "torn.swf", *(["out.csv"] if force else [])])
+
+
 def test_a_users_own_policy_is_found_in_the_current_directory(run: Run, log: Path) -> None:
     (log.parent / "my_rules.py").write_text(
         "from kalends.scheduling.policies.ordered.fcfs import Fcfs\n"
         "class Mine(Fcfs):\n    pass\n"
         "class Broken(Fcfs):\n    def schedule(self, now):\n        return 1 / 0\n"
         "class Idle(Fcfs):\n    def schedule(self, now):\n        pass\n"
+        "class Late(Fcfs):\n    def __init__(self, cluster, from_s: int = 0):\n"
+        "        super().__init__(cluster)\n        self.from_s = from_s\n"
+        "    def schedule(self, now):\n"
+        "        if now >= self.from_s:\n            super().schedule(now)\n"
+        "    def wake_at(self, now):\n"
+        "        return self.from_s if now < self.from_s else None\n"
     )
     mine, fcfs = data(run("tiny.swf", "--policy", "my_rules:Mine,fcfs", "--json"))
     assert mine["mean_wait_s"] == fcfs["mean_wait_s"]
+    names = "my_rules:Late,my_rules:Late:from_s=9000"
+    soon, late = data(run("tiny.swf", "--policy", names, "--json"))
+    assert soon["mean_wait_s"] == fcfs["mean_wait_s"]
+    assert late["max_wait_s"] >= 8_000
+    taught = run("tiny.swf", "--policy", "my_rules:Late:two", "--out", "not.csv")
+    assert (taught.exit_code, "from_s: int = 0" in taught.stderr) == (2, True)
     broken = run("tiny.swf", "--policy", "my_rules:Broken")
     assert broken.exit_code in (1, 2)
     assert "my_rules" in broken.stderr

@@ -53,6 +53,24 @@ def test_the_command_lists_the_registry_as_json() -> None:
     assert [each["paper"] for each in answer["data"]] == [info.paper for info in POLICIES]
 
 
+def test_the_command_lists_what_an_own_class_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))
+    run = CliRunner().invoke(cli, ["policies", "my_policy:OnePerUser:3"])
+    assert run.stdout.splitlines() == [
+        "my_policy:OnePerUser",
+        "  Each user's shortest job first, at most `most` of a user at once.",
+        "  most: int = 1",
+    ]
+    run = CliRunner().invoke(cli, ["policies", "my_policy:OnePerUser", "--json"])
+    answer = json.loads(run.stdout)
+    assert answer["kind"] == "own_policies"
+    assert answer["data"][0]["parameters"] == [
+        {"name": "most", "type": "int", "default": "1", "shown": "most: int = 1"}
+    ]
+    for refused in ("easy", "easy-slack:3", "my_policy:Missing", "nothing"):
+        assert CliRunner().invoke(cli, ["policies", refused]).exit_code == 2
+
+
 @pytest.mark.parametrize("info", POLICIES, ids=[info.name for info in POLICIES])
 def test_a_number_is_taken_where_the_name_shows_one_and_nowhere_else(info: PolicyInfo) -> None:
     good = [info.name] if not info.number or info.optional else []

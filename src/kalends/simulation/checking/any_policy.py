@@ -47,6 +47,8 @@ def matched(
         if as_run:
             request = _as_run(request, found, end_s - start_s)
         findings += _mismatches(request, found, start_s, end_s, shift_s)
+        # One that ends before it starts is told of above; what follows needs an end behind the start.
+        end_s = max(end_s, start_s + 1)
         runs.append(Run(order, request, start_s, end_s, found.places, found.resized))
     return runs, findings
 
@@ -128,11 +130,16 @@ def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Ite
 def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
     """Yield every node that two jobs have at once, and every one that the machine does not have.
 
-    Only where the result names nodes. They are numbered from 0, or from 1 if no job has node 0.
+    Only where the result names nodes, and then every job whose nodes it does not name. They are numbered
+    from 0, or from 1 if no job has node 0.
     """
     named = [run for run in runs if run.places]
     if not named:
         return
+    for run in runs:
+        if not run.places:
+            said = f"its nodes have no numbers, as those of {len(named)} others have"
+            yield Finding("unnamed", run.request.id, run.start_s, 0, said)
     first = min(1, min(each.start for run in named for each in run.places))
     changes = [(run.end_s, _END, run) for run in named]
     changes += [(run.start_s, _START, run) for run in named]
@@ -140,21 +147,29 @@ def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
     holders: dict[int, int] = {}
     for time_s, kind, run in changes:
         job = run.request.id
-        numbers = [number for each in run.places for number in each]
+        numbers = _within(run.places, nodes + first)
         if kind == _END:
             for number in numbers:
                 if holders.get(number) == job:
                     del holders[number]
             continue
-        beyond = [number for number in numbers if number >= nodes + first]
+        beyond = [each for each in run.places if each.stop > nodes + first]
         if beyond:
-            said = f"node {beyond[0]} of {nodes}, numbered from {first}"
-            yield Finding("outside", job, time_s, len(beyond), said)
+            said = f"node {max(beyond[0].start, nodes + first)} of {nodes}, numbered from {first}"
+            count = sum(each.stop - max(each.start, nodes + first) for each in beyond)
+            yield Finding("outside", job, time_s, count, said)
         shared = [number for number in numbers if number in holders]
         if shared:
             said = f"node {shared[0]} belongs to job {holders[shared[0]]}"
             yield Finding("shared", job, time_s, len(shared), said)
         holders.update(dict.fromkeys(numbers, job))
+
+
+def _within(places: Sequence[range], behind: int) -> list[int]:
+    """Return the numbers below `behind`, each once: a result may name any, and a billion in one word."""
+    return list(
+        dict.fromkeys(n for each in places for n in range(each.start, min(each.stop, behind)))
+    )
 
 
 def configured(runs: Sequence[Run], topology: PartitionSets) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from kalends.simulation.checking.input import (
     read_placements,
     read_requests,
 )
-from kalends.simulation.checking.topologies import topology_from
+from kalends.simulation.checking.topologies import is_grid, topology_from
 
 POLICIES: Final = {
     "any": "All jobs once and as in the log, never more nodes than there are.",
@@ -75,7 +75,8 @@ def check(
     None takes the number of nodes from the log's header. `policy` is a key of `POLICIES`. Without them, a
     `machine` such as ``mesh2d:32x32:4x4`` has a topology: the result must then name the nodes of every
     job. What conservative backfilling promises there hangs on which nodes the mapper would have given, and
-    which are kept for reservations is in no result: neither is checked, but refused.
+    which are kept for reservations is in no result: neither is checked, but refused. On a grid such as
+    ``grid:64+32`` only the rules of ``any`` are checked.
     `reservations` is a CSV file with columns start, end and nodes, in seconds of the log or as dates.
     `estimates` says what policies took for requested times: ``user`` those of the log, ``exact`` the
     run times, ``filled`` the run times where the log has none.
@@ -108,6 +109,12 @@ def check(
                 f"both {nodes} nodes and a machine", where="nodes", remedy="leave out one of them"
             )
         nodes, topology = topology_from(machine)
+        if is_grid(machine) and (policy != "any" or reservations is not None):
+            raise InvalidInput(
+                "on a grid, starts hang on which clusters a job may cross, and reservations on theirs",
+                where="policy" if policy != "any" else "reservations",
+                remedy="check any, without reservations",
+            )
     if topology is not None:
         _refuse_what_a_result_does_not_say(policy, reservations)
     nodes = read_nodes(Path(log)) if nodes is None else nodes

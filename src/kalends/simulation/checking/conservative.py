@@ -79,9 +79,10 @@ class _ReplayedPlan:
         if from_s >= until_s:
             return
         most = self.room.most(now, until_s)
+        least = min((run.request.nodes for run, _ in self.planned.values()), default=1)
         for run, start_s in list(self.planned.values()):
             nodes, length_s = run.request.nodes, run.request.requested_s
-            if nodes > most:
+            if nodes > most or start_s <= from_s:
                 continue
             first_s, before_s = max(now, from_s - length_s + 1), min(start_s, until_s)
             if first_s >= before_s or nodes > self.room.most(first_s, before_s):
@@ -93,7 +94,10 @@ class _ReplayedPlan:
                 self._freed = _both(self._freed, start_s, start_s + length_s)
                 from_s, until_s = _both((from_s, until_s), start_s, start_s + length_s)
                 self.room.add(earlier_s, earlier_s + length_s, -nodes)
-                most = self.room.most(now, until_s)
+                if earlier_s <= from_s:
+                    # Others have taken what was free from there on: nothing is left of it for anybody.
+                    from_s = self.room.first_s(least, from_s)
+                most = TIME_S_MAX
             else:
                 self.room.add(start_s, start_s + length_s, -nodes)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+MOST_NODES: Final = 65_536
+"""More nodes than any machine with a topology has."""
 
 
 class LoggedJob(msgspec.Struct, frozen=True):
@@ -47,8 +52,12 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def mask(self) -> int:
-        """The numbers of its nodes, as bits."""
-        return sum((1 << len(each)) - 1 << each.start for each in self.places)
+        """The numbers of its nodes, as bits; without those that no machine has."""
+        bits = 0
+        for each in self.places:
+            if each.start < MOST_NODES:
+                bits |= (1 << min(each.stop, MOST_NODES)) - (1 << each.start)
+        return bits
 
 
 class Blocked(msgspec.Struct, frozen=True):
@@ -63,8 +72,8 @@ class Finding(msgspec.Struct, frozen=True):
     """A broken rule: by which job, when, and by how much."""
 
     kind: str
-    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, partition,
-    reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each.
+    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, unnamed,
+    partition, reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each.
     """
     job: int
     at_s: int

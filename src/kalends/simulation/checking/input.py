@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -145,7 +145,8 @@ def _moment(word: str, begun: int | None, path: Path, line: int) -> int:
 def _from_swf(path: Path) -> list[ResultRow]:
     placements = []
     for line, words in _swf_lines(path):
-        job, submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[:5])
+        job = _whole(words[0], path, line)
+        submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[1:5])
         start_s = submit_s + wait_s
         count = nodes if nodes > 0 else None
         placements.append(ResultRow(job, line, start_s, start_s + run_s, submit_s, count))
@@ -185,7 +186,8 @@ def _from_csv(path: Path, text: str) -> list[ResultRow]:
 def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         reader = csv.reader(text.splitlines(), strict=True)
-        names = [name.strip().lower() for name in next(reader, [])]
+        names = [name.strip().lower() for name in next(filter(None, reader), [])]
+        _refuse_twice(names, path)
         for words in reader:
             if not words:
                 continue
@@ -200,6 +202,17 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise InvalidInput(
             str(error), where=str(path), remedy="give comma-separated values"
         ) from error
+
+
+def _refuse_twice(names: Sequence[str], path: Path) -> None:
+    used = {name for each in _COLUMNS.values() for name in each} & set(names)
+    twice = next((name for name in sorted(used) if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(
+            f"two columns are named {twice}",
+            where=f"{path}, line 1",
+            remedy="leave one of them out",
+        )
 
 
 def _places(text: str, path: Path, line: int) -> Iterator[range]:

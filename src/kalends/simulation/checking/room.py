@@ -16,8 +16,10 @@ class Room:
         """Give back `nodes` during ``[start_s, end_s)``; negative ones are taken."""
         if start_s < end_s:
             first, last = self._step(start_s), self._step(end_s)
-            for at in range(first, last):
-                self.free[at] += nodes
+            self.free[first:last] = [free + nodes for free in self.free[first:last]]
+            for at in (last, first):
+                if at and self.free[at] == self.free[at - 1]:
+                    del self.times[at], self.free[at]
 
     def forget_before(self, now: int) -> None:
         """Drop what is over."""
@@ -45,6 +47,16 @@ class Room:
         """Return how many nodes are free at some time of ``[start_s, end_s)``."""
         first = bisect_right(self.times, start_s) - 1
         return max(self.free[first : max(bisect_left(self.times, end_s), first + 1)])
+
+    def first_s(self, nodes: int, now: int) -> int:
+        """Return the first time from `now` on at which `nodes` are free, or when the last step begins."""
+        at = bisect_right(self.times, now) - 1
+        if self.free[at] >= nodes:
+            return now
+        last = len(self.times) - 1
+        while at < last and self.free[at] < nodes:
+            at += 1
+        return self.times[at]
 
     def _step(self, time_s: int) -> int:
         at = bisect_right(self.times, time_s) - 1

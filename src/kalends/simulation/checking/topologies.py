@@ -13,14 +13,17 @@ from math import prod
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.simulation.checking.findings import MOST_NODES
 
-MOST_NODES: Final = 65_536
 MOST_UNITS: Final = 2_048
 _FORM: Final = re.compile(
     r"(pool:\d{1,6}|mesh2d:\d{1,6}x\d{1,6}(:\d{1,6}x\d{1,6})?(:io=(all|border|inner))?"
     r"|hypercube:\d{1,2}|torus3d:\d{1,6}x\d{1,6}x\d{1,6})(:fit=(best|first))?",
     re.ASCII,
 )
+
+_PART: Final = r"\d{1,6}(@\d{1,6}(\.\d{1,9})?)?"
+_GRID: Final = re.compile(rf"grid:{_PART}([+,]{_PART}){{0,999}}", re.ASCII)
 
 
 class PartitionSets:
@@ -102,11 +105,19 @@ class PartitionSets:
         return mask
 
 
+def is_grid(text: str) -> bool:
+    """Return whether `text` names several clusters, such as ``grid:64+32@0.5``."""
+    return _GRID.fullmatch(text) is not None
+
+
 def topology_from(text: str) -> tuple[int, PartitionSets | None]:
     """Return the number of nodes of the machine that `text` names, and its topology: None where any will do.
 
+    A grid has the nodes of all its clusters; what may cross them is left to the maker of the schedule.
     Raises `InvalidInput` for a text that names no machine, or one too large.
     """
+    if is_grid(text):
+        return sum(int(part.partition("@")[0]) for part in re.split("[+,]", text[5:])), None
     if not _FORM.fullmatch(text):
         raise InvalidInput(
             f"{text[:60]!r} is not a machine with a topology",

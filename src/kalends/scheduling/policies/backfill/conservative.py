@@ -20,7 +20,9 @@ from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
 
 STEPS_MANY: Final = 200
-"""A plan of more steps is worth an index when all who wait are looked at."""
+"""A plan of more steps is worth an index when most look for a place in it in vain."""
+MISSES_MANY: Final = 16
+"""So many must have looked in vain, and fewer have moved."""
 
 
 def conservative(cluster: Cluster) -> Policy:
@@ -194,35 +196,51 @@ class Conservative:
             freed_from_s, freed_until_s = now, NEVER
         if freed_until_s <= now < self._next_s:
             return
-        if len(plan.times) > STEPS_MANY:
-            plan = IndexedProfile(plan)
-        width_of, moved_until_s = self.cluster.width, now
+        due, self._freed_until_s = self._moved_up(plan, now, freed_from_s, freed_until_s)
+        for job in self._turns.sort(due):
+            self._start(job, plan, now)
+        self._next_s = min(starts.values(), default=NEVER)
+
+    def _moved_up(
+        self, plan: Profile, now: int, freed_from_s: int, freed_until_s: int
+    ) -> tuple[list[Job], int]:
+        """Give each waiting job the earliest start; return who is due, and until when moves have freed time.
+
+        `freed_from_s` and `freed_until_s` bound what has become free since each was looked at. Who looks
+        has nothing before `from_s`: it is later, the more of what was free others have taken.
+        """
+        starts, width_of, nodes = self._starts, self.cluster.width, self.cluster.nodes
+        moved_until_s, moved, missed = now, 0, 0
         due: list[Job] = []
         # Until a job has moved, none can that needs more than that.
         roof = plan.most(freed_until_s) if freed_until_s > now else 0
+        from_s = plan.room_from(max(freed_from_s, now))
         for job, start_s in list(starts.items()):
-            if start_s > now and (job.nodes > roof or start_s <= freed_from_s):
+            if start_s > now and (job.nodes > roof or start_s <= from_s):
                 continue
             width, length_s = width_of(job), job.requested_s
             if width > plan.free[-1]:
                 continue
-            earlier_s = plan.earlier(width, length_s, start_s, freed_until_s)
+            earlier_s = plan.earlier(width, length_s, start_s, freed_until_s, from_s)
             if earlier_s < start_s:
-                roof = self.cluster.nodes
+                moved, roof = moved + 1, nodes
                 self._promise(job, earlier_s)
                 if start_s == NEVER:
                     plan.take(width, earlier_s, earlier_s + length_s)
                 else:
                     plan.move(width, length_s, start_s, earlier_s)
-                    self._freed_from_s = min(self._freed_from_s, start_s)
+                    self._freed_from_s = min(self._freed_from_s, max(start_s, earlier_s + length_s))
                     moved_until_s = max(moved_until_s, start_s + length_s)
                     freed_until_s = max(freed_until_s, moved_until_s)
+                if earlier_s <= from_s:
+                    from_s = plan.room_from(from_s)
+            else:
+                missed += 1
+                if missed == MISSES_MANY and moved < missed and len(plan.times) > STEPS_MANY:
+                    plan = IndexedProfile(plan)
             if earlier_s <= now:
                 due.append(job)
-        for job in self._turns.sort(due):
-            self._start(job, plan, now)
-        self._freed_until_s = moved_until_s
-        self._next_s = min(starts.values(), default=NEVER)
+        return due, moved_until_s
 
     def _start(self, job: Job, plan: Profile, now: int) -> None:
         if self.cluster.start(job, now):
