@@ -158,7 +158,7 @@ def test_what_cannot_be_checked_on_a_machine_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["mesh2d", "mesh2d:3", "mesh2d:3x0", "mesh2d:8x8:3x2", "mesh2d:9x9:io=none", "hypercube:0",
-     "hypercube:99", "torus3d:2x2", "pool:", "pool:0", "grid:4+4", "mesh2d:999999x999999",
+     "hypercube:99", "torus3d:2x2", "pool:", "pool:0", "grid:4+", "mesh2d:999999x999999",
      "mesh2d:64x64", "mesh2d:\uff13x3", "x" * 99],
 )  # fmt: skip
 def test_a_machine_that_makes_no_sense_is_refused(text: str) -> None:

@@ -1,11 +1,10 @@
-"""The workload log reader, and the excerpt that ships with kalends."""
+"""The workload log reader, and the excerpt of a log that lies beside the examples."""
 
 from __future__ import annotations
 
 import gzip
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -190,11 +189,6 @@ def test_the_shipped_excerpt_is_of_a_full_machine_that_is_never_overbooked() -> 
     assert sum(units for start_s, _, units in taken if start_s <= instant_s) == processors
     for moment, _, _ in taken:
         assert sum(units for start, end, units in taken if start <= moment < end) <= processors
-
-
-def test_the_installed_package_carries_the_same_excerpt() -> None:
-    installed = resources.files("kalends") / "demo" / "data" / EXCERPT.name
-    assert installed.read_bytes() == EXCERPT.read_bytes()
 
 
 def cut(log: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

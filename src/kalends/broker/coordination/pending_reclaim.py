@@ -8,7 +8,9 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import SiteQuestion
 from kalends.broker.coordination.relocation import Relocation, Wants
 from kalends.contract.messages import Reclaim
+from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.spans import Step
+from kalends.core.times import format_duration, format_time
 
 
 @dataclass(slots=True)
@@ -34,3 +36,42 @@ class PendingReclaim:
     change: str = ""
     taking_over: bool = False
     """The register has been asked to let this replica look after it."""
+
+    @property
+    def owners(self) -> str:
+        return ", ".join(sorted(self.reclaims))
+
+    @property
+    def reason(self) -> str:
+        reasons = [
+            each.reason or ("it cannot be kept" if each.lost else "")
+            for _, each in sorted(self.reclaims.items())
+        ]
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+    @property
+    def in_words(self) -> str:
+        """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, of every owner who does, or cannot."""
+        return "; ".join(
+            f"{site} {'cannot keep' if each.lost else 'needs'} {_units(each)}{', '.join(each.resources)}"
+            f" from {format_time(each.start, 'UTC')} for {format_duration(each.end - each.start)}"
+            + (f": {each.reason}" if each.reason else "")
+            for site, each in sorted(self.reclaims.items())
+        )
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        return tuple(
+            Refusal(
+                where=name,
+                code=RefusalCode.BLACKOUT,
+                detail=each.reason or "its owner needs it then",
+                rule="reclaim",
+            )
+            for _, each in sorted(self.reclaims.items())
+            for name in each.resources
+        )
+
+
+def _units(reclaim: Reclaim) -> str:
+    return f"{reclaim.units} unit{'s' * (reclaim.units > 1)} of " if reclaim.units else ""
