@@ -18,11 +18,16 @@ NAMES: Final = frozenset(
     {
         "start", "end", "at", "at_ms", "until", "since", "earliest", "latest", "expected", "p50", "p90",
         "as_of", "now", "submitted", "started", "over", "start_by", "late_start", "next_end",
+        "to_start", "to_end",
     }
 )  # fmt: skip
 ENDINGS: Final = ("_at", "_until", "_since")
 
-IN_ROWS: Final = {("CalendarView", "free"): 2, ("MachinePlan", "free"): 1}
+IN_ROWS: Final = {
+    ("CalendarView", "free"): 2,
+    ("MachinePlan", "free"): 1,
+    ("ReclaimView", "lacking"): 2,
+}
 """Fields that are rows of numbers, and how many times each row begins with."""
 
 OTHERWISE_NAMED: Final = {("MovedPromise", "before"), ("MovedPromise", "after")}

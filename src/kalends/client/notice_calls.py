@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from zoneinfo import ZoneInfo
 
 from kalends.client.calls import CallSender
+from kalends.client.client_settings import ClientSettings
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -16,15 +17,15 @@ from kalends.contract.notice_calls import (
 
 
 class NoticeCalls(ABC):
-    """The part of `kalends.Client` about notices; subclasses provide the caller and a zone."""
+    """The part of `kalends.Client` about notices; subclasses provide the caller and settings."""
 
     @property
     @abstractmethod
     def _caller(self) -> CallSender:
         """Makes the calls."""
 
-    _zone: ZoneInfo
-    """In which times without a zone are read."""
+    settings: ClientSettings
+    """Their zone is the one in which times are told unless another is named."""
 
     async def notice_addresses(self) -> tuple[NoticeAddressView, ...]:
         """Return where the caller is told."""
@@ -40,7 +41,7 @@ class NoticeCalls(ABC):
         told this once; repeating the call makes a new one. Raises `NotAllowed` for what the broker's operator
         does not allow.
         """
-        body = AddNoticeAddress(to=to, zone=str(zone or self._zone))
+        body = AddNoticeAddress(to=to, zone=str(zone or self.settings.zone))
         return await self._caller.call(body, "notify_add", NoticeAddressView)
 
     async def remove_notice_address(self, to: str = "") -> NoticeAddressView:
