@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from kalends.cli._near_names import with_near_resources
 from kalends.cli._settings import Settings
+from kalends.client.destinations import DEFAULT_BROKER
 from kalends.client.profiles import DEFAULT_PROFILE
 from kalends.client.token_life import life_of
 from kalends.core.durations import format_duration
-from kalends.core.errors import KalendsError, NotAuthenticated
+from kalends.core.errors import KalendsError, NotAuthenticated, Unavailable
 
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
     """Return `error` with what this user can do, in their words."""
     if isinstance(error, NotAuthenticated):
         return _with_login(settings, error)
+    if isinstance(error, Unavailable) and error.where == settings.broker == DEFAULT_BROKER:
+        return _with_address(settings, error)
     return with_near_resources(settings, error)
 
 
@@ -32,6 +35,16 @@ def life_warning(settings: Settings, now_s: int) -> str:
     left = format_duration(life.left_s(now_s) // 60 * 60 or 60)
     again = login_words(settings.profile) if settings.has_profile_token() else "get a new one"
     return f"kalends: your token is good for {left} more; {again}"
+
+
+def _with_address(settings: Settings, error: Unavailable) -> Unavailable:
+    """Tell whoever has named no server, and called the usual one, how to name theirs."""
+    if "broker" not in settings.sources:
+        error.remedy = (
+            "name your server: kalends login --broker https://HOST:PORT, or KALENDS_BROKER; "
+            "`kalends demo` starts some here"
+        )
+    return error
 
 
 def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated:

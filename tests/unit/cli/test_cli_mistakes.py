@@ -9,6 +9,9 @@ from click.testing import Result
 
 from kalends.cli import cli
 from kalends.cli._groups import MEANT
+from kalends.cli._remedies import with_remedies
+from kalends.cli._settings import Settings
+from kalends.core.errors import Unavailable
 
 Run = Callable[..., Result]
 
@@ -47,6 +50,15 @@ def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(r
     assert id in run("show", id[-8:]).stdout
     wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
     assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
+
+
+@pytest.mark.parametrize(
+    ("named_by", "told"), [("", "kalends login --broker"), ("--broker", "check")]
+)
+def test_who_has_named_no_server_is_told_how_to_name_one(named_by: str, told: str) -> None:
+    settings = Settings(sources={"broker": named_by} if named_by else {})
+    error = Unavailable("no answer", where=settings.broker, remedy="check the address")
+    assert told in with_remedies(settings, error).remedy
 
 
 def test_a_request_without_quotes_is_explained(run: Run) -> None:
