@@ -49,8 +49,14 @@ def _with_address(settings: Settings, error: Unavailable) -> Unavailable:
 
 def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated:
     """Tell whoever has a profile, or no token at all, how to get one."""
+    if error.where not in ("token", "Authorization"):
+        return error
     if settings.has_profile_token():
         error.remedy = f"log in again: {login_words(settings.profile)}"
+    elif error.where == "Authorization" and settings.sources.get("broker", "").startswith(
+        "profile "
+    ):
+        error.remedy = f"log in: {login_words(settings.profile)}"
     elif error.where == "Authorization":
         error.remedy = f"log in: kalends login --broker {settings.broker}"
     return error
