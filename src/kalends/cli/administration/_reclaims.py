@@ -22,7 +22,8 @@ def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -
     lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
     facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
     if view.beside:
-        facts.append(("beside", f"{view.beside} others have room there, and stay"))
+        stay = "1 other has room there, and stays" if view.beside == 1 else ""
+        facts.append(("beside", stay or f"{view.beside} others have room there, and stay"))
     if not view.exact:
         facts.append(("fewest", "perhaps not: there are too many to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
