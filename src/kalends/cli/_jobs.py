@@ -13,7 +13,7 @@ from kalends.cli import _output
 from kalends.cli._colours import stated
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
-from kalends.cli._sites import site_url
+from kalends.cli._sites import RefusedBySite, site_url
 from kalends.client import job_texts
 from kalends.client.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
@@ -57,12 +57,12 @@ def client_at(settings: Settings, machine: str) -> Iterator[SyncClient]:
 
 @contextmanager
 def _told_by_whom_it_is_refused(url: str, machine: str) -> Iterator[None]:
-    """A site may refuse a token that its broker takes; to log in at the broker again would not help."""
+    """Raise `RefusedBySite` for a refusal, which says of itself neither where nor what to do there."""
     try:
         yield
     except NotAuthenticated as error:
         site, _ = split_resource(machine)
-        raise NotAuthenticated(
+        raise RefusedBySite(
             f"the site {site} takes nobody by this token: {error.detail}",
             where=url,
             remedy=f"ask its owner, or log in there: kalends login --profile {site} --broker {url}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kalends.cli._near_names import with_near_resources
 from kalends.cli._settings import Settings
+from kalends.cli._sites import RefusedBySite
 from kalends.client.destinations import DEFAULT_BROKER
 from kalends.client.profiles import DEFAULT_PROFILE
 from kalends.client.token_life import life_of
@@ -49,7 +50,7 @@ def _with_address(settings: Settings, error: Unavailable) -> Unavailable:
 
 def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated:
     """Tell whoever has a profile, or no token at all, how to get one."""
-    if error.where not in ("token", "Authorization"):
+    if isinstance(error, RefusedBySite):
         return error
     if settings.has_profile_token():
         error.remedy = f"log in again: {login_words(settings.profile)}"

@@ -85,6 +85,13 @@ def test_a_site_that_refuses_the_token_of_its_broker_is_named(
     assert f"--profile ctc --broker {refusing}" in with_remedies(settings, told.value).remedy
 
 
+def test_a_token_that_was_not_renewed_names_the_profile_to_log_in_to_again() -> None:
+    kept = {"broker": "profile kit", "token_file": "profile kit"}
+    error = NotAuthenticated("your token has expired", where="https://login.kit.example")
+    settings = Settings(profile="kit", sources=kept)
+    assert with_remedies(settings, error).remedy == "log in again: kalends login --profile kit"
+
+
 def test_after_a_logout_the_same_profile_logs_in_again() -> None:
     settings = Settings(profile="kit", sources={"broker": "profile kit"})
     error = NotAuthenticated("no token was sent", where="Authorization")
