@@ -1,20 +1,17 @@
 """A first hour in a notebook: look, find, book, change, cancel; then compare policies on a workload log.
 
 Each ``# %%`` begins a cell, as Jupyter (by Jupytext), VS Code and other editors read it. Run it while
-`kalends demo --keep` runs, with the environment that it prints.
+`kalends demo --keep` runs, with the environment that it writes, or after `kalends login`.
 """
 
 # %%
 from __future__ import annotations
 
-import os
 from datetime import timedelta
-from pathlib import Path
 
 import kalends
 
-token = Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()
-broker = kalends.connect_sync(os.environ["KALENDS_BROKER"], token=token, zone="America/Los_Angeles")
+broker = kalends.connect_sync(zone="America/Los_Angeles")
 broker.resources()
 
 # %% What is taken tomorrow? A notebook draws it.

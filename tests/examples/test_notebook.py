@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -51,8 +52,17 @@ def text(outputs: list[Any]) -> str:
 
 
 @pytest.mark.xdist_group("everyones-facility")
-def test_the_notebook_runs_in_a_kernel_and_draws_what_it_finds(empty_facility: Facility) -> None:
-    shown = run_in_a_kernel([*cells(), *of_the_page()], empty_facility.environment())
+def test_the_notebook_runs_in_a_kernel_and_draws_what_it_finds(
+    empty_facility: Facility, tmp_path: Path
+) -> None:
+    known = empty_facility.environment()
+    profile = tmp_path / "config.toml"
+    profile.write_text(
+        f'[profiles.default]\nbroker = "{known["KALENDS_BROKER"]}"\n'
+        f'token_file = "{known["KALENDS_TOKEN_FILE"]}"\n'
+    )
+    # As after `kalends login`, which sets no variables.
+    shown = run_in_a_kernel([*cells(), *of_the_page()], {"KALENDS_CONFIG": str(profile)})
     (resources, calendar, found, booked, shorter, notes, listed, refused, cancelled, result,
      _, room, *_) = shown  # fmt: skip
     assert "<svg" in html(room)

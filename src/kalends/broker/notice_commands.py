@@ -82,13 +82,20 @@ class NoticeCommands:
 
     def _named(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddress:
         """Return the caller's address; raises `NotFound`."""
-        for address in self._service.store.read(addresses_of, caller.principal.user):
+        addresses = tuple(self._service.store.read(addresses_of, caller.principal.user))
+        for address in addresses:
             if body.to in (address.receiver, self._view(address).to):
                 return address
+        if not addresses:
+            raise NotFound(
+                "you are told nowhere yet",
+                where="to",
+                remedy="choose an address first: kalends notify add",
+            )
         raise NotFound(
-            "you are not told at this address",
+            f"you are not told at {body.to or 'your own address'}",
             where="to",
-            remedy="`kalends notify list` shows where you are",
+            remedy="`kalends notify list` shows where you are: name one of these",
         )
 
     def _view(self, address: NoticeAddress, secret: str = "") -> NoticeAddressView:

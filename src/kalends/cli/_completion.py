@@ -30,7 +30,7 @@ FRESH_S: Final = 10.0
 COUNT_MAX: Final = 50
 """The newest are meant; more would not fit on a screen."""
 
-_HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]*")
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+,-]*")
 """What a shell takes as it stands: what a server sends becomes part of a command line."""
 
 STATES: Final = {
@@ -116,6 +116,23 @@ def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Sug
     return [Suggestion(name, profile.broker) for name, profile in sorted(found.items())]
 
 
+def _addresses(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Of notices; other commands mean a time by the same word."""
+    return _known(settings, "notices", _ask_addresses) if command in ("remove", "test") else []
+
+
+def _reclaims(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return _known(settings, "reclaims", _ask_reclaims) if command == "reclaim" else []
+
+
+def _policies(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Several may stand there, divided by commas."""
+    from kalends.scheduling.registry import POLICIES
+
+    before = incomplete[: incomplete.rfind(",") + 1]
+    return [Suggestion(before + each.name, each.summary) for each in POLICIES]
+
+
 def _zones(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
     from zoneinfo import available_timezones
 
@@ -123,15 +140,19 @@ def _zones(settings: Settings, command: str, incomplete: str) -> Iterable[Sugges
 
 
 VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Suggestion]]]] = {
+    "end": _reclaims,
     "id": _ids,
     "job": _jobs,
     "jobs": _jobs,
     "machine": _machines,
     "name": _agents,
+    "policies": _policies,
+    "policy": _policies,
     "profile": _profiles,
     "request": _request,
     "resource": _resources,
     "site": _sites,
+    "to": _addresses,
     "zone": _zones,
 }
 """By the names of parameters, which mean the same in all commands that call a server."""
@@ -153,6 +174,14 @@ def _ask_requests(client: SyncClient) -> list[Suggestion]:
         Suggestion(short_id(view.id), f"{view.state}: {view.text}", view.state)
         for view in client.list(count=COUNT_MAX)
     ]
+
+
+def _ask_addresses(client: SyncClient) -> list[Suggestion]:
+    return [Suggestion(each.to, each.kind) for each in client.notice_addresses()]
+
+
+def _ask_reclaims(client: SyncClient) -> list[Suggestion]:
+    return [Suggestion(each.key, f"{each.resource}: {each.reason}") for each in client.reclaims()]
 
 
 def _ask_jobs(settings: Settings, machine: str) -> list[Suggestion]:

@@ -13,12 +13,12 @@ from kalends.cli import _output
 from kalends.cli._colours import stated
 from kalends.cli._settings import Settings
 from kalends.cli._short_time import short_time
-from kalends.cli._sites import site_url
+from kalends.cli._sites import RefusedBySite, site_url
 from kalends.client import job_texts
 from kalends.client.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.core.identifiers import split_resource
 from kalends.core.run_times import clocks_agree
 
@@ -48,8 +48,25 @@ def client_at(settings: Settings, machine: str) -> Iterator[SyncClient]:
         if url == settings.broker:
             yield client
             return
-    with replace(settings, broker=url).connect() as client:
+    with (
+        replace(settings, broker=url).connect() as client,
+        _told_by_whom_it_is_refused(url, machine),
+    ):
         yield client
+
+
+@contextmanager
+def _told_by_whom_it_is_refused(url: str, machine: str) -> Iterator[None]:
+    """Raise `RefusedBySite` for a refusal, which says of itself neither where nor what to do there."""
+    try:
+        yield
+    except NotAuthenticated as error:
+        site, _ = split_resource(machine)
+        raise RefusedBySite(
+            f"the site {site} takes nobody by this token: {error.detail}",
+            where=url,
+            remedy=f"ask its owner, or log in there: kalends login --profile {site} --broker {url}",
+        ) from error
 
 
 def settings_at(settings: Settings, machine: str) -> Settings:

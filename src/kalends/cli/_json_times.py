@@ -17,8 +17,8 @@ ENDING: Final = "_iso"
 NAMES: Final = frozenset(
     {
         "start", "end", "at", "at_ms", "until", "since", "earliest", "latest", "expected", "p50", "p90",
-        "as_of", "now", "submitted", "started", "over", "start_by", "late_start", "next_end", "to_start",
-        "to_end",
+        "as_of", "now", "submitted", "started", "over", "start_by", "late_start", "next_end",
+        "to_start", "to_end",
     }
 )  # fmt: skip
 ENDINGS: Final = ("_at", "_until", "_since")

@@ -44,13 +44,6 @@ def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
     return f"{made} by {changed.by} on {format_time(changed.at, zone)}{reason}"
 
 
-def made_words(changed: ChangeByOthers) -> str:
-    """Say in a few words what was made of a request, and by whom."""
-    if changed.made == "cancelled":
-        return f"by {changed.by}"
-    return f"{changed.made.replace('-', ' ')} by {changed.by}"
-
-
 def before_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
     """Say what the request had before; "" where nobody knows, or it has no slots."""
     return slot_words(changed.was, zone) if changed.was else ""

@@ -15,9 +15,11 @@ from kalends.core.errors import KalendsError
 from kalends.core.times import format_time
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
+    ANY_HOST,
     BrokerConfiguration,
     Configuration,
     KeyConfiguration,
+    NoticeRules,
     SiteConfiguration,
 )
 from kalends.serving.http.reload import Section, ServerPart
@@ -84,6 +86,8 @@ def _contents(section: Section) -> list[str]:
     lines += map(_key_line, section.keys)
     if not section.keys:
         lines.append("no keys: everybody on this machine is believed")
+    if isinstance(section, SiteConfiguration | BrokerConfiguration) and section.notices is not None:
+        lines.append(f"notices by {_ways(section.notices)}")
     log = section.audit_file
     return [*lines, f"audit log {log}" if log else "no audit log"]
 
@@ -91,6 +95,13 @@ def _contents(section: Section) -> list[str]:
 def _key_line(key: KeyConfiguration) -> str:
     whose = f" of {key.issuer}" if key.issuer else ""
     return f"trusts {key.file}{whose} for {', '.join(key.scopes)}"
+
+
+def _ways(notices: NoticeRules) -> str:
+    mail = f"mail from {notices.sender} through {notices.smtp}" if notices.smtp else ""
+    hosts = ("any public host" if host == ANY_HOST else host for host in notices.webhook_hosts)
+    hooks = f"webhooks at {', '.join(hosts)}" if notices.webhook_hosts else ""
+    return " and ".join(way for way in (mail, hooks) if way)
 
 
 def _check_certificate(found: ConfigurationCheck, part: ServerPart, zone: ZoneInfo) -> None:

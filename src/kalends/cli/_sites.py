@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kalends.cli._settings import Settings
-from kalends.core.errors import NotFound
+from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.core.near_names import near
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ def site_settings(settings: Settings, site: str) -> Settings:
         return replace(settings, broker=site)
     with settings.connect() as client:
         return replace(settings, broker=site_url(client, site))
+
+
+class RefusedBySite(NotAuthenticated):
+    """A site refuses a token that its broker takes: to log in at the broker again would not help."""
 
 
 def site_url(client: SyncClient, site: str) -> str:

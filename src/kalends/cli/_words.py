@@ -11,7 +11,7 @@ import msgspec
 
 from kalends.cli._agent_options import argument_text
 from kalends.cli._colours import stated
-from kalends.cli._notice_words import before_words, change_words, made_words
+from kalends.cli._notice_words import before_words, change_words
 from kalends.cli._output import rows
 from kalends.cli._placed import how_words, placed_words
 from kalends.cli._polls import poll_lines
@@ -26,6 +26,7 @@ from kalends.contract.calls import (
     Price,
     RequestView,
 )
+from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id

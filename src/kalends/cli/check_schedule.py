@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,6 +14,13 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, CheckReport, check
 
 SHOWN_MAX = 20
+
+PROMISING: Final = {
+    "easy": "waited at the head of the queue",
+    "easy-sjbf": "waited at the head of the queue",
+    "conservative": "got a promise of a later start",
+}
+"""The policies that promise starts, and what the jobs do that have such a promise."""
 
 
 @click.command(
@@ -88,9 +96,10 @@ def report_lines(report: CheckReport) -> list[str]:
     told = [
         f"{_counted(report.jobs, 'job')} on {_counted(report.nodes, 'node')}, policy {report.policy}"
     ]
-    if report.waited:
+    if report.waited and report.policy in PROMISING:
         told.append(
-            f"{_counted(report.waited, 'job')} waited; promises broken: {report.broken_promises:,}"
+            f"{_counted(report.waited, 'job')} {PROMISING[report.policy]}; "
+            f"promises broken: {report.broken_promises:,}"
             + (f", the worst by {report.worst_s:,} s" if report.broken_promises else "")
         )
     if report.resized:

@@ -15,11 +15,22 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kalends.cli._site_past import SitePast
     from kalends.simulation.experiment import SimulationResult
 
 
 _output_option, _past_option = section("Output"), section("A site's past")
+
+
+def _policies_completed(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    # Imported here because only shells want it.
+    from kalends.cli._completion import completed
+
+    return completed(ctx, "policies", incomplete)
 
 
 @click.command(
@@ -37,6 +48,7 @@ _output_option, _past_option = section("Output"), section("A site's past")
     default="easy",
     show_default=True,
     metavar="P[,P...]",
+    shell_complete=_policies_completed,
     help="Policy names, see `kalends policies`, or your own module:Class, with any parameters "
     "as in module:Class:3.",
 )

@@ -17,7 +17,7 @@ from kalends.contract.notice_calls import (
 
 
 class NoticeCalls(ABC):
-    """The part of `kalends.Client` about notices; subclasses provide the caller and the settings."""
+    """The part of `kalends.Client` about notices; subclasses provide the caller and settings."""
 
     @property
     @abstractmethod
@@ -25,6 +25,7 @@ class NoticeCalls(ABC):
         """Makes the calls."""
 
     settings: ClientSettings
+    """Their zone is the one in which times are told unless another is named."""
 
     async def notice_addresses(self) -> tuple[NoticeAddressView, ...]:
         """Return where the caller is told."""

@@ -29,6 +29,13 @@ class ChangeByOthers(Answer, frozen=True, kw_only=True):
     was: tuple[Want, ...] = ()
 
 
+def made_words(changed: ChangeByOthers) -> str:
+    """Say in a few words what was made of a request, and by whom."""
+    if changed.made == "cancelled":
+        return f"by {changed.by}"
+    return f"{changed.made.replace('-', ' ')} by {changed.by}"
+
+
 class ListNoticeAddresses(Body, frozen=True, kw_only=True):
     """List where the caller is told of changes."""
 

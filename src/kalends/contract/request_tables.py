@@ -7,6 +7,8 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from kalends.contract.calls import CalendarView, Found, RequestView, Resources
+from kalends.contract.fields import Want
+from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
 from kalends.core.markup import Markup, element, local_time, table, time_element, visible
@@ -15,9 +17,14 @@ ROWS_MAX: Final = 100
 TEXT_MAX: Final = 120
 
 
+def marked_state(view: RequestView) -> str:
+    """Return the state, and in a few words what others have made of the request, and who."""
+    return f"{view.state} ({made_words(view.changed)})" if view.changed is not None else view.state
+
+
 def in_a_line(view: RequestView) -> str:
     """Return what matters of a request: which it is, how it stands, what it asks for, and when."""
-    told = f"{short_id(view.id)} {view.state}: {visible(view.text)[:TEXT_MAX]}"
+    told = f"{short_id(view.id)} {visible(marked_state(view))}: {visible(view.text)[:TEXT_MAX]}"
     if view.start:
         starts = local_time(view.start, UTC)
         told += f", {starts:%Y-%m-%d %H:%M} UTC for {format_duration(view.end - view.start)}"
@@ -33,7 +40,7 @@ def calendar_in_a_line(view: CalendarView) -> str:
 
 def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
     """Return a table of one request: what it asks for, how it stands, and each of its parts."""
-    rows: list[tuple[str, object]] = [("request", view.text), ("state", view.state)]
+    rows: list[tuple[str, object]] = [("request", view.text), ("state", marked_state(view))]
     if view.start:
         rows += [
             ("start", time_element(view.start, zone)),
@@ -51,6 +58,12 @@ def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
     if view.problem is not None:
         rows += [("problem", view.problem.detail), ("next", view.problem.remedy)]
         rows += [(each.where, each.detail) for each in view.problem.refusals[:ROWS_MAX]]
+    if view.changed is not None:
+        rows += [
+            ("changed", time_element(view.changed.at, zone)),
+            ("reason", view.changed.reason),
+        ]
+        rows += [("before", _slot(want, zone)) for want in view.changed.was[:ROWS_MAX]]
     rows += [("note", view.note)] if view.note else []
     claims = table(
         ("resource", "units", "start", "end", ""),
@@ -65,11 +78,18 @@ def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
     return element("div", element("b", view.id), table(("", ""), rows), claims)
 
 
+def _slot(want: Want, zone: tzinfo | None) -> Markup:
+    length = format_duration(want.end - want.start)
+    return element(
+        "span", f"{want.resource}:{want.units}, ", time_element(want.start, zone), f" for {length}"
+    )
+
+
 def requests_html(views: Sequence[RequestView], zone: tzinfo | None) -> Markup:
     """Return a table with a row for each request, up to a hundred."""
     rows = [
         (
-            short_id(view.id), view.state, time_element(view.start, zone),
+            short_id(view.id), marked_state(view), time_element(view.start, zone),
             format_duration(view.end - view.start) if view.start else "", view.text, view.note,
         )
         for view in views[:ROWS_MAX]

@@ -207,7 +207,13 @@ async def test_only_what_the_operator_allows_is_added_and_only_one_s_own_is_seen
         with pytest.raises(LimitExceeded):
             await ann.add_notice_address()
         assert [each.secret for each in await ann.notice_addresses()] == [""] * 8
+        with pytest.raises(NotFound, match="not told at your own address") as other:
+            await ann.test_notice_address()
+        assert "notify list" in other.value.remedy
         assert await bob.notice_addresses() == ()
+        with pytest.raises(NotFound, match="told nowhere yet") as none:
+            await bob.test_notice_address()
+        assert "notify add" in none.value.remedy
         with pytest.raises(NotFound):
             await bob.remove_notice_address(f"{receiver.url}/jobs?0")
         gone = await ann.remove_notice_address(f"{receiver.url}/jobs?0")

@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner, Result
 from client_broker import Broker
 
 from kalends.cli import cli
-from kalends.core.errors import NotAuthenticated
+from kalends.cli.administration._reclaims import reclaim_lines
+from kalends.contract import calls
+from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
@@ -167,7 +170,7 @@ def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_
     assert told.exit_code == 0
     (_, body), *_ = broker.seen
     assert (getattr(body, "units", 0), getattr(body, "dry_run", False)) == (2, True)
-    lack = "2 units lack from Tue 2027-03-02 08:00 to Tue 2027-03-02 12:00"
+    lack = "2 units are missing from Tue 2027-03-02 08:00 to Tue 2027-03-02 12:00"
     when = "ann       4  Tue 2027-03-02 08:00  Tue 2027-03-02 12:00"
     assert told.stdout.splitlines() == [
         "sdsc/sp2:2 from Tue 2027-03-02 08:00:00 UTC (UTC+00:00) for 4h",
@@ -191,6 +194,23 @@ def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Brok
         told = run("--broker", broker.url, "admin", "reclaim", *words)
         assert told.exit_code == 2
     assert broker.seen == []
+
+
+def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Broker, user: str, body: calls.ReclaimRef) -> calls.ReclaimView:
+        raise NotFound("no such reclaim", where="key")
+
+    monkeypatch.setattr(Broker, "do_reclaim_end", refuse)
+    told = run("--broker", broker.url, "admin", "reclaim", "--end", "my-own-key")
+    assert told.exit_code == 1
+    assert told.stderr.startswith("kalends: --end: no such reclaim")
+
+
+def test_of_one_that_stays_beside_a_reclaim_it_is_said_in_the_singular() -> None:
+    view = calls.ReclaimView(key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1)
+    assert "  beside   1 other has room there, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
 
 
 WITHOUT_SERVER_PARTS = """

@@ -100,6 +100,22 @@ def test_resources_machines_sites_and_the_first_resource_of_a_request(broker: Br
     assert offered("queue", "") == []
 
 
+def test_addresses_of_notices_and_keys_of_reclaims(broker: Broker) -> None:
+    with kalends.connect_sync(broker.url, user="ada") as client:
+        mail = client.add_notice_address().to
+        taken = client.reclaim("sdsc/sp2", at="now+1d", duration="2h")
+    assert offered("notify", "remove", "") == offered("notify", "test", "") == [mail]
+    assert offered("admin", "reclaim", "--end", "") == [taken.key]
+    assert offered("notify", "add", "") == offered("move", "--to", "") == []
+
+
+def test_policies_come_from_the_program_and_follow_one_another_with_commas(broker: Broker) -> None:
+    assert offered("simulate", "log.swf", "--policy", "easy-sj") == ["easy-sjbf"]
+    assert offered("simulate", "--policy", "fcfs,conser") == ["fcfs,conservative"]
+    assert offered("admin", "policy", "sdsc/sp2", "conser") == ["conservative"]
+    assert broker.seen == []
+
+
 def test_a_server_puts_nothing_into_a_command_line_that_a_shell_would_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -141,6 +141,18 @@ def test_a_check_names_every_problem_and_starts_nothing(folder: Path) -> None:
     assert (folder / "ctc/ctc.sqlite").read_text() == "precious"
 
 
+def test_a_check_says_how_users_are_told_of_changes(folder: Path) -> None:
+    set_up_both()
+    with (folder / "npaci/npaci.toml").open("a") as configuration:
+        configuration.write(
+            '\n[broker.notices]\nsmtp = "relay.example:25"\nfrom = "kalends@npaci.example"\n'
+            'webhook_hosts = ["*", "127.0.0.1:8080"]\n'
+        )
+    told = "  notices by mail from kalends@npaci.example through relay.example:25 and webhooks at "
+    checked = run("serve", "--check", "npaci/npaci.toml").stdout.splitlines()
+    assert told + "any public host, 127.0.0.1:8080" in checked
+
+
 def test_on_a_terminal_it_asks_for_what_is_missing(folder: Path) -> None:
     answers = [
         ("Set up a", "site"),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import Result
+from client_broker import Broker
+from keyed_broker import keyed_broker
 
 from kalends.cli import cli
 from kalends.cli._groups import MEANT
+from kalends.cli._jobs import client_at
+from kalends.cli._remedies import with_remedies
+from kalends.cli._settings import Settings
+from kalends.contract.calls import Resources, SiteStatus
+from kalends.core.errors import NotAuthenticated, Unavailable
 
 Run = Callable[..., Result]
 
@@ -47,6 +55,47 @@ def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(r
     assert id in run("show", id[-8:]).stdout
     wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
     assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
+
+
+@pytest.mark.parametrize(
+    ("named_by", "told"), [("", "kalends login --broker"), ("--broker", "check")]
+)
+def test_who_has_named_no_server_is_told_how_to_name_one(named_by: str, told: str) -> None:
+    settings = Settings(sources={"broker": named_by} if named_by else {})
+    error = Unavailable("no answer", where=settings.broker, remedy="check the address")
+    assert told in with_remedies(settings, error).remedy
+
+
+def test_a_site_that_refuses_the_token_of_its_broker_is_named(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with keyed_broker(tmp_path) as refusing:
+        known = Resources(resources=(), sites=(SiteStatus(site="ctc", url=refusing, state="up"),))
+        monkeypatch.setattr(Broker, "do_resources", lambda self, user, body: known)
+        settings = Settings(broker=broker.url, token="e30.e30.e30")
+        with (
+            pytest.raises(
+                NotAuthenticated, match="the site ctc takes nobody by this token"
+            ) as told,
+            client_at(settings, "ctc/sp2") as site,
+        ):
+            site.whoami()
+    settings.profile, settings.sources = "kit", {"token_file": "profile kit"}
+    assert told.value.where == refusing
+    assert f"--profile ctc --broker {refusing}" in with_remedies(settings, told.value).remedy
+
+
+def test_a_token_that_was_not_renewed_names_the_profile_to_log_in_to_again() -> None:
+    kept = {"broker": "profile kit", "token_file": "profile kit"}
+    error = NotAuthenticated("your token has expired", where="https://login.kit.example")
+    settings = Settings(profile="kit", sources=kept)
+    assert with_remedies(settings, error).remedy == "log in again: kalends login --profile kit"
+
+
+def test_after_a_logout_the_same_profile_logs_in_again() -> None:
+    settings = Settings(profile="kit", sources={"broker": "profile kit"})
+    error = NotAuthenticated("no token was sent", where="Authorization")
+    assert with_remedies(settings, error).remedy == "log in: kalends login --profile kit"
 
 
 def test_a_request_without_quotes_is_explained(run: Run) -> None:

@@ -15,6 +15,8 @@ import kalends
 from kalends.contract import calls
 from kalends.contract.calendar_picture import HEIGHT, WIDTH
 from kalends.contract.calendar_steps import moments
+from kalends.contract.fields import Want
+from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import InvalidInput, NoCommonTime, Refusal
 from kalends.core.resources import ResourceInfo, Slot
 
@@ -30,6 +32,12 @@ REQUEST = calls.RequestView(
     problem=NoCommonTime(
         HOSTILE, remedy=HOSTILE, refusals=(Refusal(where=HOSTILE, code="busy", detail=HOSTILE),)
     ).to_problem(),
+)  # fmt: skip
+CHANGED = msgspec.structs.replace(
+    REQUEST,
+    changed=ChangeByOthers(
+        made="moved", by=HOSTILE, at=NOW_S, reason=HOSTILE, was=(Want(HOSTILE, NOW_S, NOW_S + 3_600, 8),)
+    ),
 )  # fmt: skip
 INFO = ResourceInfo(
     name="sdsc/sp2", capacity=64, zone="America/Los_Angeles", hours=HOSTILE, description=HOSTILE
@@ -50,7 +58,15 @@ RESOURCES = calls.Resources(
     resources=(INFO,),
     sites=(calls.SiteStatus(site=HOSTILE, url="http://x", state="down", detail=HOSTILE),),
 )
-SHOWN = [REQUEST, calls.RequestViews([REQUEST, REQUEST]), CALENDAR, FOUND, REFUSED, RESOURCES]
+SHOWN = [
+    REQUEST,
+    CHANGED,
+    calls.RequestViews([REQUEST, REQUEST]),
+    CALENDAR,
+    FOUND,
+    REFUSED,
+    RESOURCES,
+]
 by_kind = pytest.mark.parametrize("answer", SHOWN, ids=lambda each: type(each).__name__)
 
 
@@ -75,6 +91,24 @@ def test_a_file_of_it_is_in_the_zone_that_is_asked_for(answer: Any) -> None:
     assert ("JST" in html) == ("<time" in html)
     with pytest.raises(InvalidInput, match="zone"):
         kalends.as_html(answer, "Mars/Olympus")
+
+
+def test_what_others_have_made_of_a_request_is_marked_in_tables_and_in_a_line() -> None:
+    changed = ChangeByOthers(
+        made="placed-elsewhere", by="sdsc", at=NOW_S + 60, reason="a new pump",
+        was=(Want("sdsc/sp2", NOW_S, NOW_S + 3_600, 8),),
+    )  # fmt: skip
+    view = msgspec.structs.replace(REQUEST, changed=changed)
+    mark = "reserved (placed elsewhere by sdsc)"
+    assert mark in repr(view)
+    assert mark in kalends.as_html(calls.RequestViews([view]))
+    alone = kalends.as_html(view, "UTC")
+    assert mark in alone
+    assert "a new pump" in alone
+    text = "".join(ElementTree.fromstring(alone).itertext())
+    assert "changedFri 2027-01-15 08:01 UTC" in text
+    assert "beforesdsc/sp2:8, Fri 2027-01-15 08:00 UTC for 1h" in text
+    assert "changed" not in kalends.as_html(REQUEST)
 
 
 def test_a_calendar_is_in_the_zone_of_its_owner() -> None:

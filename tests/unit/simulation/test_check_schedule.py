@@ -48,6 +48,16 @@ def test_a_right_schedule_is_told_so_and_ends_with_zero(folder: Path) -> None:
     assert done.stdout.endswith("nothing is wrong\n")
 
 
+def test_promises_are_counted_where_the_policy_makes_some(folder: Path) -> None:
+    def second_line(policy: str) -> str:
+        words = ["check-schedule", "log.swf", "right.swf", "--policy", policy, "--nodes", "8"]
+        return CliRunner().invoke(cli, words).stdout.splitlines()[1]
+
+    assert second_line("easy") == "2 jobs waited at the head of the queue; promises broken: 0"
+    assert "got a promise of a later start; promises broken" in second_line("conservative")
+    assert "promise" not in second_line("fcfs")
+
+
 def test_json_has_every_finding(folder: Path) -> None:
     words = [
         "check-schedule",

@@ -22,7 +22,8 @@ def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -
     lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
     facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
     if view.beside:
-        facts.append(("beside", f"{view.beside} others have room there, and stay"))
+        stay = "1 other has room there, and stays" if view.beside == 1 else ""
+        facts.append(("beside", stay or f"{view.beside} others have room there, and stay"))
     if not view.exact:
         facts.append(("fewest", "perhaps not: there are too many to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
@@ -59,7 +60,7 @@ def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run
             where = f" on {each.to_resource}" if each.to_resource != view.resource else ""
             return f"moved to {short_time(each.to_start, zone)}{where}"
         case "waiting":
-            return f"{'would be' if dry_run else 'waits to be'} moved{_lack(each, view, zone)}"
+            return f"{'would be' if dry_run else 'waits to be'} moved{_missing(each, view, zone)}"
         case "stays":
             return f"{'would stay' if dry_run else 'stays'}: {each.why}"
         case "gone":
@@ -68,10 +69,10 @@ def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run
             return each.state
 
 
-def _lack(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
-    """Say which units lack that it has."""
+def _missing(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
+    """Say how many of its units are still missing."""
     for start, end, units in view.lacking:
         if start < each.end and each.start < end:
-            lack = "1 unit lacks" if units == 1 else f"{units} units lack"
-            return f": {lack} from {short_time(start, zone)} to {short_time(end, zone)}"
+            missing = "1 unit is missing" if units == 1 else f"{units} units are missing"
+            return f": {missing} from {short_time(start, zone)} to {short_time(end, zone)}"
     return ""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._reclaims import reclaim_lines
+from kalends.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
+    from kalends.contract.calls import ReclaimView
 
 
 @click.command(
@@ -69,7 +76,7 @@ def command(
         raise click.UsageError("Give RESOURCE, --at and --for; or --end KEY.")
     with settings.connect() as client:
         if end:
-            view = client.end_reclaim(end)
+            view = _ended(client, end)
         else:
             key = key or client.new_key()
             if not dry_run:
@@ -80,3 +87,11 @@ def command(
             )  # fmt: skip
     zone = settings.time_zone()
     _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))
+
+
+def _ended(client: SyncClient, key: str) -> ReclaimView:
+    try:
+        return client.end_reclaim(key)
+    except NotFound as error:
+        error.where = "--end"
+        raise
