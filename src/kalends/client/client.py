@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
+from zoneinfo import ZoneInfo
 
 from kalends.client.answers import NewLength, check_kept, settled
 from kalends.client.call_line import CallLine
@@ -70,6 +71,10 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         return self._line.sender()
 
     @property
+    def _zone(self) -> ZoneInfo:
+        return self.settings.zone
+
+    @property
     def _follower(self) -> Follower:
         return self._follows
 
@@ -134,7 +139,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
             arguments=arguments,
             agent_must_run=agent_must_run,
             now_s=int(self.settings.surroundings.wall_clock()),
-            zone=self.settings.zone,
+            zone=self._zone,
         )
 
     def new_key(self) -> str:
@@ -144,7 +149,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
     def time_s(self, when: Time) -> int:
         """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC."""
         now_s = int(self.settings.surroundings.wall_clock())
-        return time_s(when, now_s=now_s, zone=self.settings.zone)
+        return time_s(when, now_s=now_s, zone=self._zone)
 
     async def find(
         self,

@@ -23,8 +23,10 @@ class NoticeCalls(ABC):
     def _caller(self) -> CallSender:
         """Makes the calls."""
 
-    _zone: ZoneInfo
-    """In which times without a zone are read."""
+    @property
+    @abstractmethod
+    def _zone(self) -> ZoneInfo:
+        """In which times without a zone are read."""
 
     async def notice_addresses(self) -> tuple[NoticeAddressView, ...]:
         """Return where the caller is told."""
