@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination import reclaim_words as words
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Record, Registered, Spec
 from kalends.broker.coordination.event_log import EventLog
@@ -37,10 +38,9 @@ from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
 from kalends.contract.notice_calls import ChangeByOthers
-from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
+from kalends.core.errors import KalendsError, NoCommonTime, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
-from kalends.core.times import format_duration, format_time
 
 LOOK_MS_MAX: Final = 5_000
 """A look that is not answered by then is made again when the site asks again."""
@@ -212,7 +212,12 @@ class OwnerReclaims:
         with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
             check_may_leave(record)
             rid = submit_elsewhere(
-                self.submit, record, now.wall_ms, now, by=_owners(recovery), why=_reason(recovery)
+                self.submit,
+                record,
+                now.wall_ms,
+                now,
+                by=words.owners(recovery),
+                why=words.reason(recovery),
             )
             self._elsewhere_ms.pop(record.rid, None)
             self._elsewhere_ms[record.rid] = now.monotonic_ms
@@ -289,7 +294,9 @@ class OwnerReclaims:
     ) -> None:
         """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
         recovery.tried.add(wants)
-        made = change_of_slots(record.wants, wants, _owners(recovery), _reason(recovery), now)
+        made = change_of_slots(
+            record.wants, wants, words.owners(recovery), words.reason(recovery), now
+        )
         request, text = record.spec.request, record.spec.text
         spec = Spec(request, text, wants=wants, patience="none", by_others=made)
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
@@ -303,7 +310,7 @@ class OwnerReclaims:
             self._end_recovery(recovery)
             return
         case = self.table.cases[recovery.change]
-        self.log.add(case, "reclaimed", _told(recovery), now, _refusals(recovery))
+        self.log.add(case, "reclaimed", words.told(recovery), now, words.refusals(recovery))
 
     def _try_another(self, recovery: PendingReclaim, failed: Record, now: Moment) -> None:
         """The change was refused, and the old stands: look again, at what is free now."""
@@ -330,16 +337,16 @@ class OwnerReclaims:
             case = self.decide.open(record, now)
         elif case.phase != "telling":
             return
-        told = _told(recovery)
+        told = words.told(recovery)
         error = NoCommonTime(
             f"{told}; there is no other time for all its parts",
             remedy="ask the owner, or book something else",
-            refusals=_refusals(recovery),
+            refusals=words.refusals(recovery),
         )
         case.record.problem = problem_of(error, record.reservation)
         self.log.add(case, "reclaimed", error.detail, now, error.refusals)
         made = ChangeByOthers(
-            made="cancelled", by=_owners(recovery), at=now.wall_s, reason=_reason(recovery),
+            made="cancelled", by=words.owners(recovery), at=now.wall_s, reason=words.reason(recovery),
             was=record.wants,
         )  # fmt: skip
         self.cancel(case.record, NO_TICKET, now, by=made)
@@ -377,42 +384,3 @@ class OwnerReclaims:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
         recovery.queries = {}
-
-
-def _owners(recovery: PendingReclaim) -> str:
-    return ", ".join(sorted(recovery.reclaims))
-
-
-def _reason(recovery: PendingReclaim) -> str:
-    reasons = [
-        each.reason or ("it cannot be kept" if each.lost else "")
-        for _, each in sorted(recovery.reclaims.items())
-    ]
-    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-
-
-def _told(recovery: PendingReclaim) -> str:
-    """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does, or cannot keep it."""
-    return "; ".join(
-        f"{site} {'cannot keep' if each.lost else 'needs'} {_units(each)}{', '.join(each.resources)}"
-        f" from {format_time(each.start, 'UTC')} for {format_duration(each.end - each.start)}"
-        + (f": {each.reason}" if each.reason else "")
-        for site, each in sorted(recovery.reclaims.items())
-    )
-
-
-def _units(reclaim: m.Reclaim) -> str:
-    return f"{reclaim.units} unit{'s' * (reclaim.units > 1)} of " if reclaim.units else ""
-
-
-def _refusals(recovery: PendingReclaim) -> tuple[Refusal, ...]:
-    return tuple(
-        Refusal(
-            where=name,
-            code=RefusalCode.BLACKOUT,
-            detail=each.reason or "its owner needs it then",
-            rule="reclaim",
-        )
-        for _, each in sorted(recovery.reclaims.items())
-        for name in each.resources
-    )
