@@ -167,7 +167,7 @@ def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_
     assert told.exit_code == 0
     (_, body), *_ = broker.seen
     assert (getattr(body, "units", 0), getattr(body, "dry_run", False)) == (2, True)
-    lack = "2 units lack from Tue 2027-03-02 08:00 to Tue 2027-03-02 12:00"
+    lack = "2 units are lacking from Tue 2027-03-02 08:00 to Tue 2027-03-02 12:00"
     when = "ann       4  Tue 2027-03-02 08:00  Tue 2027-03-02 12:00"
     assert told.stdout.splitlines() == [
         "sdsc/sp2:2 from Tue 2027-03-02 08:00:00 UTC (UTC+00:00) for 4h",

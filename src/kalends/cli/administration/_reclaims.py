@@ -69,9 +69,9 @@ def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run
 
 
 def _lack(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
-    """Say which units lack that it has."""
+    """Say how many of its units the owner still lacks, and when."""
     for start, end, units in view.lacking:
         if start < each.end and each.start < end:
-            lack = "1 unit lacks" if units == 1 else f"{units} units lack"
+            lack = "1 unit is lacking" if units == 1 else f"{units} units are lacking"
             return f": {lack} from {short_time(start, zone)} to {short_time(end, zone)}"
     return ""
