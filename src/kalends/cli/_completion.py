@@ -186,11 +186,11 @@ def _known(
 
 def _kept_at(settings: Settings, kind: str) -> Path:
     """Return where an answer is kept: one file for each server, caller and kind."""
+    from kalends.client.profiles import users_folder
+
     caller = (settings.broker, settings.user, settings.token_file, settings.token, kind)
     name = hashlib.sha256("\n".join(caller).encode()).hexdigest()[:32]
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    usual = Path(os.path.expanduser("~/.cache"))
-    return (home if home.is_absolute() else usual) / "kalends" / name
+    return users_folder("XDG_CACHE_HOME", "~/.cache", os.environ) / name
 
 
 def _kept(path: Path) -> list[Suggestion] | None:
