@@ -188,8 +188,8 @@ def _kept_at(settings: Settings, kind: str) -> Path:
     """Return where an answer is kept: one file for each server, caller and kind."""
     from kalends.client.profiles import users_folder
 
-    caller = (settings.broker, settings.user, settings.token_file, settings.token, kind)
-    name = hashlib.sha256("\n".join(caller).encode()).hexdigest()[:32]
+    who = (settings.user, *settings.group, settings.token_file, settings.token)
+    name = hashlib.sha256("\n".join((settings.broker, *who, kind)).encode()).hexdigest()[:32]
     return users_folder("XDG_CACHE_HOME", "~/.cache", os.environ) / name
 
 
