@@ -197,7 +197,8 @@ def test_a_script_that_orders_bids_is_tried_on_bids(
 
 def test_the_bids_of_the_sample_tell_what_a_broker_tells() -> None:
     place = OfferedPlace("a", "a/m", 2, 9, 9, 9, 600.0, firm=True)
-    told = pick_run("you", "", [place], {"a/m": JobRequest(machine="", limit_s=600)})
+    jobs = {"a/m": JobRequest(machine="", limit_s=600)}
+    told = pick_run("you", "", [place], jobs, lambda site: ())
     ((bid, *_),) = sample_job("", "pick", 100, {}).arguments
     assert bid.keys() == told.arguments[0][0].keys()
 

@@ -69,6 +69,7 @@ def _bids() -> list[dict[str, object]]:
         {
             "machine": f"sample{number}/machine",
             "site": f"sample{number}",
+            "through": [],
             "nodes": 4,
             "start_by": NOW_S + number * _HOUR_S if number % 2 else None,
             "late_start": NOW_S + number * _HOUR_S,
