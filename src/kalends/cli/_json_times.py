@@ -22,10 +22,19 @@ NAMES: Final = frozenset(
 )  # fmt: skip
 ENDINGS: Final = ("_at", "_until", "_since")
 
-IN_ROWS: Final = {("CalendarView", "free"): 2, ("MachinePlan", "free"): 1}
+IN_ROWS: Final = {
+    ("CalendarView", "free"): 2,
+    ("MachinePlan", "free"): 1,
+    ("ReclaimView", "lacking"): 2,
+}
 """Fields that are rows of numbers, and how many times each row begins with."""
 
-OTHERWISE_NAMED: Final = {("MovedPromise", "before"), ("MovedPromise", "after")}
+OTHERWISE_NAMED: Final = {
+    ("MovedPromise", "before"),
+    ("MovedPromise", "after"),
+    ("ReclaimedReservation", "to_start"),
+    ("ReclaimedReservation", "to_end"),
+}
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

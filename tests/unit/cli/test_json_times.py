@@ -22,10 +22,10 @@ NUMBERS = frozenset(
     re.findall(
         r"\w+",
         """
-        ahead alternative array asked att attempt attempts bid busy cancelled candidates capacity chosen
-        compared count delayed_jobs delays index job jobs late learned_jobs line needed next next_job nodes
-        nodes_had number offset out placed polled priority recovered relocked reservations reserved running
-        silent slots status steps term there units unplanned used waiting free changing_to
+        ahead alternative array asked att attempt attempts beside bid busy cancelled candidates capacity
+        chosen compared count delayed_jobs delays index job jobs late learned_jobs line needed next next_job
+        nodes nodes_had number offset out placed polled priority recovered relocked reservations reserved
+        running silent slots status steps term there units unplanned used waiting free changing_to
         at_risk classes comparing refused shares node_numbers out_numbers sizes attributes
         """,
     )
