@@ -89,7 +89,7 @@ def test_its_receiver_takes_what_the_site_has_signed_once_and_nothing_else(
             assert receiver.stdout is not None
             port, now = int(receiver.stdout.readline()), int(time.time())
             genuine = tmp_path / "webhooks"
-            refused = FailedTry("refused", "status 403")
+            refused = FailedTry("refused", "status 401")
             assert asyncio.run(called(port, tmp_path / "others", "forged", now)) == refused
             assert asyncio.run(called(port, genuine, "old", now - 3_600)) == refused
             for name in ("first", "first", "second"):

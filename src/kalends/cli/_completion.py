@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 FRESH_S: Final = 10.0
-"""So long an answer is kept, also one that did not come."""
+"""How long an answer is kept, also one that did not come."""
 
 COUNT_MAX: Final = 50
-"""The newest are meant; more would not fit on a screen."""
+"""How many are offered, the newest: more would not fit on a screen."""
 
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+,-]*")
 """What a shell takes as it stands: what a server sends becomes part of a command line."""
@@ -41,7 +41,7 @@ STATES: Final = {
     "extend": {"reserved"},
     "shrink": {"reserved"},
 }
-"""What a request is in, of which the ids are offered to a command; others take any."""
+"""The states of the requests whose ids are offered to a command; to other commands, all are."""
 
 
 class Suggestion(NamedTuple):
@@ -208,18 +208,18 @@ def _known(
         with settings.connect() as client:
             found = ask(client)
     finally:
-        # Also when nothing came: nobody shall wait at the next key, too.
+        # Also when nothing came, so that nobody waits again at the next key.
         _keep(path, found)
     return found
 
 
 def _kept_at(settings: Settings, kind: str) -> Path:
     """Return where an answer is kept: one file for each server, caller and kind."""
-    caller = (settings.broker, settings.user, settings.token_file, settings.token, kind)
-    name = hashlib.sha256("\n".join(caller).encode()).hexdigest()[:32]
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    usual = Path(os.path.expanduser("~/.cache"))
-    return (home if home.is_absolute() else usual) / "kalends" / name
+    from kalends.client.profiles import users_folder
+
+    who = (settings.user, *settings.group, settings.token_file, settings.token)
+    name = hashlib.sha256("\n".join((settings.broker, *who, kind)).encode()).hexdigest()[:32]
+    return users_folder("XDG_CACHE_HOME", "~/.cache", os.environ) / name
 
 
 def _kept(path: Path) -> list[Suggestion] | None:

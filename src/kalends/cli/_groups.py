@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from kalends.core.errors import KalendsError
 
-EXIT_USAGE = 2
 
 MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("delete", "remove", "rm", "unbook", "scancel", "qdel"), ("cancel", "kill")),

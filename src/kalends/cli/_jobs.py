@@ -26,7 +26,6 @@ SIGNALLED: Final = 128
 """Shells add the number of the signal that has ended a program."""
 
 LOOK_EVERY_S: Final = 0.1
-JOB_HELP = "sdsc/sp2/17"
 
 if TYPE_CHECKING:
     from kalends.client.client import Client

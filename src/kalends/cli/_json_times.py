@@ -30,7 +30,12 @@ IN_ROWS: Final = {
 }
 """Fields that are rows of numbers, and how many times each row begins with."""
 
-OTHERWISE_NAMED: Final = {("MovedPromise", "before"), ("MovedPromise", "after")}
+OTHERWISE_NAMED: Final = {
+    ("MovedPromise", "before"),
+    ("MovedPromise", "after"),
+    ("ReclaimedReservation", "to_start"),
+    ("ReclaimedReservation", "to_end"),
+}
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -82,7 +82,7 @@ class Settings:
 
     def connect_async(self) -> Client:
         """Return the same for code with an event loop."""
-        from kalends.client.caller_identity import proof
+        from kalends.client.caller_proof import proof
         from kalends.client.connection import connect
         from kalends.client.retry import Backoff
 

@@ -24,7 +24,7 @@ def command(settings: Settings, shell: str) -> None:
     """Print what completes commands in your shell.
 
     Commands, options and their values; and what the server knows: resources, machines, the ids of your
-    requests, and your jobs. Of zsh, write it to a file _kalends in a folder of your fpath.
+    requests, and your jobs. For zsh, write it to a file _kalends in a folder of your fpath.
     """
     # Imported here, as the program itself loads this module.
     from click.shell_completion import get_completion_class

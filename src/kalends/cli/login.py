@@ -31,7 +31,7 @@ NOBODY = UserProfile(broker="")
 
 
 class LoginCommand(ServerCommand):
-    """A command for which the profile that is named needs not be there yet."""
+    """A command whose profile need not be there yet."""
 
     def invoke(self, ctx: click.Context) -> Any:
         return click.Command.invoke(self, ctx)

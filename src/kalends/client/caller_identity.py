@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kalends.core.errors import InvalidInput
 from kalends.rim.private_files import check_private
-
-if TYPE_CHECKING:
-    from kalends.client.kept_logins import KeptLogin
 
 
 def token_in(path: str, where: str) -> str:
@@ -31,21 +25,6 @@ def token_in(path: str, where: str) -> str:
         ) from error
     check_private(Path(path), where)
     return token
-
-
-def proof(
-    token: str, token_file: str, login: KeptLogin | None, where: str
-) -> str | Callable[[], Awaitable[str]]:
-    """Return what proves who calls: `token`, what is in the file, or what returns it, renewed, of a `login`.
-
-    Raises `InvalidInput` as `token_in`.
-    """
-    if login is None:
-        return token or token_in(token_file, where)
-    # Imported here because most users have a token that somebody has given them.
-    from kalends.client.openid.logins import fresh_token
-
-    return partial(fresh_token, login)
 
 
 def login_name() -> str:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from kalends.client.caller_identity import login_name, proof
+from kalends.client.caller_identity import login_name
+from kalends.client.caller_proof import proof
 from kalends.client.client import Client
 from kalends.client.client_settings import ClientSettings, TransportName
 from kalends.client.destinations import Destination, destination

@@ -91,7 +91,7 @@ def _profile(
     variables: Mapping[str, tuple[str, str]],
     environ: Mapping[str, str],
 ) -> tuple[str, UserProfile | None]:
-    """Return the profile that is meant, with its name; ``default`` needs not be there."""
+    """Return the profile that is meant, with its name; ``default`` need not be there."""
     # Imported here because the help of the program names the default server, and reads no file.
     from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named, read_profiles
 

@@ -60,10 +60,14 @@ def config_path(environ: Mapping[str, str]) -> Path:
     """Return where the file is: at KALENDS_CONFIG, or where the XDG Base Directory Specification has it."""
     if said := environ.get("KALENDS_CONFIG"):
         return Path(os.path.expanduser(said))
+    return users_folder("XDG_CONFIG_HOME", "~/.config", environ) / "config.toml"
+
+
+def users_folder(variable: str, usual: str, environ: Mapping[str, str]) -> Path:
+    """Return kalends' folder below the one that `variable` names, or below the `usual` one."""
     # A relative path there is to be ignored, says the specification.
-    home = Path(environ.get("XDG_CONFIG_HOME", ""))
-    usual = Path(os.path.expanduser("~/.config"))
-    return (home if home.is_absolute() else usual) / "kalends/config.toml"
+    home = Path(environ.get(variable, ""))
+    return (home if home.is_absolute() else Path(os.path.expanduser(usual))) / "kalends"
 
 
 def read_profiles(path: Path) -> dict[str, UserProfile]:

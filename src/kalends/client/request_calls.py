@@ -44,7 +44,7 @@ PROMPT_S: Final = 1.0
 COPIES_MAX: Final = 100
 
 
-class _Wish(NamedTuple):
+class _BookingOptions(NamedTuple):
     """What the calls that book have in common beside their request, see `RequestCalls.book`."""
 
     patience: calls.Patience
@@ -102,8 +102,8 @@ class RequestCalls(ListingCalls):
             request, duration=duration, at=at, window=window, note=note, priority=priority,
             prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
         )  # fmt: skip
-        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, wish)
+        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, options)
         return settled(view)
 
     async def hold(
@@ -125,8 +125,8 @@ class RequestCalls(ListingCalls):
             request, duration=duration, at=at, window=window, note=note, priority=priority,
             prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
         )  # fmt: skip
-        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, wish, hold_s=keep_s)
+        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, options, hold_s=keep_s)
         return settled(view)
 
     async def submit_in_step(
@@ -165,8 +165,8 @@ class RequestCalls(ListingCalls):
             request, duration=duration, at=at, window=window, note=note, priority=priority,
             prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
         )  # fmt: skip
-        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, wish, job=job, jobs=jobs)
+        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
+        (view,) = await self._booked(wanted, script, options, job=job, jobs=jobs)
         return settled(view)
 
     async def place_job(
@@ -244,8 +244,8 @@ class RequestCalls(ListingCalls):
             request, duration=duration, at=at, window=window, note=note, priority=priority,
             prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
         )  # fmt: skip
-        wish = _Wish(patience, give_up_at, key, wait_s, on_progress)
-        return list(await self._booked(wanted, script, wish, numbers=numbers))
+        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
+        return list(await self._booked(wanted, script, options, numbers=numbers))
 
     async def wait(
         self,
@@ -306,7 +306,7 @@ class RequestCalls(ListingCalls):
         self,
         request: Request,
         script: NamedScript,
-        wish: _Wish,
+        options: _BookingOptions,
         *,
         hold_s: int | None = None,
         numbers: Sequence[str] = ("",),
@@ -318,11 +318,11 @@ class RequestCalls(ListingCalls):
         Held where `hold_s` is given.
         """
         asked = calls.Book(
-            key=wish.key or self.new_key(),
+            key=options.key or self.new_key(),
             request=request,
             hold=hold_s is not None,
-            patience=wish.patience,
-            give_up_at=0 if wish.give_up_at is None else self.time_s(wish.give_up_at),
+            patience=options.patience,
+            give_up_at=0 if options.give_up_at is None else self.time_s(options.give_up_at),
             job=job,
             jobs=dict(jobs),
         )
@@ -331,7 +331,7 @@ class RequestCalls(ListingCalls):
         bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
         await self._upload(script)
         answers = await asyncio.gather(
-            *(self._decided(body, wish) for body in bodies), return_exceptions=True
+            *(self._decided(body, options) for body in bodies), return_exceptions=True
         )
         views: tuple[calls.RequestView, ...] = ()
         for answer in answers:
@@ -340,9 +340,9 @@ class RequestCalls(ListingCalls):
             views += (answer,)
         return views
 
-    async def _decided(self, body: calls.Book, wish: _Wish) -> calls.RequestView:
+    async def _decided(self, body: calls.Book, options: _BookingOptions) -> calls.RequestView:
         """Send `body` and follow the request if one call does not wait long enough."""
-        wait_s, on_progress = wish.wait_s, wish.on_progress
+        wait_s, on_progress = options.wait_s, options.on_progress
         if wait_s is not None:
             milliseconds(wait_s)
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)

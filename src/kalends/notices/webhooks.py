@@ -13,9 +13,10 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.notices.address_book import AddressBook
 from kalends.notices.letter import FailedTry, Letter, delivery_id
-from kalends.notices.reachable import AddressClosed, GuardedResolver, OpenNets
+from kalends.notices.reachable import AddressClosed, OpenNets
 from kalends.notices.secret_file import read_secret
 from kalends.rim.webhook_signatures import secret_bytes, signed_headers
+from kalends.serving.auth.guarded_resolver import GuardedResolver
 from kalends.serving.configuration import NoticeRules
 
 FOR_NOW: Final = frozenset({408, 425, 429})
@@ -85,7 +86,7 @@ class WebhookCalls:
             await self._http.close()
 
     def _session(self) -> aiohttp.ClientSession:
-        resolver = GuardedResolver(self._nets, self._resolver)
+        resolver = GuardedResolver(self._nets.allow, AddressClosed, self._resolver)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
             timeout=aiohttp.ClientTimeout(total=self._wait_s),

@@ -99,7 +99,6 @@ class PlaceDesk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting_again: dict[tuple[str, int], str] = {}
         """By machine and number: the requests of jobs that have lost their nodes, and wait for others."""
-        self._loop = asyncio.get_running_loop()
 
     def begin(self) -> None:
         """Bring the jobs of earlier lives and their claims together."""

@@ -6,7 +6,12 @@ import ipaddress
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 PORTS: Final = {"http": 80, "https": 443}
+
+TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
+"""The last four bytes are an IPv4 address, behind a translator (RFC 6052)."""
 
 
 def server_parts(url: str) -> SplitResult | None:
@@ -35,6 +40,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def unwrapped(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 one leads to: mapped, by 6to4, or translated; else itself."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address in TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def is_here(url: str) -> bool:

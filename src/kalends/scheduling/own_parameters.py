@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from inspect import Parameter
 from math import isfinite
 from typing import Any, Final, NoReturn, get_args, get_type_hints
@@ -17,6 +16,7 @@ from typing import Any, Final, NoReturn, get_args, get_type_hints
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.near_names import near
 
 _STARS: Final[dict[Any, str]] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 _IN_ORDER: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -105,9 +105,8 @@ class OwnParameters:
     def _by_name(self, name: str) -> Parameter:
         found = self._named.get(name) or self._others
         if found is None:
-            near = get_close_matches(name, self._named, n=2)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            self._refuse(f"has no parameter {name[:40]}{hint}")
+            meant = near(name[:80], self._named)
+            self._refuse(f"has no parameter {name[:40]}{'; ' * bool(meant)}{meant}")
         return found
 
     def _check_all_given(self, in_order: int, by_name: Mapping[str, Any]) -> None:

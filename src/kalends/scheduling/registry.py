@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.near_names import near
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.watched import WatchedPolicy
@@ -270,9 +271,7 @@ def _load(where: str, text: str) -> Callable[..., Any]:
 def _near_classes(module_name: str, class_name: str) -> str:
     """Return a hint at classes of a loaded module with a name like this one; "" without any."""
     found = vars(sys.modules[module_name]) if module_name in sys.modules else {}
-    return _did_you_mean(
-        class_name, [name for name, each in found.items() if isinstance(each, type)]
-    )
+    return _hint(class_name, (name for name, each in found.items() if isinstance(each, type)))
 
 
 def _no_class(text: str) -> InvalidInput:
@@ -283,13 +282,10 @@ def _unknown(name: str) -> InvalidInput:
     return InvalidInput(
         f"unknown policy {name[:40]!r}",
         where="policy",
-        remedy=f"{_did_you_mean(name.lower(), BY_NAME)}see kalends policies",
+        remedy=f"{_hint(name.lower(), BY_NAME)}see kalends policies",
     )
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    # Imported here: a right name, which is what nearly everybody writes, needs no near ones.
-    from difflib import get_close_matches
-
-    near = get_close_matches(name[:80], list(known), n=3)
-    return f"did you mean {' or '.join(near)}? " if near else ""
+def _hint(name: str, known: Iterable[str]) -> str:
+    found = near(name[:80], known)
+    return f"{found} " if found else ""

@@ -125,6 +125,7 @@ lead = "1h"               # booked at least this long before it starts
 ahead = "14d"             # and at most this long before it ends
 held_max = 4              # held or promised at once, each
 locked_max = 20           # reservations that are not over, each
+# locked_hours = 4096     # unit-hours of them together, each
 week_hours = 512          # unit-hours of a calendar week, each
 
 [[site.resources.limits]]

@@ -148,6 +148,12 @@ def test_an_answer_is_kept_for_the_next_keys_and_for_its_user_only(
     assert [path.stat().st_mode & 0o777 for path in kept] == [0o600]
 
 
+def test_the_same_user_in_another_group_is_asked_for_anew(broker: Broker) -> None:
+    for groups in ((), ("--group", "staff"), ("--group", "staff")):
+        assert offered(*groups, "resources", "")
+    assert len(broker.seen) == 2
+
+
 def test_another_user_or_server_has_other_answers(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

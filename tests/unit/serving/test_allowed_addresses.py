@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
 from kalends.rim.redirects import refused_redirects
-from kalends.serving.auth.addresses import AllowedAddresses, OuterResolver, check_pattern
+from kalends.serving.auth.addresses import AllowedAddresses, check_pattern, outer_resolver
 
 OPEN = AllowedAddresses()
 HOME = AllowedAddresses(at_home=True)
@@ -28,7 +28,8 @@ HOME = AllowedAddresses(at_home=True)
         ("http://[::1]:7100", False, True), ("http://127.9.9.9", False, True),
         ("http://[::ffff:127.0.0.1]", False, True), ("http://0.0.0.0:7100", False, True),
         ("http://169.254.169.254/latest", False, True), ("http://[fe80::1]", False, True),
-        ("http://224.0.0.1", False, True),
+        ("http://224.0.0.1", False, True), ("http://[64:ff9b::a9fe:a9fe]/latest", False, True),
+        ("http://[2002:7f00:1::]", False, True), ("http://[64:ff9b::a00:3]", True, True),
         ("ftp://broker.example.org", False, False), ("http://", False, False), ("", False, False),
         ("http://user@broker.example.org", False, False), ("http://@broker.example.org", False, False),
         ("http://broker.example.org/?x=1", False, False), ("http://broker.example.org/#x", False, False),
@@ -87,11 +88,11 @@ def test_a_pattern_is_an_address(pattern: str) -> None:
 async def test_a_name_that_points_at_this_host_is_not_found(name: str) -> None:
     """However it is written: what counts is the address that it stands for."""
     with pytest.raises(OSError, match="this host"):
-        await OuterResolver().resolve(name, 80, socket.AF_INET)
+        await outer_resolver().resolve(name, 80, socket.AF_INET)
 
 
 async def test_an_outer_address_is_found() -> None:
-    [found] = await OuterResolver().resolve("10.0.0.3", 80, socket.AF_INET)
+    [found] = await outer_resolver().resolve("10.0.0.3", 80, socket.AF_INET)
     assert found["host"] == "10.0.0.3"
 
 

@@ -1,4 +1,4 @@
-"""The workload log reader, and the excerpt of a log that lies beside the examples."""
+"""The workload log reader, and the excerpt in examples/data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.workloads.swf_fields import (
-    FIELDS,
-    SwfJob,
-    read_header,
-    read_jobs,
-    running_and_reserved,
-)
+from kalends.simulation.workloads.swf_fields import FIELDS, SwfJob, read_header, read_jobs
 
 ROOT = Path(__file__).parents[3]
 EXCERPT = ROOT / "examples" / "data" / "sdsc-sp2-excerpt.swf"
@@ -33,12 +27,6 @@ row = st.tuples(
         for index in range(FIELDS)
     ]
 )
-small = st.integers(0, 5)
-small_job = st.builds(
-    lambda *values: next(read_jobs([" ".join(map(str, values))])),
-    st.integers(1, 99), small, *[st.integers(-1, 5)] * 3,
-    *[unknown] * 2, st.integers(-1, 5), *[unknown] * 10,
-)  # fmt: skip
 
 
 @given(st.lists(row))
@@ -137,46 +125,23 @@ def test_no_header_is_too_odd_to_be_read(lines: list[str]) -> None:
     assert all(name.isalnum() for name in read_header(lines))
 
 
-@given(st.lists(small_job), small, small)
-def test_running_and_reserved_agrees_with_looking_at_every_second(
-    jobs: list[SwfJob], instant_s: int, ahead_s: int
-) -> None:
-    expected = []
-    for job in jobs:
-        processors = job.processors_allocated or job.processors_requested or 0
-        wait_s, run_s = job.wait_s, job.run_s
-        if wait_s is None or run_s is None or processors == 0:
-            continue
-        seconds = range(job.submit_s + wait_s, job.submit_s + wait_s + run_s)
-        starts_soon = any(
-            seconds[:1] == range(s, s + 1) for s in range(instant_s, instant_s + ahead_s + 1)
-        )
-        if instant_s in seconds or starts_soon:
-            expected.append((seconds.start, seconds.stop, processors))
-    assert running_and_reserved(jobs, instant_s, ahead_s) == sorted(expected)
-
-
 @pytest.mark.parametrize(
-    ("start_s", "end_s", "taken"),
+    ("wait_run_allocated_requested", "stretch"),
     [
-        (0, 50, False),
-        (0, 51, True),
-        (50, 51, True),
-        (60, 99, True),
-        (61, 99, False),
+        ("5 20 4 8", (15, 35, 4)),
+        ("0 20 -1 8", (10, 30, 8)),
+        ("-1 20 4 8", None),
+        ("5 0 4 8", None),
+        ("5 20 -1 -1", None),
     ],
 )
-def test_a_job_that_ends_at_the_instant_is_over_and_one_that_starts_at_the_edge_counts(
-    start_s: int, end_s: int, taken: bool
+def test_a_stretch_is_when_a_job_ran_and_on_how_many_processors(
+    wait_run_allocated_requested: str, stretch: tuple[int, int, int] | None
 ) -> None:
+    wait, run, allocated, requested = wait_run_allocated_requested.split()
     unused = "-1 -1 -1 -1 -1 -1 -1 -1 -1 -1"
-    job = next(read_jobs([f"1 {start_s} 0 {end_s - start_s} -1 -1 -1 4 {unused}"]))
-    assert running_and_reserved([job], 50, 10) == ([(start_s, end_s, 4)] if taken else [])
-
-
-def test_looking_ahead_by_a_negative_time_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="ahead_s"):
-        running_and_reserved([], 0, -1)
+    job = next(read_jobs([f"1 10 {wait} {run} {allocated} -1 -1 {requested} {unused}"]))
+    assert job.stretch == stretch
 
 
 def test_the_shipped_excerpt_is_of_a_full_machine_that_is_never_overbooked() -> None:
@@ -185,8 +150,8 @@ def test_the_shipped_excerpt_is_of_a_full_machine_that_is_never_overbooked() -> 
     instant_s, processors = int(header["ExcerptInstant"]), int(header["MaxProcs"])
     assert len(jobs) == int(header["ExcerptRecords"])
     assert header["Acknowledge"] == "Victor Hazlewood"
-    taken = running_and_reserved(jobs, instant_s, 48 * 3_600)
-    assert sum(units for start_s, _, units in taken if start_s <= instant_s) == processors
+    taken = [job.stretch for job in jobs if job.stretch is not None]
+    assert sum(units for start, end, units in taken if start <= instant_s < end) == processors
     for moment, _, _ in taken:
         assert sum(units for start, end, units in taken if start <= moment < end) <= processors
 

@@ -76,10 +76,8 @@ def submit_elsewhere(
 ) -> str:
     """Ask for another place in the name of the job's user, and by its old stamp; return the request's id.
 
-    `by` needs that, and says `why`.
-
-    The key has spaces, as no user's key has; of replicas that ask with one `mark`, one gets it. Raises what
-    `submit` raises.
+    `by` names the sites on whose account that is, and `why` says why. The key has spaces, as no user's key
+    has; of replicas that ask with one `mark`, one gets it. Raises what `submit` raises.
     """
     key = f"elsewhere {record.rid} {mark}"
     asks = ChangeByOthers(

@@ -8,16 +8,22 @@ reaches through it what is not for them.
 from __future__ import annotations
 
 import ipaddress
-import socket
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import SplitResult, urlsplit
 
-from aiohttp import ThreadedResolver
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver
 
 from kalends.core.errors import InvalidInput
-from kalends.rim.web_addresses import PORTS, host_in, is_guarded, is_loopback, server_parts
+from kalends.rim.web_addresses import (
+    PORTS,
+    host_in,
+    is_guarded,
+    is_loopback,
+    server_parts,
+    unwrapped,
+)
+from kalends.serving.auth.guarded_resolver import GuardedResolver
 
 
 @dataclass(frozen=True)
@@ -42,20 +48,15 @@ class AllowedAddresses:
     @property
     def resolver(self) -> AbstractResolver | None:
         """What finds hosts by name, and none that the rules forbid; None where any will do."""
-        return None if self.patterns or self.at_home else OuterResolver()
+        return None if self.patterns or self.at_home else outer_resolver()
 
 
-class OuterResolver(ThreadedResolver):
-    """Finds hosts by name, but neither this host nor those on its link, whatever name points there."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await super().resolve(host, port, family)
-        outer = [each for each in found if not _is_inner(each["host"])]
-        if not outer:
-            raise OSError(None, f"{host} is this host, or on its link")
-        return outer
+def outer_resolver() -> GuardedResolver:
+    """Return what finds neither this host nor those on its link, whatever name points there."""
+    return GuardedResolver(
+        lambda host, address: not _is_inner(address),
+        lambda host: OSError(None, f"{host} is this host, or on its link"),
+    )
 
 
 def check_pattern(pattern: str, where: str) -> None:
@@ -95,7 +96,5 @@ def _is_inner(host: str) -> bool:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    return (
-        mapped.is_loopback or mapped.is_link_local or mapped.is_unspecified or mapped.is_multicast
-    )
+    found = unwrapped(address)
+    return found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast

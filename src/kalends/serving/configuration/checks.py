@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import typing
 import zoneinfo
 
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.near_names import near
 
 
 def check_zone(zone: str, where: str) -> None:
@@ -16,7 +15,7 @@ def check_zone(zone: str, where: str) -> None:
         raise InvalidInput(
             f"{zone!r} is not a time zone",
             where=where,
-            remedy=suggestion(zone, known) or "use an IANA name, such as Europe/Berlin",
+            remedy=near(zone, known) or "use an IANA name, such as Europe/Berlin",
         )
 
 
@@ -35,8 +34,3 @@ def check_unique(names: list[str], where: str) -> None:
             raise InvalidInput(
                 f"{name!r} is there twice", where=f"{where}[{index}].name", remedy="rename one"
             )
-
-
-def suggestion(name: str, known: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=2)
-    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from kalends.contract.messages import SiteName, Url, Way
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+from kalends.rim.web_addresses import server_parts
 from kalends.serving.configuration.sections import Section
 
 
@@ -70,13 +70,7 @@ def check_members(sites: Sequence[PeerConfiguration]) -> None:
 
 def check_urls(members: Sequence[MemberConfiguration], where: str) -> None:
     for index, member in enumerate(members):
-        try:
-            parts = urlsplit(member.url)
-            fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-            fine = fine and not (parts.username or parts.query or parts.fragment)
-        except ValueError:
-            fine = False
-        if not fine:
+        if server_parts(member.url) is None:
             raise InvalidInput(
                 f"{member.url!r} is not the address of a server",
                 where=f"{where}[{index}].url",

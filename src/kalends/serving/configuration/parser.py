@@ -14,7 +14,7 @@ from kalends.core import limits
 from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
-from kalends.serving.configuration.checks import suggestion
+from kalends.core.near_names import near
 from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Section
 from kalends.serving.configuration.servers import (
     BrokerConfiguration,
@@ -120,7 +120,7 @@ def _check_fields(raw: object, kind: Any, path: str) -> None:
                     raise InvalidInput(
                         "there is no such field",
                         where=where,
-                        remedy=suggestion(name, known)
+                        remedy=near(name, known)
                         or f"the fields here are {', '.join(sorted(known))}",
                     )
                 _check_fields(value, known[name].type, where)

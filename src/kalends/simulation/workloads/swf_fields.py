@@ -100,25 +100,6 @@ def read_header(lines: Iterable[str]) -> dict[str, str]:
     return {name: "\n".join(parts).strip() for name, parts in found.items()}
 
 
-def running_and_reserved(
-    jobs: Iterable[SwfJob], instant_s: int, ahead_s: int
-) -> list[tuple[int, int, int]]:
-    """Return ``(start_s, end_s, processors)`` of jobs running at `instant_s` or within `ahead_s` of it.
-
-    In order of start. A job that runs at the instant keeps its true start, before it; one that ends
-    exactly then is over. Jobs that never ran are left out. Raises `InvalidInput` for a negative
-    `ahead_s`.
-    """
-    if ahead_s < 0:
-        raise InvalidInput(f"{ahead_s} seconds ahead", where="ahead_s", remedy="give 0 or more")
-    stretches = (job.stretch for job in jobs)
-    return sorted(
-        stretch
-        for stretch in stretches
-        if stretch and stretch[1] > instant_s and stretch[0] <= instant_s + ahead_s
-    )
-
-
 def fields_of(text: str, line: int) -> list[str]:
     """Return the words of a job's line, one a field.
 
