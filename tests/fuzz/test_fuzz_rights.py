@@ -129,6 +129,7 @@ def annas(facilities: dict[str, Facility]) -> Iterator[dict[str, Any]]:
 
 
 NORAS_WEBHOOK = "http://127.0.0.1:1/noras"
+NOBODYS_WEBHOOK = "http://127.0.0.1:1/nobodys"
 
 
 def _job(name: str) -> dict[str, Any]:
@@ -205,8 +206,8 @@ def asked(
         "job_place": {"key": token_hex(8), "job": {**_job("mallorys"), "machine": ""}, "wait_ms": 20_000},
         "job_place_elsewhere": {"key": token_hex(8), "wait_ms": 0},
         "notify_add": {"to": "http://127.0.0.1:1/mallorys"},
-        "notify_remove": {"to": NORAS_WEBHOOK if there else "http://127.0.0.1:1/nobodys"},
-        "notify_test": {"to": NORAS_WEBHOOK if there else "http://127.0.0.1:1/nobodys"},
+        "notify_remove": {"to": NORAS_WEBHOOK if there else NOBODYS_WEBHOOK},
+        "notify_test": {"to": NORAS_WEBHOOK if there else NOBODYS_WEBHOOK},
         "by_key": {"key": annas["key"] if there else "never-was"},
         "list": {"everyone": True}, "change": {"key": token_hex(8), "start": 60, "wait_ms": 0},
         "watch": {"id": rid, "after": 0, "wait_ms": 0},
@@ -294,7 +295,8 @@ def unnamed(answer: Answer, annas: dict[str, Any]) -> tuple[int, str]:
     """An answer without the names of what it is about, nor what every answer has of its own."""
     text = answer.body.decode()
     for name in ("alpha/vault", "alpha/vapor", MARK, "never-was", annas["run"], "999999999",
-                 annas["reserved"], annas["held"], RID, annas["key"]):  # fmt: skip
+                 annas["reserved"], annas["held"], RID, annas["key"],
+                 NORAS_WEBHOOK, NOBODYS_WEBHOOK):  # fmt: skip
         text = text.replace(name, "NAME")
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "NAME", text)
     return answer.status, text
