@@ -12,6 +12,7 @@ from kalends.contract.calls import PlacedJob
 from kalends.core.identifiers import split_resource
 from tests.shells.job_host import HOSTS, Run
 from tests.shells.scenarios import Broken
+from tests.support.last_runs import elsewhere_at_last
 
 LATE_S: Final = 20.0
 """So long after its site was lost a second run begins at most: its start was granted before."""
@@ -51,10 +52,8 @@ def judge_restarts(
             raise Broken(f"it ran twice at a time: {what}")
     if wanted and not any(_by_itself(site, run) for site, run in runs):
         raise Broken(f"it has never come to its end: {what}")
-    # It may have been at this site before, as a job of another number.
-    here = split_resource(placed.machine)[0], placed.number
-    where = [(site, job_of(run.name)) for site, run in in_order]
-    if here in where[:-1] and where[-1] != here:
+    told = split_resource(placed.machine)[0], placed.number
+    if elsewhere_at_last([(site, job_of(run.name)) for site, run in in_order], told):
         raise Broken(f"it ran elsewhere at last: {what}")
     return at_once
 

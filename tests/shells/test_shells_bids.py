@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kalends.contract.calls import PlacedJob
-from tests.shells.job_host import Run
-from tests.shells.judging_restarts import judge_restarts
 from tests.shells.running import check, plays, seeds_to_catch
-from tests.shells.scenarios import Broken
+from tests.support.last_runs import elsewhere_at_last
 
 
 def test_promised_starts_are_kept_whatever_others_are_offered_meanwhile() -> None:
@@ -34,18 +31,9 @@ def test_jobs_that_may_start_again_run_to_their_end_and_twice_at_once_only_where
 
 
 def test_a_job_that_was_moved_back_and_cancelled_has_not_run_elsewhere_at_last() -> None:
-    runs = [
-        ("site0", Run("6.1", frozenset({0}), 10.0, 20.0)),
-        ("site2", Run("16.1", frozenset({0}), 30.0, 40.0)),
-    ]
-
-    def judge(number: int) -> bool:
-        placed = PlacedJob(machine="site0/cluster", number=number)
-        return judge_restarts(runs, placed, "", wanted=False, twice=False, absences=(), lost_s=1.0)
-
-    assert not judge(14)
-    with pytest.raises(Broken, match="elsewhere at last"):
-        judge(6)
+    runs = [("site0", 6), ("site2", 16)]
+    assert not elsewhere_at_last(runs, ("site0", 14))
+    assert elsewhere_at_last(runs, ("site0", 6))
 
 
 def test_jobs_that_have_lost_their_nodes_go_where_there_is_room_and_run_to_their_end() -> None:

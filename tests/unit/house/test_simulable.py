@@ -70,3 +70,19 @@ def test_a_shell_takes_clocks_chance_and_threads_only_where_they_can_be_simulate
 )
 def test_what_cannot_be_simulated_is_seen(source: str) -> None:
     assert list(offences("broker/new.py", ast.parse(source)))
+
+
+PLAYERS: Final = sorted(Path(__file__).parents[2].glob("shells/test_*.py"))
+
+
+@pytest.mark.parametrize("path", PLAYERS, ids=lambda path: path.name)
+def test_a_test_of_shells_leaves_its_own_process_as_it_is(path: Path) -> None:
+    """All but `running` puts itself in the place of clocks: of those of every later test, too."""
+    imported = {
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+    }
+    assert {each for each in imported if each.startswith("tests.shells")} <= {
+        "tests.shells.running"
+    }
