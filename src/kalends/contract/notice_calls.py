@@ -70,6 +70,10 @@ class NoticeAddressView(Answer, frozen=True, kw_only=True):
     secret: str = ""
     problem: str = ""
 
+    def __repr__(self) -> str:
+        """Without the secret: a notebook keeps what it has shown."""
+        return f"<{self.kind} to {self.to}{f': {self.problem}' if self.problem else ''}>"
+
 
 class NoticeAddresses(Answer, frozen=True, kw_only=True):
     addresses: tuple[NoticeAddressView, ...]

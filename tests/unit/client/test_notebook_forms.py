@@ -16,7 +16,7 @@ from kalends.contract import calls
 from kalends.contract.calendar_picture import HEIGHT, WIDTH
 from kalends.contract.calendar_steps import moments
 from kalends.contract.fields import Want
-from kalends.contract.notice_calls import ChangeByOthers
+from kalends.contract.notice_calls import ChangeByOthers, NoticeAddressView
 from kalends.core.errors import InvalidInput, NoCommonTime, Refusal
 from kalends.core.resources import ResourceInfo, Slot
 
@@ -117,6 +117,14 @@ def test_a_calendar_is_in_the_zone_of_its_owner() -> None:
         CALENDAR, resource=msgspec.structs.replace(INFO, zone="../x")
     )
     assert "2027-01-15" in kalends.as_html(elsewhere)
+
+
+def test_a_new_webhook_is_shown_without_its_secret() -> None:
+    view = NoticeAddressView(
+        to="https://h/a", kind="webhook", zone="UTC", added_at=NOW_S, secret="whsec_x"
+    )
+    assert repr(view) == "<webhook to https://h/a>"
+    assert "whsec_x" not in repr((view,))
 
 
 def test_what_has_no_form_says_so() -> None:
