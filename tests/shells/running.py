@@ -18,7 +18,6 @@ SHOWS_AT: Final = {
     "jobs_are_placed_before_the_vote": 23,
     "a_site_that_was_left_may_start": 6,
     "a_moved_job_runs_on_where_it_was": 3,
-    "permits_are_not_written": 3,
     "ends_of_moved_jobs_are_not_written_down": 2,
     "free_nodes_are_promised_for_now": 3,
     "every_attempt_makes_new_places": 5,

@@ -104,7 +104,6 @@ def test_starting_again_gone_wrong_shows(mutation: str) -> None:
         "jobs_are_placed_before_the_vote",
         "a_cancelled_place_leaves_its_job",
         "jobs_start_without_asking",
-        "permits_are_not_written",
         "a_late_bid_wins",
         "rests_never_end",
     ],
