@@ -37,8 +37,11 @@ kalends kill lab/box/2 --user bob | cut -d ' ' -f 1
 until kalends job lab/box/3 | grep -q 'over'; do sleep 0.1; done
 kalends log lab/box/3
 
-# An operator drains two nodes: what asks for more than the others waits.
-kalends admin nodes lab/box drain 2-3 --reason 'new fans'
+# An operator drains two nodes. Eve's reservation needs all four: it moves to another time, and `long`, which waited
+# for its end, runs. What asks for more than the other two waits.
+kalends admin nodes lab/box drain 2-3 --reason 'new fans' | head -1
+until kalends job lab/box/4 | grep -q 'over'; do sleep 0.1; done
+kalends list --user eve | tail -1 | cut -c 11-33
 kalends submit lab/box $IN -n 3 --for 1m --name three -- true | head -1
 kalends job lab/box/6 | grep state
 kalends admin nodes lab/box resume 2-3
@@ -47,7 +50,6 @@ until kalends job lab/box/6 | grep -q 'over'; do sleep 0.1; done
 # Another policy decides from now on.
 kalends admin policy lab/box sjf
 kalends admin replan lab/box | tail -1
-kalends kill lab/box/4
 
 # Ann has a program to talk to. Her line is lost (here her command is killed); the program goes on, and
 # she comes back to where it was.

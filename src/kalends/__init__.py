@@ -14,7 +14,7 @@ where your token is):
     >>> booked = broker.book(wanted, duration="2h", at=found.candidates[0].start, note="run 7")
     >>> booked
     <RequestView ... reserved: sdsc/sp2:8 + caltech/onyx, ... UTC for 2h>
-    >>> broker.show(booked.id[-8:]) == booked
+    >>> broker.show(booked.id[-8:]).id == booked.id
     True
     >>> for reservation in broker.reservations():
     ...     print(reservation.note, kalends.as_datetime(reservation.start, "Europe/Berlin").tzname())
