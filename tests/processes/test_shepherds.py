@@ -282,7 +282,8 @@ async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: Job
             bomb,
             mark,
             output="o",
-            resources={"NPROC": 150},
+            # With room for the sandboxes of all facilities under test: their processes are its user's, too.
+            resources={"NPROC": 500},
             limit_s=1,
             grace_s=0.1,
         )
