@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from kalends.agents.sandbox import landlock, namespaces
 from kalends.demo.clusters import loopback_slurm
 from tests import effort
 from tests.backends import loopback_gridengine, loopback_oar
@@ -54,6 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "needs_accounting: runs a real slurmdbd; left out, and listed, where there is none",
+    )
+    config.addinivalue_line(
+        "markers", "needs_landlock: needs all of Landlock; left out, and listed, on older kernels"
+    )
+    config.addinivalue_line(
+        "markers",
+        "needs_namespaces: needs namespaces; left out, and listed, where none are allowed",
     )
     config.addinivalue_line(
         "markers", "needs_gridengine: runs a real Grid Engine; left out, and listed, without one"
@@ -120,6 +128,19 @@ def pytest_terminal_summary(
             terminalreporter.write_line(f"NOT RUN {name}")
 
 
+def why_no_landlock() -> str:
+    """Why this kernel's Landlock does not shut off all that it could, or "" when it does."""
+    return "" if landlock.version() >= 6 else "they need all of Landlock: Linux 6.12"
+
+
+def why_no_namespaces_of_all_kinds() -> str:
+    """Why a zygote gets no namespaces of its own here, or "" when it does."""
+    child = os.fork()
+    if child == 0:
+        os._exit(not namespaces.enter())
+    return "this host allows no namespaces" if os.waitpid(child, 0)[1] else ""
+
+
 def why_no_namespaces() -> str:
     """Why this process cannot make network namespaces, or "" when it can."""
     if os.geteuid() != 0:
@@ -176,4 +197,6 @@ NEEDS: Final = (
     ("needs_accounting", why_no_accounting),
     ("needs_gridengine", why_no_gridengine),
     ("needs_oar", why_no_oar),
+    ("needs_landlock", why_no_landlock),
+    ("needs_namespaces", why_no_namespaces_of_all_kinds),
 )

@@ -7,7 +7,7 @@ import contextlib
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.planner import fixed_wants
-from kalends.contract import calls
+from kalends.contract import calls, reclaim_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
@@ -70,10 +70,10 @@ class ReclaimWorld:
     def reclaim(
         self, resource: str, start_h: float, end_h: float, *, notice_s: int = 0,
         reason: str = "a new pump", deliver: bool = True, units: int = 0, dry_run: bool = False,
-    ) -> calls.ReclaimView:  # fmt: skip
+    ) -> reclaim_calls.ReclaimView:  # fmt: skip
         site = self.sites[resource.split("/")[0]]
         self.keys += 1
-        body = calls.Reclaim(
+        body = reclaim_calls.Reclaim(
             key=f"reclaim-{self.keys}", resource=resource, start=START + int(start_h * HOUR),
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
             units=units, dry_run=dry_run,
@@ -83,7 +83,7 @@ class ReclaimWorld:
             self.deliver()
         return view
 
-    def reclaims(self, site: str) -> list[calls.ReclaimView]:
+    def reclaims(self, site: str) -> list[reclaim_calls.ReclaimView]:
         return list(self.sites[site].participant.reminders.views())
 
     def wait(self, seconds: int) -> None:

@@ -100,7 +100,7 @@ READINGS: Final = (
 def mean_responses(
     policy: Callable[[Cluster], Policy], mix: Mix, utilization: float, jobs: int, seed: int
 ) -> list[float]:
-    """Of all jobs and of each category, in milliseconds; 0 for a category without jobs."""
+    """Return the mean response of all jobs, then of each category, in ms; 0 where it has no jobs."""
     scheduler = Scheduler(policy(Cluster(PROCESSORS)))
     arrivals = islice(mix.jobs(utilization, seed), jobs)
     responses: list[list[int]] = [[] for _ in CATEGORIES]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.contract.calls import ReclaimView, RequestView
+from kalends.contract.calls import RequestView
+from kalends.contract.reclaim_calls import ReclaimView
 
 from .customers import base_now_s
 from .facility import GRAIN_S, Facility, connected, make_facility

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from aiohttp import WSMsgType, web
 
-from kalends.contract import calls, codec
+from kalends.contract import calls, codec, reclaim_calls
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -80,7 +80,7 @@ class Broker:
         self.by_key: dict[str, tuple[calls.Body, str]] = {}
         self.events: list[calls.Event] = []
         self.draining = False
-        self.reclaimed: dict[str, calls.ReclaimView] = {}
+        self.reclaimed: dict[str, reclaim_calls.ReclaimView] = {}
         self.watched = threading.Event()
         self.url = ""
         self.frames: list[int] = []
@@ -141,9 +141,9 @@ class Broker:
             unreached=("caltech",) if body.wait_ms else (),
         )
 
-    def do_reclaim(self, user: str, body: calls.Reclaim) -> calls.ReclaimView:
+    def do_reclaim(self, user: str, body: reclaim_calls.Reclaim) -> reclaim_calls.ReclaimView:
         """Of a site with one reservation there that is to go."""
-        self.reclaimed[body.key] = calls.ReclaimView(
+        self.reclaimed[body.key] = reclaim_calls.ReclaimView(
             key=body.key, resource=body.resource, start=body.start, end=body.end,
             reason=body.reason, waiting=(str(uuid.UUID(int=1)),), units=body.units,
         )  # fmt: skip
@@ -151,10 +151,12 @@ class Broker:
             self.reclaimed[body.key] = part_of(self.reclaimed[body.key])
         return self.reclaimed[body.key]
 
-    def do_reclaims(self, user: str, body: calls.ListReclaims) -> calls.Reclaims:
-        return calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
+    def do_reclaims(self, user: str, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
+        return reclaim_calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
 
-    def do_reclaim_end(self, user: str, body: calls.ReclaimRef) -> calls.ReclaimView:
+    def do_reclaim_end(
+        self, user: str, body: reclaim_calls.ReclaimRef
+    ) -> reclaim_calls.ReclaimView:
         return self.reclaimed.pop(body.key)
 
     def do_resources(self, user: str, body: calls.ListResources) -> calls.Resources:
@@ -499,14 +501,14 @@ def serving_broker(tls: ssl.SSLContext | None = None) -> Iterator[Broker]:
         yield broker
 
 
-def part_of(view: calls.ReclaimView) -> calls.ReclaimView:
+def part_of(view: reclaim_calls.ReclaimView) -> reclaim_calls.ReclaimView:
     """As a site tells of a part that was reclaimed: one of each that can become of a reservation."""
-    states: tuple[tuple[calls.ReclaimedState, str], ...] = (
+    states: tuple[tuple[reclaim_calls.ReclaimedState, str], ...] = (
         ("waiting", ""), ("moved", ""), ("cancelled", ""), ("gone", ""),
         ("stays", "it begins within the notice"),
     )  # fmt: skip
     reservations = tuple(
-        calls.ReclaimedReservation(
+        reclaim_calls.ReclaimedReservation(
             id=str(uuid.UUID(int=number)), user="ann", start=view.start, end=view.end, units=4,
             state=state, why=why, to_start=view.end if state == "moved" else 0,
             to_resource="sdsc/onyx" if state == "moved" else "",

@@ -14,7 +14,7 @@ import aiohttp
 import msgpack
 import structlog
 
-from kalends.contract import calls
+from kalends.contract import calls, reclaim_calls
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -168,17 +168,17 @@ class Deeds:
     async def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Answer:
         return calls.Bidders(bidders=())
 
-    async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.Answer:
+    async def reclaim(self, caller: Caller, body: reclaim_calls.Reclaim) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaim_end(self, caller: Caller, body: calls.ReclaimRef) -> calls.Answer:
+    async def reclaim_end(self, caller: Caller, body: reclaim_calls.ReclaimRef) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaims(self, caller: Caller, body: calls.ListReclaims) -> calls.Answer:
-        return calls.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
+    async def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> calls.Answer:
+        return reclaim_calls.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
 
-    def _reclaim(self, key: str) -> calls.ReclaimView:
-        return calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+    def _reclaim(self, key: str) -> reclaim_calls.ReclaimView:
+        return reclaim_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
 
     async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Answer:
         return calls.Reconciled()

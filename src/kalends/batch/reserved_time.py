@@ -1,8 +1,9 @@
-"""Who had nodes reserved, and for how long: the owner charges for that time, used or not.
+"""How long each user had nodes reserved: the owner charges for that time, used or not.
 
-A reservation counts from its start to its end, or to when it was given back. A queue's claims are looked at
-now and then, and whenever one comes or goes; one that was seen not to be locked after its start counts from
-the look that has seen it locked. So of a reservation that is changed while it runs no second counts twice.
+A reservation counts from its start to its end, or until it is given back. A queue looks at its claims from
+time to time, and whenever one comes or goes. A claim that was not yet locked at the first look after its
+start counts from the look that finds it locked, so a reservation that is changed while it runs is never
+charged twice for the same second.
 """
 
 from __future__ import annotations

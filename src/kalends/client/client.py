@@ -26,6 +26,7 @@ from kalends.client.request_builder import (
 from kalends.client.request_calls import RequestCalls
 from kalends.client.scripts import Agent, named_script
 from kalends.contract import calls
+from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.core.errors import error_from_problem
 from kalends.core.requests import Request
 
@@ -269,7 +270,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         units: int = 0,
         dry_run: bool = False,
         key: str = "",
-    ) -> calls.ReclaimView:
+    ) -> ReclaimView:
         """Take `resource` back from `at` for `duration`: asks its site, and needs the scope ``admin``.
 
         Nothing new is taken there. What is locked, and begins later than `notice` from now, is moved
@@ -278,7 +279,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         answer says what would be.
         """
         start = self.time_s(at)
-        body = calls.Reclaim(
+        body = Reclaim(
             key=key or self.new_key(),
             resource=resource,
             start=start,
@@ -288,15 +289,15 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
             units=units,
             dry_run=dry_run,
         )
-        return await self._caller.call(body, "reclaim", calls.ReclaimView)
+        return await self._caller.call(body, "reclaim", ReclaimView)
 
-    async def reclaims(self) -> tuple[calls.ReclaimView, ...]:
+    async def reclaims(self) -> tuple[ReclaimView, ...]:
         """List the periods reclaimed by the owner of this site, with their reservations."""
-        return (await self._caller.call(calls.ListReclaims(), "reclaims", calls.Reclaims)).reclaims
+        return (await self._caller.call(ListReclaims(), "reclaims", Reclaims)).reclaims
 
-    async def end_reclaim(self, key: str) -> calls.ReclaimView:
+    async def end_reclaim(self, key: str) -> ReclaimView:
         """Withdraw a reclaim: the period can be booked again; moved reservations stay moved."""
-        return await self._caller.call(calls.ReclaimRef(key=key), "reclaim_end", calls.ReclaimView)
+        return await self._caller.call(ReclaimRef(key=key), "reclaim_end", ReclaimView)
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
         body = calls.Change(

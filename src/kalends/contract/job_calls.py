@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
+from kalends.contract.fields import Key
 from kalends.contract.slot_sums import SlotsUsed
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.jobs import JobNumber, JobRequest, Notify
 
 MachineName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
-Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
 NodeNumbers = Annotated[
     tuple[Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)], ...],
     Meta(min_length=1, max_length=limits.LISTING_MAX),

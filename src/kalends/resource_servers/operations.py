@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kalends.calendars import ResourceCalendar, unknown_resource
-from kalends.contract import calls
+from kalends.contract import calls, reclaim_calls
 from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
@@ -145,18 +145,22 @@ class SiteOperations:
             await engine.called(lambda participant, now: participant.recovery.go_on())
         return calls.Reconciled(recovering=engine.participant.recovery.recovering, at_risk=at_risk)
 
-    async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.ReclaimView:
+    async def reclaim(
+        self, caller: Caller, body: reclaim_calls.Reclaim
+    ) -> reclaim_calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
         return await engine.called(lambda participant, now: participant.reclaim(body, now))
 
-    async def reclaim_end(self, caller: Caller, body: calls.ReclaimRef) -> calls.ReclaimView:
+    async def reclaim_end(
+        self, caller: Caller, body: reclaim_calls.ReclaimRef
+    ) -> reclaim_calls.ReclaimView:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
         return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
 
-    def reclaims(self, caller: Caller, body: calls.ListReclaims) -> calls.Reclaims:
-        return calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
+    def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
+        return reclaim_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
 
     async def agent_runs(self, caller: Caller, body: calls.ListRuns) -> calls.Runs:
         views = await self._site.records.newest(_runs_of(caller), body.id, body.count)

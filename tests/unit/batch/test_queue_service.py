@@ -18,7 +18,7 @@ from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
 from kalends.calendars import Booking, ResourceCalendar, open_access
-from kalends.contract import calls
+from kalends.contract import reclaim_calls
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -175,7 +175,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
     async with queues_of_a_site(path, clock, queue, made=made.append) as service:
         service.begin()
         (site,) = made
-        body = calls.Reclaim(
+        body = reclaim_calls.Reclaim(
             key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
         )
         site.book.watched = frozenset({BOX})

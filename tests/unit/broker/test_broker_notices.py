@@ -40,15 +40,22 @@ def facility(
     return LocalFacility({"sdsc": {"sp2": 8}, "ncsa": {"cave": 1}}, now=NOW, notices=notices)
 
 
+@pytest.fixture
+async def servers(
+    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+) -> AsyncIterator[LocalFacility]:
+    async with facility(relay, receiver) as servers:
+        yield servers
+
+
 def texts(mails: list[relays.Mail]) -> list[str]:
     return [mail.message.get_content() for mail in mails]
 
 
 async def test_an_owner_s_move_is_told_by_mail_and_by_a_signed_webhook_and_shown(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, relay: relays.MailRelay, receiver: relays.WebhookReceiver
 ) -> None:
     async with (
-        facility(relay, receiver) as servers,
         servers.client("ann") as ann,
         servers.client("bob") as bob,
         servers.client("owner", at="sdsc") as owner,
@@ -84,10 +91,9 @@ async def test_an_owner_s_move_is_told_by_mail_and_by_a_signed_webhook_and_shown
 
 
 async def test_what_its_user_does_is_not_told_and_takes_the_mark_of_others_away(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, relay: relays.MailRelay
 ) -> None:
     async with (
-        facility(relay, receiver) as servers,
         servers.client("ann") as ann,
         servers.client("owner", at="sdsc") as owner,
     ):
@@ -105,10 +111,9 @@ async def test_what_its_user_does_is_not_told_and_takes_the_mark_of_others_away(
 
 
 async def test_what_cannot_be_moved_is_cancelled_and_told(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, relay: relays.MailRelay
 ) -> None:
     async with (
-        facility(relay, receiver) as servers,
         servers.client("ann") as ann,
         servers.client("owner", at="sdsc") as owner,
     ):
@@ -126,10 +131,9 @@ async def test_what_cannot_be_moved_is_cancelled_and_told(
 
 
 async def test_a_recalled_hold_and_what_was_waited_for_are_told(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, relay: relays.MailRelay
 ) -> None:
     async with (
-        facility(relay, receiver) as servers,
         servers.client("ann") as ann,
         servers.client("bob") as bob,
         servers.client("eve") as eve,
@@ -152,9 +156,9 @@ async def test_a_recalled_hold_and_what_was_waited_for_are_told(
 
 
 async def test_what_an_operator_cancels_is_told_with_their_name(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, relay: relays.MailRelay
 ) -> None:
-    async with facility(relay, receiver) as servers, servers.client("ann") as ann:
+    async with servers.client("ann") as ann:
         await ann.add_notice_address()
         booked = await ann.book("sdsc/sp2", duration="1h", at=NINE)
         async with servers.client("root") as root:
@@ -190,10 +194,9 @@ async def test_what_is_too_much_for_a_minute_comes_in_one_letter(
 
 
 async def test_only_what_the_operator_allows_is_added_and_only_one_s_own_is_seen(
-    relay: relays.MailRelay, receiver: relays.WebhookReceiver
+    servers: LocalFacility, receiver: relays.WebhookReceiver
 ) -> None:
     async with (
-        facility(relay, receiver) as servers,
         servers.client("ann") as ann,
         servers.client("bob") as bob,
     ):

@@ -15,7 +15,7 @@ from client_broker import Broker
 
 from kalends.cli import cli
 from kalends.cli.administration._reclaims import reclaim_lines
-from kalends.contract import calls
+from kalends.contract import reclaim_calls
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
@@ -199,7 +199,9 @@ def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Brok
 def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Broker, user: str, body: calls.ReclaimRef) -> calls.ReclaimView:
+    def refuse(
+        self: Broker, user: str, body: reclaim_calls.ReclaimRef
+    ) -> reclaim_calls.ReclaimView:
         raise NotFound("no such reclaim", where="key")
 
     monkeypatch.setattr(Broker, "do_reclaim_end", refuse)
@@ -209,7 +211,9 @@ def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
 
 
 def test_of_one_that_stays_beside_a_reclaim_it_is_said_in_the_singular() -> None:
-    view = calls.ReclaimView(key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1)
+    view = reclaim_calls.ReclaimView(
+        key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1
+    )
     assert "  beside   1 other has room there, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
 
 

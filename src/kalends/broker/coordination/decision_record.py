@@ -174,7 +174,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     For a job in step, its parts once all have arrived (`encode_parts`).
     """
     ended: PlacedEnd | None = None
-    """Of a job: how it has ended, as its site has said; a column."""
+    """How a job ended, as its site reported; a column."""
     ended_by: ChangeByOthers | None = None
     """It was cancelled, or released, by others than its user."""
     parts_ended_at: int = 0

@@ -1,4 +1,4 @@
-"""Of what its user is told: what others make of a request, and what it has waited for.
+"""What users are told about: what others do to their requests, and that what they waited for has come.
 
 Each notice is stored by the operation that decides what it tells, or not at all.
 """

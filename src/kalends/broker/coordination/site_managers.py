@@ -1,9 +1,8 @@
-"""Whom to ask among the members of a virtual site: its manager has the choice, if it answers in time.
+"""Which members of a virtual site to ask: its manager chooses, if it answers in time.
 
-"We support virtual sites that are made up of sites", each with a manager (Weissman and Grimshaw 1996, section
-3): a manager knows its members by all that brokers have asked of them. What it answers is an opinion. The
-broker asks the members itself, holds their places and decides; where the manager is silent, or has no
-choice, it asks those that it would have chosen itself.
+Each virtual site has a manager (Weissman and Grimshaw 1996, section 3), which knows its members by all that
+brokers have asked of them. Its answer is an opinion. The broker asks the members itself, holds their places
+and decides; where the manager is silent, or has no choice, it asks those that it would have chosen itself.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from kalends.federation.site_choice import Bidder
 
 @dataclass(eq=False)
 class SiteManagers:
-    """Those of all virtual sites; one that was silent is asked nothing for a while, as a site is not."""
+    """The managers of all virtual sites. Like a site, one that did not answer is left alone for a while."""
 
     directory: Directory
     outbox: CoordinatorOutbox

@@ -66,7 +66,7 @@ BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""
 
 REDUNDANT_PLACES: Final = 2
-"""So many places has a job that wants more than one, where as many sites bid."""
+"""How many places a job holds that wants more than one, if as many sites bid."""
 
 REFERRED_PART: Final = 2
 """One in so many parts of that time managers of virtual sites are waited for at most."""

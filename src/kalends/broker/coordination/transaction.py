@@ -110,7 +110,7 @@ class BidRound:
     choices: dict[str, OwnChoice] = field(default_factory=dict)
     """Virtual sites whose managers were asked whom to ask, and what is done without an answer."""
     machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Those in whose queues a place was asked for, by site."""
+    """The machines whose queues were asked for a place, by site."""
     jobs: dict[str, JobRequest] = field(default_factory=dict)
     """The job as it was asked for on each of them: in which implementation."""
     fitting: int = 0

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from kalends.cli import _output
 from kalends.cli._short_time import short_time
-from kalends.contract.calls import ReclaimedReservation, ReclaimView
+from kalends.contract.reclaim_calls import ReclaimedReservation, ReclaimView
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time

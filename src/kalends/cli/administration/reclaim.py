@@ -13,7 +13,7 @@ from kalends.core.errors import NotFound
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
-    from kalends.contract.calls import ReclaimView
+    from kalends.contract.reclaim_calls import ReclaimView
 
 
 @click.command(

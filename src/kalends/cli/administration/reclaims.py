@@ -7,7 +7,7 @@ import click
 from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._reclaims import reclaim_lines
-from kalends.contract.calls import Reclaims
+from kalends.contract.reclaim_calls import Reclaims
 
 
 @click.command(

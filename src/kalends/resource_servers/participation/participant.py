@@ -22,8 +22,8 @@ from kalends.agents.runs import RunOutcome
 from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
-from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.contract import reclaim_calls
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
@@ -489,7 +489,7 @@ class Participant:
 
     # Calls of the owner
 
-    def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
+    def reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
         """Reclaim as `ReclaimReminders.reclaim`, and inform those who wait there in vain."""
         view = self.reminders.reclaim(body, now)
         self._settle(now)
@@ -500,7 +500,7 @@ class Participant:
         self.reminders.nodes_out(out, now)
         self._settle(now)
 
-    def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
+    def end_reclaim(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
         """End a reclaim as `ReclaimReminders.end`, and find takers for its time."""
         view = self.reminders.end(key, now)
         self._settle(now)

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.contract import reclaim_calls
 from kalends.contract.messages import TimeS
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound, Refusal
@@ -86,7 +86,7 @@ class ReclaimReminders:
 
     # Calls of owners
 
-    def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
+    def reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
         """Take the time back; repeating it with its key changes nothing.
 
         Raises `InvalidInput` for a resource or a time that there is not, `KeyReused` for a key that
@@ -114,7 +114,7 @@ class ReclaimReminders:
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
 
-    def _foreseen(self, reclaimed: Reclaimed) -> calls.ReclaimView:
+    def _foreseen(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
         """Return what would become of it; everything is as before."""
         if reclaimed.units:
             self._share(reclaimed)
@@ -123,7 +123,7 @@ class ReclaimReminders:
         finally:
             self.room.give_up(reclaimed.key)
 
-    def end(self, key: str, now: Moment) -> calls.ReclaimView:
+    def end(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
         """Withdraw it: the time can be booked again; what has been moved stays moved.
 
         Raises `NotFound` for a key that stands for none.
@@ -131,7 +131,7 @@ class ReclaimReminders:
         reclaimed = self._reclaims.get(key)
         if reclaimed is None and self.set_aside.withdraw(key):
             self.outbox.store(ReclaimDropped(key))
-            return calls.ReclaimView(key=key, resource="", start=0, end=0)
+            return reclaim_calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
                 "no such reclaim",
@@ -227,13 +227,13 @@ class ReclaimReminders:
             own += stake.claims if stake is not None else ()
         return tuple(self.room.refusals(wants, own))
 
-    def views(self) -> tuple[calls.ReclaimView, ...]:
+    def views(self) -> tuple[reclaim_calls.ReclaimView, ...]:
         return tuple(map(self._view, self._reclaims.values()))
 
-    def _view(self, reclaimed: Reclaimed) -> calls.ReclaimView:
+    def _view(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
         return view_of(self.moved.noted(reclaimed, ()), self.choice)
 
-    def _check_reclaim(self, body: calls.Reclaim, now: Moment) -> None:
+    def _check_reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> None:
         if body.resource not in self.book.calendars:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
@@ -352,7 +352,7 @@ class ReclaimReminders:
         self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
-def _asked(reclaimed: Reclaimed | calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
+def _asked(reclaimed: Reclaimed | reclaim_calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
     return (
         reclaimed.resource, reclaimed.start, reclaimed.end, reclaimed.notice_s, reclaimed.reason,
         reclaimed.units,

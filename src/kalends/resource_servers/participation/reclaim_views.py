@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from kalends.contract import calls
+from kalends.contract import reclaim_calls
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.reclaim_choice import (
     InTheWay,
@@ -16,13 +16,13 @@ from kalends.resource_servers.participation.reclaim_choice import (
 from kalends.resource_servers.participation.reclaims import Reclaimed, ReclaimedSlot
 
 
-def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> calls.ReclaimView:
+def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> reclaim_calls.ReclaimView:
     """Return it as it is now."""
     found = choice.in_the_way(reclaimed)
     waiting = tuple(stake.rid for stake in found.going)
     staying = {stake.rid for stake in (*found.beside, *found.spared)}
     gone = tuple(rid for rid in reclaimed.told if rid not in waiting and rid not in staying)
-    return calls.ReclaimView(
+    return reclaim_calls.ReclaimView(
         key=reclaimed.key,
         resource=reclaimed.resource,
         start=reclaimed.start,
@@ -42,7 +42,9 @@ def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> calls.ReclaimView:
     )
 
 
-def _still_there(reclaimed: Reclaimed, found: InTheWay) -> Iterable[calls.ReclaimedReservation]:
+def _still_there(
+    reclaimed: Reclaimed, found: InTheWay
+) -> Iterable[reclaim_calls.ReclaimedReservation]:
     for stake in found.going:
         yield _told_of(stake, reclaimed, "waiting")
     for stake in found.spared:
@@ -51,15 +53,17 @@ def _still_there(reclaimed: Reclaimed, found: InTheWay) -> Iterable[calls.Reclai
 
 def _told_of(
     stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
-) -> calls.ReclaimedReservation:
+) -> reclaim_calls.ReclaimedReservation:
     place = place_of(stake, claims_there(stake, reclaimed))
-    return calls.ReclaimedReservation(
+    return reclaim_calls.ReclaimedReservation(
         id=stake.rid, user=place.user, start=place.start, end=place.end, units=place.units,
         state=state, why=why,
     )  # fmt: skip
 
 
-def _gone(reclaimed: Reclaimed, rid: str, choice: ReclaimChoice) -> calls.ReclaimedReservation:
+def _gone(
+    reclaimed: Reclaimed, rid: str, choice: ReclaimChoice
+) -> reclaim_calls.ReclaimedReservation:
     """One whose going an older version has noted has no more than its id."""
     had = reclaimed.had.get(rid) or ReclaimedSlot(
         reclaimed.resource, reclaimed.start, reclaimed.end, 0
@@ -67,7 +71,7 @@ def _gone(reclaimed: Reclaimed, rid: str, choice: ReclaimChoice) -> calls.Reclai
     went = reclaimed.went.get(rid)
     stake = choice.book.stakes.peek(rid)
     cancelled = stake is not None and stake.has("cancelled")
-    return calls.ReclaimedReservation(
+    return reclaim_calls.ReclaimedReservation(
         id=rid,
         user=had.user,
         start=had.start,

@@ -66,7 +66,7 @@ def neighbour_port() -> Any:
         yield server.getsockname()[1]
 
 
-@pytest.mark.skipif(landlock.version() < 6, reason="this kernel's Landlock knows no signals")
+@pytest.mark.needs_landlock
 def test_landlock_alone_shuts_off_files_servers_and_other_processes(neighbour_port: int) -> None:
     def behind(attempt: Callable[[], str]) -> Callable[[], str]:
         def step() -> str:
@@ -101,7 +101,7 @@ def in_namespaces(attempt: Callable[[], object]) -> Any:
     return told_by_child(step)
 
 
-@pytest.mark.skipif(not allowed_here(), reason="this host allows no namespaces")
+@pytest.mark.needs_namespaces
 def test_namespaces_alone_leave_no_file_no_server_and_no_other_process(
     neighbour_port: int,
 ) -> None:
@@ -113,7 +113,7 @@ def test_namespaces_alone_leave_no_file_no_server_and_no_other_process(
     assert in_namespaces(os.getppid) == 0
 
 
-@pytest.mark.skipif(not allowed_here(), reason="this host allows no namespaces")
+@pytest.mark.needs_namespaces
 def test_a_process_without_files_still_knows_its_own_memory() -> None:
     def size() -> int:
         proc = lockdown.open_proc()
@@ -124,7 +124,7 @@ def test_a_process_without_files_still_knows_its_own_memory() -> None:
     assert told_by_child(size) > 1 << 20
 
 
-@pytest.mark.skipif(not allowed_here(), reason="this host allows no namespaces")
+@pytest.mark.needs_namespaces
 def test_the_first_process_of_a_namespace_ends_with_the_zygote() -> None:
     ours, theirs = socket.socketpair()
     zygote = os.fork()

@@ -12,8 +12,8 @@ from tests.reclaim_world import HOUR, ReclaimWorld
 from kalends.broker.coordination.decision_record import decode_record
 from kalends.broker.coordination.owner_reclaims import TRIES_MAX
 from kalends.calendars import Limit, Limits
-from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.contract import reclaim_calls
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
 from kalends.core.principals import Principal
 
@@ -335,19 +335,27 @@ def unfounded(rid: str) -> m.Reclaim:
 def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     world = ReclaimWorld()
     site = world.sites["here"]
-    body = calls.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + HOUR)
+    body = reclaim_calls.Reclaim(
+        key="the-key-of-it", resource="here/one", start=START, end=START + HOUR
+    )
 
-    def ask(asked: calls.Reclaim) -> calls.ReclaimView:
+    def ask(asked: reclaim_calls.Reclaim) -> reclaim_calls.ReclaimView:
         return site.call(lambda participant, now: participant.reclaim(asked, now))
 
     assert ask(body) == ask(body)
     assert len(world.reclaims("here")) == 1
     with pytest.raises(KeyReused):
-        ask(calls.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + 1))
+        ask(
+            reclaim_calls.Reclaim(
+                key="the-key-of-it", resource="here/one", start=START, end=START + 1
+            )
+        )
     for wrong in (
-        calls.Reclaim(key="another-key", resource="here/none", start=START, end=START + HOUR),
-        calls.Reclaim(key="another-key", resource="here/one", start=START, end=START),
-        calls.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
+        reclaim_calls.Reclaim(
+            key="another-key", resource="here/none", start=START, end=START + HOUR
+        ),
+        reclaim_calls.Reclaim(key="another-key", resource="here/one", start=START, end=START),
+        reclaim_calls.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
     ):
         with pytest.raises(InvalidInput):
             ask(wrong)
