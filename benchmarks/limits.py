@@ -36,7 +36,7 @@ from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.participation.claim_sets import Claim, Stake, stored
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, stored
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.journal import SiteStore
 

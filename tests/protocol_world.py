@@ -27,7 +27,7 @@ from typing import NamedTuple
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Registered
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claim_sets import StakeDropped, StakeStored
+from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.stores.sqlite import register
 from tests.protocol_broker import START, Broker, hello, new_register

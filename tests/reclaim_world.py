@@ -10,7 +10,7 @@ from kalends.broker.planning.planner import fixed_wants
 from kalends.contract import calls, reclaim_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
-from kalends.resource_servers.participation.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 from kalends.stores.sqlite import register
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site

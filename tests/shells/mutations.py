@@ -16,13 +16,13 @@ from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.resource_servers import server as site_server
-from kalends.resource_servers.participation import reclaim_choice
+from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
+from kalends.resource_servers.participation.memory.past import Past
+from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.past import Past
-from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
-from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.reclaims import reclaim_choice
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.waiting_list import WaitingListEntry
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite import notice_table, register, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
@@ -191,7 +191,7 @@ MUTATIONS.update(_of_the_machines())
 @mutation
 def wake_up_lost_on_reconnect() -> None:
     """Whoever asks for a place on a list again has seen all that was offered there."""
-    from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+    from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 
     def follow(self, listed, known):  # type: ignore[no-untyped-def]
         listed.news = listed.wish.seen

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.contract.messages import Message
-from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.journal import KIND, Loaded, SiteStore
 from kalends.stores.sqlite.sqlite_file import StoreFile

@@ -33,12 +33,12 @@ from kalends.core.errors import NotAllowed
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.participation.effects import ParticipantEffects as SiteEffects
 from kalends.resource_servers.participation.effects import Send
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 from kalends.resource_servers.participation.registers import NO_BADGE
+from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.serving.clock_watch import ClockWatch
 from kalends.stores.sqlite import register
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of

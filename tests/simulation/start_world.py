@@ -37,9 +37,9 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.start_questions import StartQuestions
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.stores.sqlite import register
 

@@ -11,7 +11,7 @@ from tests.protocol_support import HERE, KEY, Site, prepare, rid, visit, vote, w
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.scripts import Stop, asked_for
-from kalends.resource_servers.participation.claim_sets import decode_stake, stored
+from kalends.resource_servers.participation.claims.claim_sets import decode_stake, stored
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.register_file import KIND
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
