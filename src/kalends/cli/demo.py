@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
 
 
 @click.command(
