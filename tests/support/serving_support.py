@@ -22,6 +22,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.versions import own_version
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -254,7 +255,7 @@ async def serving(
     application = build_application(
         role=role,
         name="npaci",
-        version="1",
+        version=own_version("1"),
         handlers=(deeds or Deeds()).handlers(role),
         authenticator=authenticator or OpenAccess(),
         limits=limits or ServingLimits(),

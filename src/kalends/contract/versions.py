@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
 from kalends.core.features import FEATURES, REQUIRED, Feature
 
 VERSION_HEADER: Final = "Kalends-Version"
@@ -50,6 +50,18 @@ class ServerVersion(NamedTuple):
 
 BASE: Final = ServerVersion()
 """A server that does not say what it knows."""
+
+OURS: Final = ServerVersion(features=KNOWN)
+"""A peer that knows as much as we do: where no session has said anything else."""
+
+
+def older(where: str, version: ServerVersion, feature: Feature) -> Refusal:
+    """Return the refusal of what `where` cannot be asked for, or said, because of its version."""
+    return Refusal(
+        where=where,
+        code=RefusalCode.OLDER_VERSION,
+        detail=f"it runs {version}, which knows nothing of {feature.words}",
+    )
 
 
 def own_version(number: str, features: frozenset[str] = KNOWN) -> ServerVersion:

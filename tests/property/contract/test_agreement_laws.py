@@ -1,4 +1,4 @@
-"""What is said to a peer of any other version is read there strictly, and means the same; or it is not said."""
+"""What is said to any other version is read there strictly, and means the same; or it is not said."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from kalends.contract import agreement
-from kalends.contract import messages as m
-from kalends.core.features import Feature, Since
 from tests.effort import examples
 from tests.support.generated_messages import values_of
 from tests.support.pretended_features import defaults_of, pretended
 from tests.support.wire_shapes import kinds, shapes, strange_in
+
+from kalends.contract import agreement
+from kalends.contract import messages as m
+from kalends.core.features import Feature, Since
 
 FEATURES: Final = [Feature(f"f{number}", f"the feature {number}") for number in range(4)]
 NAMES: Final = [each.name for each in FEATURES]

@@ -51,7 +51,7 @@ def test_features_are_found_however_deep_their_marks_lie() -> None:
 
 
 def test_what_has_its_default_is_left_out_and_the_rest_is_said() -> None:
-    assert said(Letter(wishes=(Wish(1),), reminders_s=tuple([600]))) == {
+    assert said(Letter(wishes=(Wish(1),), reminders_s=(600,))) == {
         "wishes": [{"type": "wish", "units": 1}]
     }
 

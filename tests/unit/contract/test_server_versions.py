@@ -73,7 +73,7 @@ def test_a_peer_that_is_too_old_is_told_both_versions(monkeypatch: pytest.Monkey
         "broker npaci runs an older kalends, too old for site ctc, which runs kalends 2.0:"
         " it knows nothing of shares of a project (upgrade broker npaci)"
     )
-    with pytest.raises(Conflict, match="runs kalends 1.0"):
+    with pytest.raises(Conflict, match=r"runs kalends 1\.0"):
         agreed(ours, ServerVersion("1.0"), "site ctc", "broker npaci")
     assert agreed(ours, ServerVersion("3.0", frozenset({"shares"})), "a", "b") == {"shares"}
 

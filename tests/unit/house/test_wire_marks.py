@@ -12,10 +12,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from tests.support.wire_shapes import kinds, shapes
+
 from kalends.contract import agreement
 from kalends.contract.versions import FEATURES_MAX, own_version, version_in
 from kalends.core.features import FEATURES, REQUIRED
-from tests.support.wire_shapes import kinds, shapes
 
 BASE: Final = Path(__file__).parent / "base_version.json"
 

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.contract.messages import Hello
+from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import NotFound
 from kalends.core.resources import ResourceInfo
 
@@ -32,6 +33,8 @@ class SiteEntry:
     near: tuple[str, ...] = ()
     vote_ms: int = 0
     """For how long a vote may be under way there."""
+    version: ServerVersion = OURS
+    """What it said when it was connected last, with the features that may be used with it."""
 
     @property
     def through(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from kalends.contract import codec
 from kalends.contract.calls import Role
+from kalends.contract.versions import ServerVersion
 from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.alarms import Report
@@ -60,7 +61,7 @@ def build_application(
     *,
     role: Role,
     name: str,
-    version: str,
+    version: ServerVersion,
     handlers: Mapping[str, Handler],
     authenticator: Authenticator,
     metrics: Metrics,
@@ -79,8 +80,8 @@ def build_application(
     `routes` are further ones, as the protocol's session between brokers and sites: errors that they raise
     become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first, for
     handlers that wait for something (a watch) to answer now; then calls in flight get `drain_s_max`, and
-    sessions are closed as going away. `report` hears of problems (connections, the certificate), and ""
-    once they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
+    sessions are closed as going away. `report` hears of problems (connections, the certificate), and "" once
+    they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
     handlers = {**handlers, "whoami": whoami(role, name, clock)}
@@ -88,9 +89,9 @@ def build_application(
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
-    server = _Server(dispatcher, authenticator, on_stop, connections, report, certified)
+    server = _Server(dispatcher, authenticator, on_stop, connections, report, certified, version)
     application = web.Application(
-        middlewares=[_problems(server, version)],
+        middlewares=[_problems(server)],
         client_max_size=limits.body_bytes_max,
         handler_args={"auto_decompress": False, "access_log": None},
     )
@@ -105,8 +106,8 @@ def build_application(
             name=operation.name,
             expect_handler=expected,
         )
-    document = openapi.document(role, name, version, authenticator)
-    application.router.add_get(OPENAPI_PATH, _fixed(document, codec.JSON), allow_head=False)
+    document = _fixed(openapi.document(role, name, version.number, authenticator), codec.JSON)
+    application.router.add_get(OPENAPI_PATH, document, allow_head=False)
     application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
     application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
     for route in routes:
@@ -140,6 +141,11 @@ def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
     return server.caller(request, {"Authorization": f"Bearer {token}"}, scope)
+
+
+def version_of(request: web.Request) -> ServerVersion:
+    """Return the version of the server that answers `request`."""
+    return request.app[_SERVER].version
 
 
 def audit_of(request: web.Request) -> AuditLog:
@@ -188,8 +194,11 @@ class _Server:
         connections: Connections,
         report: Report,
         certified: bool,
+        version: ServerVersion,
     ) -> None:
         self.certified = certified
+        self.version = version
+        self.said = {"Server": f"kalends/{version.number}", **version.headers()}
         self.dispatcher = dispatcher
         self.report = report
         self.connections = connections
@@ -289,14 +298,20 @@ def _sessions(server: _Server) -> _Respond:
     return respond
 
 
-async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSocketResponse:
-    """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one."""
+async def open_socket(
+    request: web.Request, limits: ServingLimits, said: Mapping[str, str] | None = None
+) -> web.WebSocketResponse:
+    """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one.
+
+    The answer tells this server's version, or what is `said` of whoever the session is with.
+    """
     socket = web.WebSocketResponse(
         heartbeat=limits.heartbeat_s,
         max_msg_size=limits.frame_bytes_max,
         compress=False,
         timeout=CLOSE_S_MAX,
     )
+    socket.headers.update(request.app[_SERVER].said if said is None else said)
     try:
         await socket.prepare(request)
     except (web.HTTPBadRequest, ValueError) as error:
@@ -309,7 +324,7 @@ async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSoc
     return socket
 
 
-def _problems(server: _Server, version: str) -> Any:
+def _problems(server: _Server) -> Any:
     """Return the middleware that counts every request and turns every failure into a problem."""
     dispatcher = server.dispatcher
 
@@ -331,7 +346,7 @@ def _problems(server: _Server, version: str) -> Any:
                 return web.Response()  # There is nobody to answer, and nobody's fault to log.
             response = problem_answer(request, dispatcher.problem(error))
         if not response.prepared:
-            response.headers["Server"] = f"kalends/{version}"
+            response.headers.update(server.said)
             asked = request.match_info.route.name or NO_OPERATION
             dispatcher.ended(asked, response.status, started_s)
         return response
