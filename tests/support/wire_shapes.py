@@ -6,6 +6,7 @@ A slow twin of `kalends.contract.agreement`, which looks at what is on the wire 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -56,7 +57,10 @@ def kinds() -> dict[str, type[msgspec.Struct]]:
 
 def strange_in(raw: Any, kind: type[msgspec.Struct], known: Collection[str]) -> list[str]:
     """Return the paths in `raw`, which was read from the wire, that a server of these features refuses."""
-    return list(_strange(raw, inspect.type_info(kind), known, kind.__name__))
+    return list(_strange(raw, _type_info(kind), known, kind.__name__))
+
+
+_type_info = cache(inspect.type_info)
 
 
 def _collect(shape: inspect.Type, known: Collection[str], found: Shapes) -> None:

@@ -20,7 +20,8 @@ def command(settings: Settings) -> None:
 
     ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
     YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site
-    that did not answer is left alone for a while, and then asked again.
+    that did not answer is left alone for a while, and then asked again. VERSION is that of its kalends:
+    owners upgrade when it suits them, and what a site does not know yet is refused there, by name.
     """
     with settings.connect() as client:
         answer = client.resources()
@@ -30,11 +31,12 @@ def command(settings: Settings) -> None:
 def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
     return output.rows(
-        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
+        ("SITE", "STATE", "VERSION", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
         [
             (
                 site.site,
                 site.state,
+                site.version or "-",
                 f"{machines[site.site]} machine{'s' if machines[site.site] > 1 else ''}"
                 if machines[site.site]
                 else "-",
@@ -51,4 +53,5 @@ def site_lines(answer: Resources) -> list[str]:
 def _detail(site: SiteStatus) -> str:
     resting = f"did not bid; asked again in {format_duration(site.rests_s)}"
     detail = resting if site.rests_s else site.detail
-    return "; ".join(filter(None, (site.through and f"through {site.through}", detail)))
+    lacks = f"knows nothing of {', '.join(site.lacks)}" if site.lacks else ""
+    return "; ".join(filter(None, (site.through and f"through {site.through}", lacks, detail)))

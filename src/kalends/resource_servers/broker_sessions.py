@@ -113,9 +113,9 @@ class BrokerSessions:
             raise LimitExceeded(
                 f"{SESSIONS_MAX} sessions are open, the most that a site keeps", retry_after_s=1.0
             )
+        us, them = f"site {self._site}", f"this broker ({belief.caller.principal.user})"
         try:
             theirs = version_in(request.headers)
-            us, them = f"site {self._site}", f"this broker ({belief.caller.principal.user})"
             known = agreed(self._version, theirs, us, them)
         except (InvalidInput, Conflict) as error:
             self._logger.warning("session_refused", broker=them, detail=str(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kalends.broker.planning.directory import SiteEntry
 from kalends.contract import messages as m
-from kalends.contract.versions import older
+from kalends.contract.versions import BASE, older
 from kalends.core.features import Feature
 
 
@@ -17,7 +17,7 @@ def refused_for(site: SiteEntry, message: m.Message, feature: Feature) -> m.Mess
 
     What has no answer is said to a site only where it knows the feature: whoever adds it looks first.
     """
-    refusals = (older(site.name, site.version, feature),)
+    refusals = (older(site.name, site.version or BASE, feature),)
     match message:
         case m.Query():
             views = tuple(

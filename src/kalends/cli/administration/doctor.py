@@ -15,6 +15,7 @@ import kalends
 from kalends.cli.console import output
 from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.contract.versions import KNOWN
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CONFIGURATION: Final = ".toml"
 SCRIPTS: Final = "scripts of users"
+VERSION: Final = "version"
 
 
 @click.command(
@@ -47,7 +49,8 @@ def command(settings: Settings, file: Path) -> int:
     Where this host runs the jobs of a machine, and you are root, the Unix users, and their way to the site's
     Python.
 
-    Prints one line for each problem. The exit code is 1 if there are any.
+    Names the version of this kalends, and what has come to what servers say to each other since the base
+    version. Prints one line for each problem. The exit code is 1 if there are any.
     """
     if file.suffix == CONFIGURATION:
         return _check_configured(settings, file)
@@ -78,10 +81,22 @@ def _check_configured(settings: Settings, file: Path) -> int:
         "batch_systems": _rows(systems),
         "machines": _rows(machines),
         "scripts": _rows(scripts)[0],
+        "version": kalends.__version__,
+        "features": sorted(KNOWN),
     }
-    found = {**systems, **machines, **scripts}
+    found = {VERSION: _version(), **systems, **machines, **scripts}
     output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
+
+
+def _version() -> CheckUp:
+    """What a server here tells others of its version."""
+    with server_parts():
+        from kalends.backends.check_up import CheckUp
+    knows = (
+        f"it knows {', '.join(sorted(KNOWN))}" if KNOWN else "it has the base version's messages"
+    )
+    return CheckUp([f"kalends {kalends.__version__}", knows], [])
 
 
 def _rows(found: dict[str, CheckUp]) -> list[dict[str, object]]:
@@ -185,6 +200,6 @@ def _lines(found: dict[str, CheckUp]) -> list[str]:
     for name, each in found.items():
         lines += [f"{name}: {fact}" for fact in each.facts]
         lines += [f"{name}: PROBLEM: {problem}" for problem in each.problems]
-        if not each.problems and name != SCRIPTS:
+        if not each.problems and name not in (SCRIPTS, VERSION):
             lines.append(f"{name}: the site can rely on it")
     return lines
