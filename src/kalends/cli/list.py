@@ -9,7 +9,8 @@ from itertools import islice
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import words
 from kalends.client.listing_calls import ListState
 from kalends.client.sync import SyncClient

@@ -11,7 +11,8 @@ import click
 from msgspec.structs import asdict, replace
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.logins import logins, profile_edits, whoami_lines
 from kalends.client.connection import connect
 from kalends.client.destinations import VARIABLES

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.logins import profile_edits
 from kalends.client.kept_logins import KeptLogin, kept_at
 from kalends.client.openid.logins import give_back

@@ -13,8 +13,9 @@ import click
 
 import kalends
 from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import click
 import msgspec
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.server_parts import agent_parts
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.requests import agent_options, agent_words, request_options
 from kalends.client.request_builder import request_from
