@@ -8,17 +8,19 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker import notice_delivery, service, site_link
+from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Unreadable
+from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites import site_link
+from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.contract import agreement
 from kalends.core.features import Feature
-from kalends.resource_servers import links
 from kalends.resource_servers import server as site_server
+from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
 from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.memory.recovery import Recovery

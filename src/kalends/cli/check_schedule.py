@@ -8,7 +8,8 @@ from typing import Final
 import click
 
 from kalends.cli.console import output, standard_input
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.replays.simulated import FILE
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, CheckReport, check

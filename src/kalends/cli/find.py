@@ -8,7 +8,8 @@ import click
 from msgspec import structs
 
 from kalends.cli.console import output, problems
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import delayed_jobs, request_options, words
 from kalends.core.errors import NoCommonTime
 

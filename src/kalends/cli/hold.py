@@ -6,8 +6,9 @@ from typing import Unpack
 
 import click
 
+from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.help_form import section
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import booking_options, request_options
 
 

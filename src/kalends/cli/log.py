@@ -8,9 +8,10 @@ from typing import Literal
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import shown_jobs
-from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.job_calls import JobView
 
 

@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 TEXT_COLUMNS_MIN: Final = 30
 """The fewest columns for wrapped text; below, lines that the terminal breaks read better."""

@@ -7,7 +7,8 @@ from typing import Literal
 import click
 
 from kalends.cli.console import output, screen
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs import job_options, plan_drawing, shown_jobs
 

@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(

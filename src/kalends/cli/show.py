@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import request_options, wait_options
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from kalends.cli.console import output, standard_input
+from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.help_form import section
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.replays import simulated
 from kalends.core.errors import InvalidInput
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import job_options, shown_jobs, slots
 from kalends.core.errors import InvalidInput
 

@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from kalends.cli.console import output, problems
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.requests import words
 from kalends.contract.calls import Story

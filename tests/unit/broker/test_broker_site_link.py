@@ -16,8 +16,8 @@ from aiohttp import web
 from msgspec.structs import replace
 from tests.support.pretended_features import pretended
 
-from kalends.broker import site_link
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites import site_link
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import versions
 from kalends.contract.versions import BASE, ServerVersion, own_version, version_in

@@ -7,7 +7,8 @@ from collections import Counter
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import AuditClaim, Audited, AuditRecord
 

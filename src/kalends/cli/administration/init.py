@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:

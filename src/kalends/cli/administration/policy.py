@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import shown_jobs
 
 

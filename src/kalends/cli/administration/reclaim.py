@@ -8,7 +8,8 @@ import click
 
 from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import NotFound
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import click
 
 from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.reclaim_calls import Reclaims
 
 
@@ -32,5 +33,8 @@ def command(settings: Settings) -> None:
         settings,
         "reclaims",
         Reclaims(reclaims=found),
-        lambda: [line for view in found for line in reclaim_lines(view, zone)],
+        lambda: (
+            [line for view in found for line in reclaim_lines(view, zone)]
+            or ["no period is reclaimed"]
+        ),
     )

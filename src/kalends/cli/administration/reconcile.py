@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.calls import LostReservation, Reconciled
 from kalends.core.errors import Unavailable
 

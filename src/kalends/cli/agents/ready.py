@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import agent_parts
-from kalends.cli.console.settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(

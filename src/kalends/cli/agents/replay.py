@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.server_parts import agent_parts
-from kalends.cli.console.settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.site_calls import SITE_HELP, site_settings
 from kalends.core.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.settings import ServerCommand
+from kalends.cli.console.commands import ServerCommand
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import JOB_SCRIPT_BYTES_MAX
 
