@@ -14,6 +14,7 @@ from msgspec import inspect
 
 from kalends.contract import agreement
 from kalends.contract import messages as m
+from kalends.contract.calls import OPERATIONS
 
 ROOTS: tuple[Any, ...] = (
     m.FrameToSite,
@@ -35,6 +36,18 @@ def shapes(known: Collection[str]) -> Shapes:
     for root in ROOTS:
         _collect(inspect.type_info(root), known, found)
     return found
+
+
+def words_of_answers(known: Collection[str]) -> dict[str, dict[str, list[Any]]]:
+    """Return the words of which each field of an answer to a client has one; fields may come as they like."""
+    found: Shapes = {}
+    for operation in OPERATIONS:
+        _collect(inspect.type_info(operation.answer), known, found)
+    told = {
+        kind: {name: some for name, some in fields.items() if some}
+        for kind, fields in found.items()
+    }
+    return {kind: fields for kind, fields in told.items() if fields}
 
 
 def kinds() -> dict[str, type[msgspec.Struct]]:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import replace
 
+from kalends.core.errors import Conflict
 from kalends.core.features import MARK, Feature, Since
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -45,6 +46,20 @@ def fitted(message: T, known: Collection[str]) -> T | Feature:
         return _struct(message, known)
     except _Unsaid as unsaid:
         return unsaid.feature
+
+
+def told(answer: T, known: Collection[str]) -> T:
+    """Return `answer` as it is told to a client with these `known` features.
+
+    Raises `Conflict` where it cannot be: a word of an answer that has no other `instead` of it.
+    """
+    said = fitted(answer, known)
+    if isinstance(said, Feature):
+        raise Conflict(
+            f"the answer is about {said.words}, of which this client knows nothing",
+            remedy="upgrade the client",
+        )
+    return said
 
 
 @cache

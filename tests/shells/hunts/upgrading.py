@@ -41,7 +41,7 @@ END_S: Final = 900.0
 FIRST_SLOT: Final = 5_000
 
 
-@scenario(Plan(sites=3, brokers=2))
+@scenario(Plan(sites=3, brokers=2, virtual={"region": ("site2",)}))
 async def upgrades(facility: Facility, chance: random.Random) -> None:
     """Each server is upgraded by its own owner, some half-way first: nothing that is not known is said.
 
@@ -54,7 +54,7 @@ async def upgrades(facility: Facility, chance: random.Random) -> None:
         for name in facility.servers
     }
     await facility.up()
-    customers = Customers(facility, chance, bookings=40, pause_s=4.0, moves=0.2, holds=0.2)
+    customers = Customers(facility, chance, bookings=20, pause_s=8.0, moves=0.2, holds=0.2)
     await _probe(facility, 0)
     order = chance.sample(facility.servers, len(facility.servers))
     for number, name in enumerate(order, 1):

@@ -12,13 +12,14 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tests.support.wire_shapes import kinds, shapes
+from tests.support.wire_shapes import kinds, shapes, words_of_answers
 
 from kalends.contract import agreement
 from kalends.contract.versions import FEATURES_MAX, own_version, version_in
 from kalends.core.features import FEATURES, REQUIRED
 
 BASE: Final = Path(__file__).parent / "base_version.json"
+ANSWERS: Final = Path(__file__).parent / "base_words_of_answers.json"
 
 
 def test_without_what_is_marked_the_contract_is_the_base_version_to_the_letter() -> None:
@@ -34,6 +35,14 @@ def test_without_what_is_marked_the_contract_is_the_base_version_to_the_letter()
     ]
     assert not added, "mark it with the feature that brings it: see kalends.core.features"
     assert found == recorded
+
+
+def test_no_answer_has_a_new_word_that_older_clients_would_choke_on() -> None:
+    """Clients ignore fields that they do not know, but not words: mark them, with another `instead`."""
+    found = words_of_answers([each.name for each in REQUIRED])
+    if os.environ.get("KALENDS_RECORD"):
+        ANSWERS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    assert found == json.loads(ANSWERS.read_text())
 
 
 def test_what_is_marked_can_be_left_out() -> None:

@@ -15,8 +15,9 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from kalends.contract import codec
+from kalends.contract.agreement import told
 from kalends.contract.calls import Role
-from kalends.contract.versions import ServerVersion
+from kalends.contract.versions import ServerVersion, version_in
 from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.alarms import Report
@@ -210,6 +211,10 @@ class _Server:
             "kalends_sessions", "Open sessions of clients.", value=lambda: len(self.sessions)
         )
 
+    def known_to(self, request: web.Request) -> frozenset[str]:
+        """Return the features that may be used with the sender of `request`; raises `InvalidInput`."""
+        return self.version.features & version_in(request.headers).features
+
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
         caller = self.caller(request, request.headers, scope)
@@ -261,13 +266,14 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
 
     async def respond(request: web.Request) -> web.Response:
         form = bodies.form_of_answer(request.headers.get("Accept", ""))
+        known = server.known_to(request)
         caller = server.caller_of(request, operation.scope)
         dispatcher.admit(caller, operation)
         fields = await read_fields(request, operation, dispatcher.limits)
         body = convert(fields, operation.body, strict=operation.method != "GET")
         answer = await dispatcher.run(entry.handler, caller, body)
         return web.Response(
-            body=bodies.encode(answer, form),
+            body=bodies.encode(told(answer, known), form),
             content_type=bodies.CONTENT_TYPE[form],
             headers=ANSWER_HEADERS,
         )
@@ -285,9 +291,8 @@ def _sessions(server: _Server) -> _Respond:
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)
         transport = request.transport
-        session = Session(
-            socket, caller, server.dispatcher, transport.abort if transport else lambda: None
-        )
+        abort = transport.abort if transport else lambda: None
+        session = Session(socket, caller, server.dispatcher, abort, server.known_to(request))
         server.sessions.add(user, session)
         try:
             await session.run()
