@@ -65,7 +65,13 @@ def told(answer: T, known: Collection[str]) -> T:
 @cache
 def features_in(kind: type[msgspec.Struct]) -> frozenset[Feature]:
     """Return the features of all marks in `kind`, and in what it consists of."""
-    return frozenset(_features(inspect.type_info(kind), set()))
+    return frozenset(each.feature for each in _marks_in(inspect.type_info(kind), set()))
+
+
+def matter_in(kind: type[msgspec.Struct]) -> frozenset[Feature]:
+    """Return those of `features_in` without which some value of `kind` cannot be said at all."""
+    found = _marks_in(inspect.type_info(kind), set())
+    return frozenset(each.feature for each in found if not each.hint and not each.instead)
 
 
 def since_of(kind: type[msgspec.Struct]) -> Feature | None:
@@ -121,19 +127,19 @@ def _default(field: inspect.Field) -> Any:
     return field.default
 
 
-def _features(shape: inspect.Type, seen: set[type]) -> Iterator[Feature]:
+def _marks_in(shape: inspect.Type, seen: set[type]) -> Iterator[Since]:
     if (found := since_at(shape)) is not None:
-        yield found.feature
+        yield found
     kind = bare(shape)
     if isinstance(kind, inspect.StructType) and kind.cls not in seen:
         seen.add(kind.cls)
         if (feature := since_of(kind.cls)) is not None:
-            yield feature
-        yield from (mark.since.feature for mark in marks(kind.cls).values())
+            yield Since(feature)
+        yield from (mark.since for mark in marks(kind.cls).values())
         for field in kind.fields:
-            yield from _features(field.type, seen)
+            yield from _marks_in(field.type, seen)
     for part in parts(kind):
-        yield from _features(part, seen)
+        yield from _marks_in(part, seen)
 
 
 def _struct(value: T, known: Collection[str]) -> T:
