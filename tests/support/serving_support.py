@@ -22,7 +22,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
-from kalends.contract.versions import own_version
+from kalends.contract.versions import ServerVersion, own_version
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -243,6 +243,7 @@ async def serving(
     authenticator: Authenticator | None = None,
     limits: ServingLimits | None = None,
     clock: ManualClock | SystemClock = SystemClock(),  # noqa: B008  immutable
+    version: ServerVersion = own_version("1"),  # noqa: B008  immutable
     **options: Any,
 ) -> AsyncIterator[Server]:
     log = io.StringIO()
@@ -255,7 +256,7 @@ async def serving(
     application = build_application(
         role=role,
         name="npaci",
-        version=own_version("1"),
+        version=version,
         handlers=(deeds or Deeds()).handlers(role),
         authenticator=authenticator or OpenAccess(),
         limits=limits or ServingLimits(),

@@ -85,7 +85,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
         "version": kalends.__version__,
         "features": sorted(KNOWN),
     }
-    found = {VERSION: _version(), **systems, **machines, **scripts}
+    found = {**systems, **machines, **scripts, VERSION: _version()}
     output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
 
@@ -94,10 +94,9 @@ def _version() -> CheckUp:
     """What a server here tells others of its version."""
     with server_parts():
         from kalends.backends.check_up import CheckUp
-    knows = (
-        f"it knows {', '.join(sorted(KNOWN))}" if KNOWN else "it has the base version's messages"
-    )
-    return CheckUp([f"kalends {kalends.__version__}", knows], [])
+    more = f", and since then {', '.join(sorted(KNOWN))}" if KNOWN else ""
+    said = f"kalends {kalends.__version__} knows the messages of the base version{more}"
+    return CheckUp([said], [])
 
 
 def _rows(found: dict[str, CheckUp]) -> list[dict[str, object]]:

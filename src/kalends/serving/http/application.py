@@ -287,12 +287,12 @@ def _sessions(server: _Server) -> _Respond:
 
     async def respond(request: web.Request) -> web.StreamResponse:
         caller = server.caller_of(request, "use")
-        user = caller.principal.user
+        user, known = caller.principal.user, server.known_to(request)
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)
         transport = request.transport
         abort = transport.abort if transport else lambda: None
-        session = Session(socket, caller, server.dispatcher, abort, server.known_to(request))
+        session = Session(socket, caller, server.dispatcher, abort, known)
         server.sessions.add(user, session)
         try:
             await session.run()
