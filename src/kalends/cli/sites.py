@@ -32,18 +32,18 @@ def command(settings: Settings) -> None:
 def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
     return output.rows(
-        ("SITE", "STATE", "VERSION", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
+        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "VERSION", "DETAIL"),
         [
             (
                 site.site,
                 site.state,
-                site.version or "-",
                 f"{machines[site.site]} machine{'s' if machines[site.site] > 1 else ''}"
                 if machines[site.site]
                 else "-",
                 f"{site.answer_ms} ms" if site.answer_ms else "-",
                 format_duration(site.wait_s) if site.answer_ms else "-",
                 f"{site.learned_share:.2g}" if site.learned_jobs else "-",
+                site.version or "-",
                 _detail(site),
             )
             for site in answer.sites
