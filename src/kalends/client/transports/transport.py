@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import kalends
 from kalends.client.transports.retry import ConnectionFailed
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
@@ -25,6 +24,7 @@ from kalends.core.errors import (
     Unavailable,
     error_from_problem,
 )
+from kalends.core.version import VERSION
 
 if TYPE_CHECKING:
     import aiohttp
@@ -36,7 +36,7 @@ TRUST = (
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 """What OpenSSL finds in an answer that is not TLS at all."""
 
-SAID = own_version(kalends.__version__).headers()
+SAID = own_version(VERSION).headers()
 """The headers in which we tell our version: servers answer with words that it knows."""
 
 UNKNOWN_THERE = "Object contains unknown field"

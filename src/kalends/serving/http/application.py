@@ -228,10 +228,8 @@ class _Server:
         """Return the caller whom `headers` name; who is refused is written down."""
         if not scope:
             return ANYONE
-        call, remote = (
-            request.match_info.route.name or request.path[:TEXT_MAX],
-            request.remote or "",
-        )
+        call = request.match_info.route.name or request.path[:TEXT_MAX]
+        remote = request.remote or ""
         try:
             caller = self.authenticator.authenticate(headers, self.dispatcher.clock.wall_s())
         except NotAuthenticated as error:
@@ -290,8 +288,7 @@ def _sessions(server: _Server) -> _Respond:
         user, known = caller.principal.user, server.known_to(request)
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)
-        transport = request.transport
-        abort = transport.abort if transport else lambda: None
+        abort = request.transport.abort if request.transport else lambda: None
         session = Session(socket, caller, server.dispatcher, abort, known)
         server.sessions.add(user, session)
         try:
@@ -306,9 +303,9 @@ def _sessions(server: _Server) -> _Respond:
 async def open_socket(
     request: web.Request, limits: ServingLimits, said: Mapping[str, str] | None = None
 ) -> web.WebSocketResponse:
-    """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one.
+    """Answer a WebSocket upgrade, in the name of a server of which this is `said` (None: in our own).
 
-    The answer tells this server's version, or what is `said` of whoever the session is with.
+    Raises `HttpRefusal` for a request that is not a proper one.
     """
     socket = web.WebSocketResponse(
         heartbeat=limits.heartbeat_s,
