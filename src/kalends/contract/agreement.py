@@ -20,7 +20,7 @@ from kalends.core.features import MARK, Feature, Since
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_SEVERAL: Final = (inspect.ListType, inspect.VarTupleType)
+_LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
 
 
 class FieldMark(NamedTuple):
@@ -199,6 +199,6 @@ def _member(value: Any, types: Collection[inspect.Type], known: Collection[str])
             return mark.instead
         if isinstance(value, dict) and isinstance(kind, inspect.DictType):
             return _value(value, kind, known)
-        if isinstance(value, list | tuple) and isinstance(kind, (*_SEVERAL, inspect.TupleType)):
+        if isinstance(value, list | tuple) and isinstance(kind, _LISTS):
             return _value(value, kind, known)
     return value

@@ -8,7 +8,8 @@ when it opens (`kalends.contract.versions`); what one of them does not know is n
   which it has another value than its default. With ``hint=True`` it is left out: the peer does without;
 - a word of a `Literal`: ``Literal["yes", "no"] | Annotated[Literal["later"], since(SHARES)]``. With
   ``instead="no"`` that is what the peer is told;
-- a message, or a struct in one: ``SINCE: ClassVar = SHARES`` in its class.
+- a message, or a struct in one: ``SINCE: ClassVar = SHARES`` in its class;
+- a field of a frame: as any field; but frames are made by hand, so both links have to leave it out.
 
 What has no mark belongs to the base version, which every server knows that we still talk to.
 """
