@@ -34,7 +34,7 @@ from kalends.core.errors import (
 from kalends.resource_servers.links import BrokerLink
 from kalends.resource_servers.participation.registers import Badge
 from kalends.resource_servers.service import SiteEngine
-from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.callers import OPEN, Caller
 from kalends.serving.auth.session_proof import Belief
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.http.application import caller_by, caller_of, open_socket
@@ -230,7 +230,7 @@ class BrokerSessions:
             raise NotAllowed(
                 f"this session is that of {link.name}, not of {source}", where="source"
             )
-        if caller.token_id != "open" and caller.principal.user != source:
+        if caller.key != OPEN and caller.principal.user != source:
             raise NotAllowed(
                 f"the token is that of {caller.principal.user}, not of {source}",
                 where="source",
