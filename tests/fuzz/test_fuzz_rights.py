@@ -234,7 +234,7 @@ def send(
 ) -> Answer:
     """Ask as mallory, with the scope that the call needs, and one besides."""
     server = place.of(role)
-    scopes = {right.needs, extra} - {"-", ""}
+    scopes = {right.needs, extra} - {"-", "", "any"}
     token = place.token("mallory", audience=server.name, scopes=tuple(scopes))
     headers = {"Authorization": f"Bearer {token}"}
     where = OPERATION[right.call].path.format(**path)
@@ -334,6 +334,8 @@ def test_each_route_needs_what_the_table_says(
     elif needs == "-":
         assert code() not in ("not-allowed",)
         assert code() == "not-authenticated" or route != "/v1/members/{member}/{rest}"
+    elif needs == "any":
+        assert (code(), code("near")) == ("not-authenticated", "invalid-input")
     else:
         assert (code(), code(*others)) == ("not-authenticated", "not-allowed")
 
