@@ -211,6 +211,7 @@ def asked(
         "by_key": {"key": annas["key"] if there else "never-was"},
         "list": {"everyone": True}, "change": {"key": token_hex(8), "start": 60, "wait_ms": 0},
         "watch": {"id": rid, "after": 0, "wait_ms": 0},
+        "site_pass": {"site": "alpha" if there else "nowhere"},
         "agent_upload": {"name": "mallorys", "source": "def choose(view, request):\n    return []\n"},
         "agent_tell": {"key": token_hex(8), "message": "1"},
         "audit": {}, "drain": {"on": False}, "reconcile": {"wait_ms": 0},

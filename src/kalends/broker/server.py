@@ -29,6 +29,7 @@ from kalends.broker.scripts import Scripts
 from kalends.broker.searches import Searches
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
+from kalends.broker.site_passes import PassTerms, SitePasses
 from kalends.contract import calls
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
@@ -110,6 +111,8 @@ def build_broker(
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
     searches = Searches(directory, logger)
+    terms = PassTerms(configuration.name, configuration.key, configuration.pass_s)
+    passes = SitePasses(terms, sites, clock)
 
     archive = Archive(
         configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
@@ -154,7 +157,7 @@ def build_broker(
         name=configuration.name,
         version=version,
         handlers=_handlers(
-            configuration, version, service, clock, checks, grants, searches, notices
+            configuration, version, service, clock, checks, grants, searches, notices, passes
         ),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
@@ -189,6 +192,7 @@ def _handlers(
     grants: PriorityGrants,
     searches: Searches,
     notices: NoticeDelivery,
+    passes: SitePasses,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
@@ -252,6 +256,7 @@ def _handlers(
         "notify_add": addresses.add,
         "notify_remove": addresses.remove,
         "notify_test": addresses.test,
+        "site_pass": passes.give,
         "agent_upload": scripts.upload,
         "agent_list": scripts.list,
         "agent_show": scripts.show,

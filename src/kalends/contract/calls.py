@@ -49,6 +49,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
@@ -837,6 +838,8 @@ OPERATIONS: tuple[Operation, ...] = (
               _BROKER, "Tell the caller no more at an address"),
     Operation("notify_test", "POST", "/v1/notices/test", NoticeAddressRef, NoticeAddressView, "use",
               _BROKER, "Send a test notice to an address of the caller"),
+    Operation("site_pass", "POST", "/v1/passes", AskSitePass, SitePass, "use", _BROKER,
+              "Give the caller a pass for a site, in the place of the caller's own token"),
     Operation("agent_upload", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
               "Check a script and store it under a name"),
     Operation("agent_list", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,
