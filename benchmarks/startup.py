@@ -31,14 +31,14 @@ from benchmarks.booking import wait_until_up
 from benchmarks.facility import Server, cpu_seconds, start_server, stop
 from kalends.contract.messages import Part
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
     Fact,
     Stake,
     StakeForgotten,
     stored,
 )
-from kalends.resource_servers.participation.sure_time import TimePassed
+from kalends.resource_servers.participation.memory.sure_time import TimePassed
 from kalends.stores.sqlite.journal import SiteStore
 
 RESOURCES: Final = 100

@@ -25,8 +25,7 @@ from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
     ParticipantLimits,
 )
-from kalends.resource_servers.participation.agent_visits import DEFAULT_AGENT_LIMITS
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     Stake,
     StakeDropped,
@@ -36,17 +35,18 @@ from kalends.resource_servers.participation.claim_sets import (
     decode_stake,
 )
 from kalends.resource_servers.participation.effects import ParticipantEffects, Send
+from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, TimePassed
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.past import Past, RecoveryChanged
-from kalends.resource_servers.participation.reclaims import (
+from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     ReclaimStored,
     decode_reclaim,
 )
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
-from kalends.resource_servers.participation.sure_time import WINDOW_MS, TimePassed
 from kalends.resource_servers.participation.this_site import AnyAddress
+from kalends.resource_servers.participation.visits.agent_visits import DEFAULT_AGENT_LIMITS
 
 T = TypeVar("T")
 

@@ -27,9 +27,9 @@ from typing import NamedTuple
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Registered
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claim_sets import StakeDropped, StakeStored
+from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_writes
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
 
@@ -51,7 +51,7 @@ class Replica(Broker):
 
     def write(self, count: int | None = None) -> None:
         batch, self.waiting = self.waiting, []
-        for result in register.apply(self.register, batch):
+        for result in request_writes.apply(self.register, batch):
             self.tell_of(result)
             self.coordinator.registered(result, self.now)
 

@@ -16,16 +16,17 @@ from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.resource_servers import server as site_server
-from kalends.resource_servers.participation import reclaim_choice
+from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
+from kalends.resource_servers.participation.memory.past import Past
+from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.past import Past
-from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
-from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.reclaims import reclaim_choice
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.waiting_list import WaitingListEntry
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite import notice_table, register, sqlite_file
+from kalends.stores.sqlite import notice_table, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
+from kalends.stores.sqlite.register import request_reads
 from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
@@ -94,7 +95,7 @@ def a_lock_is_a_failure() -> None:
 @mutation
 def one_row_spoils_all() -> None:
     """Whoever reads rows that nobody works on meets the unreadable one, and gets none."""
-    orphans = register.orphans
+    orphans = request_reads.orphans
 
     def all_or_none(*arguments: Any) -> Any:
         found = orphans(*arguments)
@@ -102,7 +103,7 @@ def one_row_spoils_all() -> None:
             raise msgspec.DecodeError("a row cannot be read")
         return found
 
-    register.orphans = all_or_none
+    request_reads.orphans = all_or_none
 
 
 @mutation
@@ -191,7 +192,7 @@ MUTATIONS.update(_of_the_machines())
 @mutation
 def wake_up_lost_on_reconnect() -> None:
     """Whoever asks for a place on a list again has seen all that was offered there."""
-    from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+    from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 
     def follow(self, listed, known):  # type: ignore[no-untyped-def]
         listed.news = listed.wish.seen

@@ -20,7 +20,7 @@ from kalends.broker.inquiries import Inquiries
 from kalends.broker.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     StakeDropped,
     StakeStored,

@@ -19,7 +19,7 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     StakeDropped,
     StakeStored,

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.retention import Retention
 from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite

@@ -21,12 +21,12 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.agent_holds import AgentHolds
-from kalends.resource_servers.participation.agent_recalls import AgentRecalls
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
+from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
     BROKERS_PAUSE,

@@ -10,7 +10,7 @@ from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.contract import proofs
-from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE

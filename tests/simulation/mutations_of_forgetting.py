@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.retention import Retention
 from tests.simulation.climates import (
     SITE_CUT_OFF,
     SLOTS_END,

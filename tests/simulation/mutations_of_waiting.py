@@ -10,9 +10,9 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.replica import CLOCK_AHEAD
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
+from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
-from kalends.resource_servers.participation.wound_wait import WoundWait
 from tests.simulation.climates import FAIR, LISTS, SLOW_LINES
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode

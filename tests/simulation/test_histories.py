@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import FenceNumbers
 from tests import effort
 from tests.simulation.climates import RIVALS

@@ -17,8 +17,8 @@ from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
     ParticipantLimits,
 )
-from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.participation.effects import ParticipantEffects, RunTask
+from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 KIND = SOURCE + "\ndef recall(slot, asker, view):\n    return True\n"

@@ -7,7 +7,12 @@ from pathlib import Path
 from kalends.contract.messages import Part
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claim_sets import Claim, Stake, StakeStored, stored
+from kalends.resource_servers.participation.claims.claim_sets import (
+    Claim,
+    Stake,
+    StakeStored,
+    stored,
+)
 
 PARTS = (Part("sdsc", "http://127.0.0.1:7101"), Part("ctc", "http://127.0.0.1:7102"))
 

@@ -23,8 +23,8 @@ from kalends.broker.coordination.decision_record import Record, Unreadable
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register
 from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.register import request_reads
 from kalends.stores.sqlite.register_file import BrokerStore, ForgetSettled
 
 LOOK_EVERY_S: Final = 3_600.0
@@ -75,7 +75,7 @@ class Archive:
         before_s = self._moment().wall_s - self._keep_s
         while (store := self._store()) is not None:
             page = await store.read_slowly(
-                partial(register.reservations, after=after, count_max=PAGE)
+                partial(request_reads.reservations, after=after, count_max=PAGE)
             )
             if not page:
                 break

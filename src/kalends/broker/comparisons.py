@@ -23,7 +23,7 @@ from kalends.core.errors import LostRace, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 from kalends.stores.sqlite.register_file import MadeGood, PutBack, Result, Write
 
 PUT_BACK: Final = "register"
@@ -61,10 +61,10 @@ class Comparisons:
         self._certain = certain
         self._wake = wake
         self._audits = Audits(
-            lambda *page: lives.store.read(register.between, *page), lambda: lives.store.secret
+            lambda *page: lives.store.read(request_reads.between, *page), lambda: lives.store.secret
         )
         self._reconciler = Reconciler(
-            lambda *page: lives.store.read(register.between, *page),
+            lambda *page: lives.store.read(request_reads.between, *page),
             {name: site.url for name, site in directory.sites.items()},
             coords,
             lambda: lives.store.secret,

@@ -16,7 +16,7 @@ from kalends.broker.replica import BEAT_EVERY_S, Leases
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives, request_reads, request_rows
 from kalends.stores.sqlite.register_file import LeaseRenewal, Write
 
 REOPEN_EVERY_S: Final = 1.0
@@ -131,12 +131,12 @@ class Heart:
         """
         now = self._lives.moment()
         self._look_at_clock()
-        orphans: list[register.Row] = []
+        orphans: list[request_rows.Row] = []
         try:
             owner = life.coordinator.identity.owner
             writes: list[Write] = [self._lease(owner, now), *self._memories.to_store()]
             await life.store.writer.run(writes)
-            self._leases.look(life.store.read(register.beats), now.monotonic_ms)
+            self._leases.look(life.store.read(lives.beats), now.monotonic_ms)
             if not self._follow_replicas(life) and life.recognition.is_certain(now.monotonic_ms):
                 orphans = self._left_behind(life, owner)
                 self._took_over = True
@@ -152,16 +152,16 @@ class Heart:
             self._take_over(record)
         self.tell_unreadable(row for row in orphans if isinstance(row, Unreadable))
 
-    def _left_behind(self, life: Life, owner: str) -> list[register.Row]:
+    def _left_behind(self, life: Life, owner: str) -> list[request_rows.Row]:
         """What nobody works on: of replicas that are gone, and of this one."""
         alive = self._leases.all_alive()
         attended = life.coordinator.containment.attended() | self._told_unreadable
-        orphans = life.store.read(register.orphans, (owner, *alive), ORPHANS_MAX)
-        return orphans + life.store.read(register.unattended, owner, attended, ORPHANS_MAX)
+        orphans = life.store.read(request_reads.orphans, (owner, *alive), ORPHANS_MAX)
+        return orphans + life.store.read(request_reads.unattended, owner, attended, ORPHANS_MAX)
 
     def _follow_replicas(self, life: Life) -> bool:
         """Whether another replica has found that the register was restored: then this one begins anew."""
-        put_back = life.store.read(register.is_put_back)
+        put_back = life.store.read(lives.is_put_back)
         if put_back and not life.recognition.put_back:
             self._lives.fail(store_trouble.put_back())
             return True

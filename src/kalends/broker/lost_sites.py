@@ -16,7 +16,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import job_starts
 
 MOVED_MAX: Final = 100
 """Jobs that are moved in one go: the rest follows with a later look."""
@@ -62,7 +62,7 @@ class LostSites:
             self._rests.clear()
             return
         resting = {rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms}
-        for record, number in life.store.read(register.stranded, lost, resting, MOVED_MAX):
+        for record, number in life.store.read(job_starts.stranded, lost, resting, MOVED_MAX):
             before = self._rests.get(record.rid)
             for_ms = min(before.for_ms * 2, AGAIN_MS_MAX) if before is not None else AGAIN_MS
             self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)

@@ -44,7 +44,7 @@ from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 
 POLL_S_MIN: Final = 0.01
 POLL_S_MAX: Final = 0.2
@@ -317,7 +317,7 @@ class RequestCommands:
             service.measures.booking_seconds.observe(loop.time() - began_s)
             return view
         await service.settle()
-        record = service.store.read(register.by_key, user, key)
+        record = service.store.read(request_reads.by_key, user, key)
         if record is None:
             raise LostRace("it was cancelled before it began", remedy="try again")
         return await self._elsewhere(record, left_s)
@@ -325,10 +325,10 @@ class RequestCommands:
     async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
         """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
         service = self._service
-        known = service.store.read(register.by_key, user, key)
+        known = service.store.read(request_reads.by_key, user, key)
         if known is None and service.coordinator.table.working_on(user, key) is not None:
             await service.settle()
-            known = service.store.read(register.by_key, user, key)
+            known = service.store.read(request_reads.by_key, user, key)
         if known is None:
             return None
         if known.digest != digest:
@@ -351,7 +351,7 @@ class RequestCommands:
                 record = await self._polled(
                     record, wait_s, lambda record: record.public_state != "open"
                 )
-            record = service.store.read(register.read, record.rid) or record
+            record = service.store.read(request_reads.read, record.rid) or record
         return self._records.view(self._records.standing(record))
 
     async def _confirmed(self, record: Record, wait_s: float) -> Record:
@@ -372,7 +372,7 @@ class RequestCommands:
         while not enough(record) and (left_s := deadline_s - loop.time()) > 0:
             await asyncio.sleep(min(step_s, left_s))
             step_s = min(step_s * 2, POLL_S_MAX)
-            record = self._service.store.read(register.read, record.rid) or record
+            record = self._service.store.read(request_reads.read, record.rid) or record
         return record
 
     async def _finished(
@@ -389,7 +389,7 @@ class RequestCommands:
         if view is not None:
             return view
         await service.settle()
-        now = service.store.read(register.read, record.rid)
+        now = service.store.read(request_reads.read, record.rid)
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)

@@ -17,7 +17,7 @@ from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_rows
 
 AUDIT_PAGE: Final = 1_000
 
@@ -41,7 +41,9 @@ class Records:
         Raises `Unavailable` in its place while the register may have forgotten it.
         """
         store = self._service.store
-        record = store.read(register.current, request_id) or store.read(register.row, request_id)
+        record = store.read(request_reads.current, request_id) or store.read(
+            request_rows.row, request_id
+        )
         if record is None or not may_see(caller, record.user):
             self._service.lives.check_whole()
             raise NotFound(
@@ -50,7 +52,7 @@ class Records:
                 remedy="see `kalends list` for your requests",
                 request_id=request_id,
             )
-        return register.readable(record)
+        return request_rows.readable(record)
 
     def to_end(self, caller: Caller, request_id: str) -> Record:
         """Return the request as `of` does, for who may decide what becomes of it; raises `NotAllowed` too."""
@@ -67,8 +69,8 @@ class Records:
         """`record`, or what has replaced it."""
         if record.state != "replaced":
             return record
-        current = self._service.store.read(register.current, record.reservation)
-        return register.readable(current) if current is not None else record
+        current = self._service.store.read(request_reads.current, record.reservation)
+        return request_rows.readable(current) if current is not None else record
 
     def view(self, record: Record) -> calls.RequestView:
         """`record` with what this replica knows of its sites, and with a change that is under way."""
@@ -76,7 +78,7 @@ class Records:
         confirmed = None
         if case is not None and case.phase == "telling" and record.state == "commit":
             confirmed = frozenset(site for site, part in case.parts.items() if part.done)
-        changing = self._service.store.read(register.changing, record.reservation)
+        changing = self._service.store.read(request_rows.changing, record.reservation)
         view = view_of(record, confirmed=confirmed, changing=changing)
         if record.machines:
             parts = self._service.coordinator.steps.parts_of(record)
@@ -94,7 +96,7 @@ class Records:
     def why(self, caller: Caller, body: calls.ById) -> calls.Story:
         """The whole story, with that of every change that was made or refused, as far as it can be read."""
         record = self.of(caller, body.id)
-        history = self._service.store.read(register.history, record.reservation)
+        history = self._service.store.read(request_rows.history, record.reservation)
         events = [
             as_told(each, event)
             for each in history
@@ -107,7 +109,7 @@ class Records:
         )
 
     def by_key(self, caller: Caller, body: calls.ByKey) -> calls.RequestView:
-        record = self._service.store.read(register.by_key, caller.principal.user, body.key)
+        record = self._service.store.read(request_reads.by_key, caller.principal.user, body.key)
         if record is None:
             self._service.lives.check_whole()
             raise NotFound(
@@ -138,7 +140,7 @@ class Records:
         if not body.after:
             differences, unreached = await self._service.comparisons.differences(COMPARE_S_MAX)
         page = await self._service.store.read_slowly(
-            lambda connection: register.page(connection, body.after, AUDIT_PAGE)
+            lambda connection: request_reads.page(connection, body.after, AUDIT_PAGE)
         )
         return calls.Audited(
             records=tuple(
@@ -199,10 +201,10 @@ def view_of_unreadable(row: Unreadable) -> calls.RequestView:
 
 def _listed(
     connection: sqlite3.Connection, user: str, body: calls.ListRequests
-) -> list[register.Row]:
-    found: list[register.Row] = []
-    for first in register.of_user(connection, user, body.before, body.everyone):
-        row = register.current(connection, first.reservation) or first
+) -> list[request_rows.Row]:
+    found: list[request_rows.Row] = []
+    for first in request_reads.of_user(connection, user, body.before, body.everyone):
+        row = request_reads.current(connection, first.reservation) or first
         if body.state in ("", row.public_state):
             found.append(row)
             if len(found) == body.count:

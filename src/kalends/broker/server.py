@@ -46,7 +46,7 @@ from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
@@ -210,7 +210,7 @@ def _handlers(
         lambda: service.coordinator.bids.tally,
         lambda: service.coordinator.bids.candidates.learned,
         lambda ids: service.store.read_slowly(
-            lambda connection: register.reservations_of(connection, ids)
+            lambda connection: request_reads.reservations_of(connection, ids)
         ),
     )  # fmt: skip
 

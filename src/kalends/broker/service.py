@@ -44,8 +44,9 @@ from kalends.serving.alarms import Alarms
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register, script_table
+from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.register import job_starts, lives
 from kalends.stores.sqlite.register_file import (
     BrokerStore,
     LeaseRenewal,
@@ -164,18 +165,18 @@ class BrokerService:
         owner = f"{self._replica}:{store.epoch}"
         name = secrets.token_hex(16)
         try:
-            bound = store.read(register.clock_bound)
+            bound = store.read(lives.clock_bound)
             now = self.moment()
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             begins = (Retire(self._replica, owner), self._lease(owner, now), Live(name, 0))
             await store.writer.run(begins)
-            self.leases.look(store.read(register.beats), now.monotonic_ms)
+            self.leases.look(store.read(lives.beats), now.monotonic_ms)
             recognition = Recognition(
                 store.secret,
                 self.directory.sites,
-                lambda life: store.read(register.position_of, life),
-                put_back=store.read(register.is_put_back),
+                lambda life: store.read(lives.position_of, life),
+                put_back=store.read(lives.is_put_back),
                 monotonic_ms=now.monotonic_ms,
             )
         except BaseException:
@@ -201,7 +202,7 @@ class BrokerService:
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
             lost=self._lost_sites.lost,
         )
-        newest = store.read(register.newest_ends, ENDS_RECALLED)
+        newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
         coordinator.ends.recall(newest, ENDS_RECALLED)
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
@@ -319,7 +320,7 @@ class BrokerService:
         return m.Welcome(
             register=store.register,
             secret=proofs.site_key(store.secret, site),
-            remembered=self.memories.of(site, store.read(register.memory_of, site)),
+            remembered=self.memories.of(site, store.read(lives.memory_of, site)),
         )
 
     def site_at(self, site: str, mark: m.Mark) -> None:

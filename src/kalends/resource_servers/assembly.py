@@ -22,7 +22,7 @@ from kalends.core.limits import HOURS_TEXT_MAX, UNITS_MAX, WINDOW_S_MAX
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.agent_visits import AgentLimits
+from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.resource_servers.rule_parser import recurrences_of, rule_name, rules_of
 from kalends.rim.web_addresses import is_here, is_loopback
 from kalends.serving.auth.addresses import AllowedAddresses
@@ -72,7 +72,7 @@ def queues_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
     """Empty calendars of the queues of all machines, by `queue_of`: places in them are claimed there.
 
     For all there is room, in their order. Nobody sees them, or can book there: a place is what a queue gives
-    (`participation/places`).
+    (`participation/placed_jobs/places`).
     """
     names = [
         queue_of(f"{configuration.name}/{machine.resource}") for machine in configuration.machines

@@ -12,8 +12,8 @@ from kalends.batch.service import Operation
 from kalends.calendars import Booking
 from kalends.contract.job_calls import ReservedNodes
 from kalends.core.errors import NotFound
-from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.service import SiteEngine
 
 MOVES_MAX: Final = 100

@@ -32,8 +32,8 @@ from kalends.core.refusals import error_of
 from kalends.resource_servers.job_ledger import JobLedger, have_place, reserved_nodes
 from kalends.resource_servers.machine_runners import MachineRunners
 from kalends.resource_servers.nodes_out import NodesOutWatch
-from kalends.resource_servers.participation.earmarks import LAST
-from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.participation.claims.earmarks import LAST
+from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.place_desk import PlaceDesk, machines_and_queues
 from kalends.resource_servers.placed_ends import PlacedEnds
 from kalends.resource_servers.service import SiteEngine, unavailable

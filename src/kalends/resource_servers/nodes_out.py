@@ -17,7 +17,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
 from kalends.core.errors import Unavailable
 from kalends.resource_servers.job_ledger import JobLedger
-from kalends.resource_servers.participation.reclaims import OutOfService
+from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.reservations import Reservation

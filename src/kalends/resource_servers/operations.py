@@ -13,7 +13,7 @@ from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.callers import Caller

@@ -1,6 +1,6 @@
 """Places in the queues of a site: given to jobs that brokers bid for, and what becomes of them.
 
-The claim on a place is the truth (`participation/places`), and the queue follows it: an offered job whose
+The claim on a place is the truth (`placed_jobs/places`), and the queue follows it: an offered job whose
 claim is gone is withdrawn, one whose claim is locked may run, and one whose reservation is cancelled ends.
 What follows from a claim can be done twice, so after a restart it is done again for every job.
 """
@@ -36,10 +36,10 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import PlaceAsk
-from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.places import locked_places
+from kalends.resource_servers.participation.placed_jobs.places import locked_places
 from kalends.resource_servers.place_keys import (
     GONE,
     Place,

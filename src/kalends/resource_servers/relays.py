@@ -13,7 +13,7 @@ from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.near_visits import VISITS_PATH
 from kalends.resource_servers.participation.effects import Relay
-from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
+from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX
 from kalends.serving.auth.peer_auth import server_proofs, trust_for
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger

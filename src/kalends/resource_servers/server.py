@@ -37,7 +37,7 @@ from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls, peer_calls_of
 from kalends.resource_servers.relays import RelayCalls

@@ -18,7 +18,8 @@ from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.letter import Letter
-from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.claims.claim_sets import Fact
+from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
     PlaceAsk,
@@ -28,7 +29,6 @@ from kalends.resource_servers.participation.effects import (
     Send,
     StartWord,
 )
-from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed

@@ -24,7 +24,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import check_part, is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.participation.admission import no_jobs_on
-from kalends.resource_servers.participation.occupancy import Placed
+from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.place_desk import refusal_of
 from kalends.resource_servers.service import SiteEngine

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from kalends.cli._profile_edits import edited
+from kalends.cli.logins.profile_edits import edited
 from kalends.client.destinations import destination
 from kalends.client.profiles import (
     UserProfile,

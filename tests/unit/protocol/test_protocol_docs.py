@@ -17,7 +17,7 @@ import pytest
 from kalends.broker.coordination import phases
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.transitions import DURABLE, TRANSITIONS
+from kalends.resource_servers.participation.claims.transitions import DURABLE, TRANSITIONS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
 
@@ -144,7 +144,7 @@ def test_every_message_and_phase_is_in_the_tables() -> None:
 
 
 def test_the_table_in_the_docstring_of_transitions_is_the_same() -> None:
-    from kalends.resource_servers.participation import transitions
+    from kalends.resource_servers.participation.claims import transitions
 
     for state, shown, durable in rst_rows(transitions.__doc__):
         assert shown == SHOWN_AS.get(state, "available")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.cli._server import main
+from kalends.cli.servers.server import main
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core import limits

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Stake,
     StakeDropped,
     StakeForgotten,
     TimeClosed,
     stored,
 )
-from kalends.resource_servers.participation.sure_time import TimePassed
+from kalends.resource_servers.participation.memory.sure_time import TimePassed
 from kalends.stores.sqlite.journal import DRAINING, Prune, Setting, SiteStore
 from kalends.stores.sqlite.maintenance import doctor
 

@@ -11,7 +11,7 @@ import pytest
 from store_support import fact, rid, stake
 
 from kalends.core.errors import StoreDamaged
-from kalends.resource_servers.participation.reclaims import (
+from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     Reclaimed,
     decode_reclaim,

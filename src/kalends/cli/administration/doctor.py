@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import kalends
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ def command(settings: Settings, file: Path) -> int:
         from kalends.stores.sqlite.maintenance import doctor
     findings = doctor(file)
     report = {"store": str(file), "problems": findings}
-    _output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
+    output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
     return 1 if findings else 0
 
 
 def _check_configured(settings: Settings, file: Path) -> int:
     with server_parts():
-        from kalends.cli._server import read_configuration
+        from kalends.cli.servers.server import read_configuration
     configuration = read_configuration(file)
     site, server = configuration.site, configuration.site or configuration.broker
     if server is None:
@@ -80,7 +81,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
         "scripts": _rows(scripts)[0],
     }
     found = {**systems, **machines, **scripts}
-    _output.answer(settings, "doctor", report, lambda: _lines(found))
+    output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
 
 

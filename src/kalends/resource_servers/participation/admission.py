@@ -15,20 +15,20 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import part_in
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.earmarks import Earmarks
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.earmarks import Earmarks
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.claims.transitions import ClaimEvent
+from kalends.resource_servers.participation.contention.room import FreeRoom
+from kalends.resource_servers.participation.memory.recovery import Recovery
+from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
-from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.retention import Retention
-from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import OWNER_DRAINS, FenceNumbers, ThisSite
-from kalends.resource_servers.participation.transitions import ClaimEvent
-from kalends.resource_servers.participation.unreadable import SetAside
 
 
 class NoRoom(NamedTuple):

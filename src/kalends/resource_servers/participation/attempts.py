@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 
 

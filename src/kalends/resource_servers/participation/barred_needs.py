@@ -15,7 +15,7 @@ from kalends.contract.messages import Barred, Query, RoomNeed, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.intervals import align_up
-from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 
 STEPS_LOOKED_AT_MAX: Final = 20_000
 """For all needs on one resource: twice as many as the longest view has."""

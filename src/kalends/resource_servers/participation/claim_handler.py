@@ -12,20 +12,20 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.agent_recalls import AgentRecalls
-from kalends.resource_servers.participation.agent_visits import AgentVisits
 from kalends.resource_servers.participation.attempts import LiveAttempts
-from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
+from kalends.resource_servers.participation.claims.occupancy import are_alternatives
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.occupancy import are_alternatives
+from kalends.resource_servers.participation.contention.wait_queue import Holder
+from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.resource_servers.participation.wait_queue import Holder
-from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
-from kalends.resource_servers.participation.wound_wait import WoundWait
+from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
+from kalends.resource_servers.participation.visits.agent_visits import AgentVisits
 
 
 @dataclass(eq=False)

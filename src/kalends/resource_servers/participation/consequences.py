@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, ParamSpec
 
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claim_sets import Stake
 
 P = ParamSpec("P")
 

@@ -16,7 +16,7 @@ from kalends.contract.messages import Dispatch, Message, StartVerdict
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import StepPart
-from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.claims.claim_sets import Fact
 
 
 class Send(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
     PlaceAsk,

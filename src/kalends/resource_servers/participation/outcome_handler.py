@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
+from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.this_site import ThisSite
 
 

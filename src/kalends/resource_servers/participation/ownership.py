@@ -18,8 +18,8 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import asked_for
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,

@@ -31,34 +31,39 @@ from kalends.resource_servers.participation.admission import (
     Admission,
     ParticipantLimits,
 )
-from kalends.resource_servers.participation.agent_holds import AgentHolds
-from kalends.resource_servers.participation.agent_recalls import AgentRecalls
-from kalends.resource_servers.participation.agent_visits import (
-    DEFAULT_AGENT_LIMITS,
-    AgentLimits,
-    AgentVisits,
-)
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
-from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, StakeStored
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.comparison import Comparison
+from kalends.resource_servers.participation.claims.claim_sets import (
+    Stake,
+    StakeDropped,
+    StakeStored,
+)
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.earmarks import Earmarks
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.earmarks import Earmarks
+from kalends.resource_servers.participation.contention.planned_room import PlannedRoom
+from kalends.resource_servers.participation.contention.room import FreeRoom
+from kalends.resource_servers.participation.contention.wait_queue import WaitQueue
+from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.resource_servers.participation.end_reports import EndReports
-from kalends.resource_servers.participation.in_doubt import InDoubtResolver
-from kalends.resource_servers.participation.job_bookings import JobBookings, QueueMove
+from kalends.resource_servers.participation.memory.comparison import Comparison
+from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.memory.past import Past
+from kalends.resource_servers.participation.memory.recovery import Recovery
+from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.memory.sure_time import TimePassed
+from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
-from kalends.resource_servers.participation.owner_room import OwnerRoom
 from kalends.resource_servers.participation.ownership import Ownership
-from kalends.resource_servers.participation.part_reports import PartReports
-from kalends.resource_servers.participation.past import Past
-from kalends.resource_servers.participation.place_returns import PlaceReturns
-from kalends.resource_servers.participation.places import Places
-from kalends.resource_servers.participation.planned_room import PlannedRoom
+from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
+from kalends.resource_servers.participation.placed_jobs.job_bookings import JobBookings, QueueMove
+from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
+from kalends.resource_servers.participation.placed_jobs.place_returns import PlaceReturns
+from kalends.resource_servers.participation.placed_jobs.places import Places
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.provision.errands import Errands
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
@@ -69,27 +74,26 @@ from kalends.resource_servers.participation.provision.provisions import Provisio
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.provision.systems import Systems
-from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
-from kalends.resource_servers.participation.reclaims import OutOfService
-from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
     Badge,
     KnownRegister,
     Registers,
 )
-from kalends.resource_servers.participation.retention import Retention
-from kalends.resource_servers.participation.room import FreeRoom
-from kalends.resource_servers.participation.runs import RunTable
-from kalends.resource_servers.participation.start_questions import StartQuestions
-from kalends.resource_servers.participation.sure_time import TimePassed
 from kalends.resource_servers.participation.this_site import AnyAddress, FenceNumbers, ThisSite
-from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.views import Views
-from kalends.resource_servers.participation.visit_handler import VisitHandler
-from kalends.resource_servers.participation.wait_queue import WaitQueue
-from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
-from kalends.resource_servers.participation.wound_wait import WoundWait
+from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
+from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
+from kalends.resource_servers.participation.visits.agent_visits import (
+    DEFAULT_AGENT_LIMITS,
+    AgentLimits,
+    AgentVisits,
+)
+from kalends.resource_servers.participation.visits.runs import RunTable
+from kalends.resource_servers.participation.visits.visit_handler import VisitHandler
 
 NOTHING_PASSED: Final = TimePassed()
 

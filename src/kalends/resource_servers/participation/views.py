@@ -17,13 +17,13 @@ from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.resources import Slot
 from kalends.resource_servers.participation.barred_needs import barred
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.earmarks import LAST
-from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.earmarks import LAST
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.contention.room import FreeRoom
+from kalends.resource_servers.participation.contention.waiting_list import WaitingList
 from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import OWNER_DRAINS, ThisSite
-from kalends.resource_servers.participation.waiting_list import WaitingList
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ import msgspec
 
 from kalends.core.errors import StoreDamaged
 from kalends.notices.letter import Letter
-from kalends.resource_servers.participation.claim_sets import (
+from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     Stake,
     StakeDropped,
@@ -42,8 +42,14 @@ from kalends.resource_servers.participation.claim_sets import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.participation.claims_at_rest import Restored
-from kalends.resource_servers.participation.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.claims.claims_at_rest import Restored
+from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.memory.sure_time import TimePassed
+from kalends.resource_servers.participation.memory.unreadable import (
+    SetAside,
+    UnreadableReclaim,
+    UnreadableStake,
+)
 from kalends.resource_servers.participation.provision.grants import (
     GrantDropped,
     GrantStored,
@@ -51,7 +57,7 @@ from kalends.resource_servers.participation.provision.grants import (
     decode_grant,
 )
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
-from kalends.resource_servers.participation.reclaims import (
+from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     Reclaimed,
     ReclaimStored,
@@ -61,12 +67,6 @@ from kalends.resource_servers.participation.registers import (
     KnownRegister,
     RegisterStored,
     decode_register,
-)
-from kalends.resource_servers.participation.sure_time import TimePassed
-from kalends.resource_servers.participation.unreadable import (
-    SetAside,
-    UnreadableReclaim,
-    UnreadableStake,
 )
 from kalends.stores.sqlite import job_journal, letter_table, slot_table
 from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime

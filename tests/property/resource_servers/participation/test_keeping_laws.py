@@ -13,10 +13,10 @@ from tests.protocol_support import line_up, list_up, rid
 from kalends.broker.planning.in_flight import InFlight, fits, without
 from kalends.calendars import profiles
 from kalends.contract.messages import Want
-from kalends.resource_servers.participation.earmarks import LAST, Earmarks, Order
-from kalends.resource_servers.participation.occupancy import Piece, peak_units
-from kalends.resource_servers.participation.wait_queue import QueueEntry, WaitQueue
-from kalends.resource_servers.participation.waiting_list import (
+from kalends.resource_servers.participation.claims.earmarks import LAST, Earmarks, Order
+from kalends.resource_servers.participation.claims.occupancy import Piece, peak_units
+from kalends.resource_servers.participation.contention.wait_queue import QueueEntry, WaitQueue
+from kalends.resource_servers.participation.contention.waiting_list import (
     WaitingList,
     WaitingListEntry,
     WaitingListOffer,

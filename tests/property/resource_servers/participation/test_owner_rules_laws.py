@@ -31,9 +31,9 @@ from kalends.contract.messages import Want
 from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.usage import (
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.usage import (
     AT_ONCE,
     STANDING,
     STANDING_TIME,

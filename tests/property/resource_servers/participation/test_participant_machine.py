@@ -45,9 +45,9 @@ from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.participation.effects import ParticipantEffects, Relay, RunTask
-from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
+from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
+from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX
 
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000

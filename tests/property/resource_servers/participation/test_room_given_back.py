@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests import effort
 from tests.protocol_support import HERE, Site, lock, want
 
-from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
+from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
 
 POOL = f"{HERE}/pool"
 UNITS, MINUTES = 3, 4

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.intervals import Interval
-from kalends.resource_servers.participation.usage import share_steps
+from kalends.resource_servers.participation.claims.usage import share_steps
 
 WEEK = Interval(100, 150)
 

@@ -8,8 +8,8 @@ from tests.effort import examples
 from tests.protocol_support import ANN, resource
 
 from kalends.calendars import Booking
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 
 CAPACITY = {"here/one": 1, "here/pool": 3}
 END = 16

@@ -34,15 +34,18 @@ from tests.protocol_support import (
 )
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.wait_queue import QueueEntry
-from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
-from kalends.resource_servers.participation.wound_wait import (
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.contention.wait_queue import QueueEntry
+from kalends.resource_servers.participation.contention.waiting_list_offers import (
+    LISTED_MS,
+    OFFER_MS,
+)
+from kalends.resource_servers.participation.contention.wound_wait import (
     LEASE_MS,
     RECALL_CONSIDERED_MS,
     RECALL_MS,
 )
+from kalends.resource_servers.participation.effects import ParticipantEffects
 
 CAPACITY: Final = {"one": 1, "pool": 3}
 SECONDS: Final = range(8)

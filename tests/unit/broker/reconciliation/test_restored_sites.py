@@ -31,7 +31,7 @@ from kalends.broker.reconciliation.comparison import Ours, compare
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.participation.recovery import RECOVERY_MS_MIN
+from kalends.resource_servers.participation.memory.recovery import RECOVERY_MS_MIN
 
 OURS = REGISTER
 THEIRS = "2" * 32

@@ -35,10 +35,10 @@ from kalends.backends.records import (
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.claim_sets import StakeStored, decode_stake
+from kalends.resource_servers.participation.claims.claim_sets import StakeStored, decode_stake
 from kalends.resource_servers.participation.effects import ParticipantEffects
+from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.provision.grants import GrantStored, decode_grant
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.protocol_support import HERE, Site, list_up, lock, rid, want
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.job_bookings import QueueMove, RunningJob
+from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
 
 POOL = f"{HERE}/pool"
 """Three units."""

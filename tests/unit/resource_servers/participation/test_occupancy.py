@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.protocol_support import resource
 
 from kalends.calendars import Booking, ResourceCalendar
-from kalends.resource_servers.participation.claim_sets import Claim
-from kalends.resource_servers.participation.occupancy import pieces_beyond, place
+from kalends.resource_servers.participation.claims.claim_sets import Claim
+from kalends.resource_servers.participation.claims.occupancy import pieces_beyond, place
 
 claims = st.lists(
     st.builds(

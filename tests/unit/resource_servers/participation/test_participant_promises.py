@@ -35,13 +35,13 @@ from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.claim_sets import decode_stake
-from kalends.resource_servers.participation.in_doubt import (
+from kalends.resource_servers.participation.claims.claim_sets import decode_stake
+from kalends.resource_servers.participation.memory.in_doubt import (
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
     PEERS_AFTER_INQUIRIES,
 )
-from kalends.resource_servers.participation.retention import COLLECT_EVERY_MS
+from kalends.resource_servers.participation.memory.retention import COLLECT_EVERY_MS
 
 ONE = want("one", 0, 60)
 TWO = want("two", 0, 60)

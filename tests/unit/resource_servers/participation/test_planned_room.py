@@ -18,7 +18,7 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.participation.job_bookings import QueueMove
+from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove
 
 POOL = f"{HERE}/pool"
 """Three units."""

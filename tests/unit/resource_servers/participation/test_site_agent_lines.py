@@ -6,7 +6,7 @@ from site_agent_support import AgentSite, ask, dispatch, own, starts, times
 from tests.protocol_support import BOB, about, line_up, prepare, release, rid, told, want
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.wound_wait import RECALL_MS
+from kalends.resource_servers.participation.contention.wound_wait import RECALL_MS
 
 ONE_START = starts(0, 0)
 

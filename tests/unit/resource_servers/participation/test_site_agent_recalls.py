@@ -10,8 +10,8 @@ from kalends.agents.runs import RunOutcome
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import BLAME, HeldChoice
-from kalends.resource_servers.participation.agent_recalls import ASK_AGAIN_MS
 from kalends.resource_servers.participation.effects import RunTask
+from kalends.resource_servers.participation.visits.agent_recalls import ASK_AGAIN_MS
 
 YES = RunOutcome("ok", True)
 NO = RunOutcome("ok", False)

@@ -45,11 +45,11 @@ from kalends.core.errors import RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, Starts, Stop
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.runs import RUNS_MAX, RunTable
 from kalends.resource_servers.participation.this_site import FenceNumbers
-from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
+from kalends.resource_servers.participation.visits.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
+from kalends.resource_servers.participation.visits.runs import RUNS_MAX, RunTable
+from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
 def test_the_script_is_shown_what_is_free_and_its_choice_is_held_in_its_order() -> None:

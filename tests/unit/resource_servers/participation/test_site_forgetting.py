@@ -24,7 +24,7 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.contract import reclaim_calls
-from kalends.resource_servers.participation.retention import (
+from kalends.resource_servers.participation.memory.retention import (
     ASKED_MAX,
     COLLECT_EVERY_MS,
     COLLECT_SOME_MS,

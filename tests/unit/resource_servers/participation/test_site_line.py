@@ -29,12 +29,12 @@ from tests.protocol_support import (
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.resource_servers.participation.wound_wait import (
+from kalends.resource_servers.participation.contention.wound_wait import (
     LEASE_MS,
     RECALL_CONSIDERED_MS,
     RECALL_MS,
 )
+from kalends.resource_servers.participation.effects import ParticipantEffects
 
 HOUR = want("one", 0, 60)
 """One unit of an instrument."""

@@ -11,12 +11,17 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
-from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
-from kalends.resource_servers.participation.place_returns import ASK_AGAIN_MS as RETURN_AGAIN_MS
-from kalends.resource_servers.participation.places import HELD_MS_MAX
-from kalends.resource_servers.participation.reclaim_reminders import REGISTER
-from kalends.resource_servers.participation.start_questions import ASK_AGAIN_MS, ASK_AGAIN_MS_MAX
+from kalends.resource_servers.participation.placed_jobs.place_returns import (
+    ASK_AGAIN_MS as RETURN_AGAIN_MS,
+)
+from kalends.resource_servers.participation.placed_jobs.places import HELD_MS_MAX
+from kalends.resource_servers.participation.placed_jobs.start_questions import (
+    ASK_AGAIN_MS,
+    ASK_AGAIN_MS_MAX,
+)
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, nodes=2, command=("true",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from store_support import rid, stake
 
-from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claims_at_rest import Restored, Stakes
-from kalends.resource_servers.participation.endings import Endings
+from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claims_at_rest import Restored, Stakes
+from kalends.resource_servers.participation.claims.endings import Endings
 
 
 def restored(*states: str) -> tuple[Stakes, list[str]]:

@@ -12,15 +12,15 @@ from tests.protocol_support import rid as number_of
 from kalends.contract import messages as m
 from kalends.core.errors import NotFound
 from kalends.core.limits import TIME_S_MAX
-from kalends.resource_servers.participation.reclaims import (
-    ReclaimDropped,
-    Reclaimed,
-    stored_reclaim,
-)
-from kalends.resource_servers.participation.unreadable import (
+from kalends.resource_servers.participation.memory.unreadable import (
     SetAside,
     UnreadableReclaim,
     UnreadableStake,
+)
+from kalends.resource_servers.participation.reclaims.reclaims import (
+    ReclaimDropped,
+    Reclaimed,
+    stored_reclaim,
 )
 from kalends.stores.sqlite.journal import SiteStore, problems_of
 

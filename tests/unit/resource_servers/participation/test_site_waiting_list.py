@@ -27,9 +27,12 @@ from tests.protocol_support import (
 from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.participation import waiting_list_offers
+from kalends.resource_servers.participation.contention import waiting_list_offers
+from kalends.resource_servers.participation.contention.waiting_list_offers import (
+    LISTED_MS,
+    OFFER_MS,
+)
 from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
 
 DAYTIME = want("one", 0, 600)
 HOUR = want("one", 0, 60)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.sure_time import (
+from kalends.resource_servers.participation.memory.sure_time import (
     STORE_EVERY_MS,
     WINDOW_MS,
     SureTime,

@@ -6,8 +6,8 @@ import pytest
 from tests.protocol_support import T0
 
 from kalends.core.errors import IllegalEvent
-from kalends.resource_servers.participation.claim_sets import Claim
-from kalends.resource_servers.participation.transitions import (
+from kalends.resource_servers.participation.claims.claim_sets import Claim
+from kalends.resource_servers.participation.claims.transitions import (
     TRANSITIONS,
     ClaimEvent,
     ClaimState,

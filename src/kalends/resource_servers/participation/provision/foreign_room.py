@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemJob, SystemReservation, SystemState
 from kalends.core.limits import TIME_S_MAX
-from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.provision.extents import Extent, in_order
 from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 from kalends.resource_servers.participation.provision.node_map import beside, peak

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from kalends.backends.names import name_of
 from kalends.core.limits import TIME_S_MAX
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.occupancy import Piece, pieces_beyond
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.occupancy import Piece, pieces_beyond
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.extents import Extent, envelope
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom

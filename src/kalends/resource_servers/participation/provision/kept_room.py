@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kalends.calendars import Booking
-from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.occupancy import Piece, Placed
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.occupancy import Piece, Placed
 
 
 @dataclass(eq=False)

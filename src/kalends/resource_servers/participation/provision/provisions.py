@@ -16,7 +16,7 @@ from kalends.backends.records import SystemAnswer
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.provision.extents import Extent, envelope, in_order
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant

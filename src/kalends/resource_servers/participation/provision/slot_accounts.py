@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kalends.backends.records import FinishedJob, SystemState
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.grant_table import GrantTable

@@ -1,0 +1,166 @@
+"""What a site knows of one request: its stake, with its claims, and the facts that are stored of it.
+
+A stake is stored whole whenever something durable about it changes; the newest stored form is the
+truth after a restart. Claims that are only held are left out: a restart loses holds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kalends.contract.messages import Chosen, Part
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claims.transitions import (
+    DURABLE,
+    ClaimEvent,
+    ClaimState,
+    next_state,
+)
+from kalends.resource_servers.participation.memory.past import RecoveryChanged
+from kalends.resource_servers.participation.memory.sure_time import TimePassed
+from kalends.resource_servers.participation.provision.grants import GrantDropped, GrantStored
+from kalends.resource_servers.participation.provision.slots import (
+    JobsRead,
+    SlotDropped,
+    SlotsClosed,
+    SlotStored,
+)
+from kalends.resource_servers.participation.reclaims.reclaims import ReclaimDropped, ReclaimStored
+from kalends.resource_servers.participation.registers import RegisterStored
+
+
+class Claim(msgspec.Struct, gc=False):
+    """`units` of `resource` during ``[start, end)``; `hold_id` is its fence number, never reused.
+
+    Claims of one stake with different `common` starts are alternatives: at most one common start is
+    ever promised, and until then only as much is booked as the one that needs most at each instant.
+    """
+
+    hold_id: int
+    resource: str
+    start: int
+    end: int
+    units: int
+    state: ClaimState = "absent"
+    common: int = 0
+
+    def move(self, event: ClaimEvent) -> None:
+        """Take `event` by the table of transitions; raises `IllegalEvent` and stays as it was."""
+        self.state = next_state(self.state, event)
+
+
+class Stake(msgspec.Struct, gc=False):
+    """One request at this site.
+
+    `att` is the highest attempt seen; `refused` the highest attempt that was durably refused (every
+    message of it or below is stale). `chosen` is set by a commit. `replaces` names the reservation
+    that this one takes the place of once it is committed.
+    """
+
+    rid: str
+    att: int
+    principal: Principal
+    secret: str
+    need: int
+    parts: tuple[Part, ...]
+    coords: tuple[str, ...]
+    claims: list[Claim]
+    refused: int = 0
+    chosen: Chosen | None = None
+    replaces: str = ""
+    stamp: int = 0
+    """The request's: smaller is older."""
+    ends_at: int = 0
+    """Latest end of any slot it ever asked for here: the record is needed until then."""
+    register: str = ""
+    """The register that made it; "": not known, for it was stored before sites were told."""
+    proofs: dict[str, str] = {}
+    """For each other site of a committed request, the proof of the commit there."""
+    warrant: str = ""
+    """What proves to the register that it has committed this, or cancelled it since."""
+    once: bool = False
+    """It is a place of a job that is to start at most once."""
+    jobs: dict[str, JobRequest] = {}
+    """What is to run in its slots, by machine, and is not submitted there yet."""
+
+    def claims_in(self, state: ClaimState) -> list[Claim]:
+        return [claim for claim in self.claims if claim.state == state]
+
+    def has(self, state: ClaimState) -> bool:
+        return any(claim.state == state for claim in self.claims)
+
+    @property
+    def decided(self) -> bool:
+        """A commit of this request was applied here (it may have been cancelled since)."""
+        return self.chosen is not None
+
+
+class StakeStored(msgspec.Struct, frozen=True):
+    """Fact: the stake of `rid` is now as in `body` (see `decode_stake`); `event` says what did it."""
+
+    rid: str
+    event: str
+    ends_at: int
+    body: bytes
+
+
+class StakeDropped(msgspec.Struct, frozen=True):
+    """Fact: nothing of `rid` is needed here any more (its slots have ended)."""
+
+    rid: str
+
+
+class StakeForgotten(msgspec.Struct, frozen=True):
+    """Fact: all sites that `rid` chose have locked it, so that nobody will ask this one about it."""
+
+    rid: str
+
+
+class TimeClosed(msgspec.Struct, frozen=True):
+    """Fact: no claim that ends at or before `horizon_s` (UTC seconds) is taken any more.
+
+    It lies in the past. Should it prove not to, because a clock was ahead for weeks, it comes down.
+    """
+
+    horizon_s: int
+
+
+Fact = (
+    StakeStored
+    | StakeForgotten
+    | StakeDropped
+    | TimeClosed
+    | TimePassed
+    | ReclaimStored
+    | ReclaimDropped
+    | RegisterStored
+    | RecoveryChanged
+    | GrantStored
+    | GrantDropped
+    | SlotStored
+    | SlotDropped
+    | SlotsClosed
+    | JobsRead
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Stake)
+
+
+def stored(stake: Stake, event: str) -> StakeStored:
+    """The fact that `stake` is as it is now; a copy, so that later changes do not reach it."""
+    if any(claim.state not in DURABLE for claim in stake.claims):
+        kept = [claim for claim in stake.claims if claim.state in DURABLE]
+        stake = msgspec.structs.replace(stake, claims=kept)
+    return StakeStored(stake.rid, event, stake.ends_at, _ENCODER.encode(stake))
+
+
+def register_mark(register: str) -> bytes:
+    """What the bytes of every stake of `register` hold, and hardly any others."""
+    return _ENCODER.encode("register") + _ENCODER.encode(register)
+
+
+def decode_stake(body: bytes) -> Stake:
+    """The inverse of `stored`; raises `msgspec.DecodeError` for bytes that are no stake."""
+    return _DECODER.decode(body)

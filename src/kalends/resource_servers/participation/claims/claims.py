@@ -1,0 +1,253 @@
+"""All changes of a site's claims: one part moves, books, stores and announces them.
+
+A change is whole: claims move by the table of `transitions`, the calendars follow, what is durable is
+stored, and whoever has to know is told. No other part writes to a claim set or to its bookings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claims.claim_sets import Stake, StakeDropped, stored
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.transitions import ClaimEvent
+from kalends.resource_servers.participation.consequences import Consequences
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.provisions import Provisions
+
+
+@dataclass(eq=False)
+class Claims:
+    """The only writer of the claim sets in `book`."""
+
+    book: ClaimTable
+    outbox: ParticipantOutbox
+    consequences: Consequences
+    provisions: Provisions
+
+    def put(self, stake: Stake) -> None:
+        """Put `stake` in the place of what its request had; nothing of it is booked yet."""
+        self.book.stakes[stake.rid] = stake
+
+    def adopt(self, stake: Stake, register: str) -> None:
+        """Give a stake without a register to `register`; stored with its next change."""
+        stake.register = stake.register or register
+
+    # Holds
+
+    def hold(
+        self, stake: Stake, until_ms: int, events: Sequence[ClaimEvent] = ("visit-hold",)
+    ) -> str:
+        """Hold all claims until `until_ms` (monotonic); return "" or the resource without room.
+
+        New claims go through `events`; claims that were carried over are held already.
+        """
+        full = self.book.occupy(stake, "held", until_ms)
+        if not full:
+            for claim in stake.claims:
+                for event in events if claim.state == "absent" else ():
+                    claim.move(event)
+        return full
+
+    def hold_chosen(self, stake: Stake, until_ms: int) -> None:
+        """Hold the choice of an agent; each claim was seen to fit next to the others."""
+        stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
+        self.put(stake)
+        full = self.hold(stake, until_ms)
+        assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
+
+    def hold_place(self, stake: Stake, until_ms: int) -> None:
+        """Hold a place in queues, where all have room, instead of what its request held of them."""
+        before = self.book.stakes.get(stake.rid)
+        if before is not None and before is not stake and before.claims:
+            self.book.vacate(before)
+        self.put(stake)
+        full = self.hold(stake, until_ms)
+        assert not full, f"{stake.rid}: no room for a place on {full}"
+
+    def prolong(self, stake: Stake, until_ms: int) -> None:
+        self.book.restate(stake, "held", until_ms)
+
+    def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
+        """Give up all other holds of `stake`."""
+        self.book.keep_only(stake, hold_ids)
+
+    def end_hold(self, stake: Stake, event: ClaimEvent) -> None:
+        """Free everything that `stake` holds."""
+        self.book.vacate(stake)
+        self._move(stake, event)
+        self.clear(stake)
+
+    def expire(self, now_ms: int) -> None:
+        """End the holds whose time is over."""
+        for stake in self.book.expire(now_ms):
+            self._move(stake, "expiry")
+            self.clear(stake)
+
+    def clear(self, stake: Stake) -> None:
+        """Drop all claims of `stake`; it is remembered only if it refused an attempt."""
+        stake.claims = []
+        if not stake.refused:
+            del self.book.stakes[stake.rid]
+        self.consequences.cleared(stake.rid)
+
+    # Promises
+
+    def vote(self, stake: Stake, now: Moment) -> str:
+        """Promise claims that are not booked yet; return "" or the resource without room.
+
+        Where a batch system has to grant them first, they are intended.
+        """
+        full = self.book.occupy(stake, "prepared", None)
+        if not full:
+            self._promise_or_intend(stake, "visit-vote", now)
+        return full
+
+    def prepare(
+        self, stake: Stake, named: Collection[int], prepare: m.Prepare, now: Moment
+    ) -> None:
+        """Promise the `named` holds, and give up the others."""
+        self.keep_only(stake, named)
+        stake.parts, stake.need = prepare.parts, prepare.need
+        self.promise_held(stake, "prepare", now)
+
+    def promise_held(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        self.book.restate(stake, "prepared", None)
+        self._promise_or_intend(stake, event, now)
+
+    def _promise_or_intend(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        if self.provisions.backs(stake):
+            self._move(stake, "intend")
+            self.consequences.intended(stake)
+        else:
+            self.promise(stake, event, now)
+
+    def promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        """Promise, durably, what is booked as promised."""
+        self._move(stake, event)
+        self.store(stake, event)
+        self.consequences.promised(stake, now)
+
+    def supersede(self, stake: Stake, att: int) -> None:
+        """Void the promise of an earlier attempt: as attempt `att` exists, it can never be committed."""
+        stake.refused = max(stake.refused, stake.att)
+        stake.att = att
+        if stake.claims:
+            self._vacate(stake)
+            promised = stake.has("prepared")
+            if promised or stake.has("intended"):
+                self._move(stake, "visit-newer")
+            if promised:
+                self.store(stake, "visit-newer")
+        self.consequences.superseded(stake.rid)
+
+    def end_intent(self, stake: Stake, event: ClaimEvent) -> None:
+        """Give up what a batch system was asked for: nothing of it was promised."""
+        self._vacate(stake)
+        self._move(stake, event)
+        self.clear(stake)
+
+    def refuse(self, stake: Stake, att: int, event: ClaimEvent) -> None:
+        """Refuse attempt `att`, and those before it, durably and for ever."""
+        self._vacate(stake)
+        self._move(stake, event)
+        stake.claims = []
+        stake.refused = max(stake.refused, att)
+        self.store(stake, event)
+        self.consequences.refused(stake.rid, att)
+
+    # Reservations
+
+    def lock(self, stake: Stake, chosen: m.Chosen, mine: Collection[int]) -> None:
+        """Lock those of the promised claims that are `mine`, and end the others.
+
+        What the request replaces ends in the same step.
+        """
+        stake.chosen = chosen
+        if mine and mine == {claim.hold_id for claim in stake.claims} and not stake.replaces:
+            self.book.restate(stake, "locked", None)
+            self._move(stake, "commit-chosen")
+            self.provisions.grants.locked(stake)
+            self.store(stake, "commit-chosen")
+            return
+        self.book.vacate(stake)
+        old = self.book.stakes.get(stake.replaces)
+        replaced = old.claims if old is not None and old.has("locked") else []
+        if old is not None and replaced:
+            self.book.leave(old)
+            self._move(old, "replace")
+            self.store(old, "replace")
+        for claim in stake.claims:
+            claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
+        others = [claim for claim in stake.claims if claim.state != "locked"]
+        stake.claims = stake.claims_in("locked")
+        if stake.claims:
+            full = self.book.occupy(stake, "locked", None)
+            assert not full, f"{stake.rid}: what was promised must fit on {full}"
+        self.provisions.take_over(stake)
+        self.provisions.left(stake.rid, others)
+        self.provisions.left(stake.replaces, replaced)
+        self.store(stake, "commit-chosen" if mine else "commit-other")
+
+    def lock_again(self, stake: Stake, before: Stake | None) -> str:
+        """Lock what was locked and then forgotten; return "" or the resource without room.
+
+        Then everything is as `before`, which was promised if it claims anything.
+        """
+        if before is not None and before.claims:
+            self.book.vacate(before)
+        self.put(stake)
+        full = self.book.occupy(stake, "locked", None)
+        if not full:
+            self.store(stake, "relocked")
+            self.provisions.make_good(stake)
+        elif before is None:
+            del self.book.stakes[stake.rid]
+        else:
+            self.put(before)
+            if before.claims:
+                self.book.occupy(before, "prepared", None)
+        return full
+
+    def cancel(self, stake: Stake, warrant: str) -> None:
+        stake.warrant = warrant
+        self._leave(stake, "cancel")
+
+    def prove(self, stake: Stake, proofs: dict[str, str], warrant: str) -> None:
+        """Keep the proofs of a commit; stored with it, or now if it is already known."""
+        stake.proofs, stake.warrant = proofs, warrant
+        if stake.decided:
+            self.store(stake, "proven")
+
+    def submitted(self, stake: Stake, machine: str) -> None:
+        """What is to run on `machine` is a job of its queue from now on: it is submitted once."""
+        stake.jobs = {name: job for name, job in stake.jobs.items() if name != machine}
+        self.store(stake, "submitted")
+
+    def drop(self, stake: Stake) -> None:
+        """Forget `stake`, durably."""
+        if stake.claims:
+            self._vacate(stake)
+        del self.book.stakes[stake.rid]
+        self.outbox.store(StakeDropped(stake.rid))
+
+    def store(self, stake: Stake, event: str) -> None:
+        self.outbox.store(stored(stake, event))
+
+    def _vacate(self, stake: Stake) -> None:
+        self.book.vacate(stake)
+        self.provisions.left(stake.rid, stake.claims)
+
+    def _leave(self, stake: Stake, event: ClaimEvent) -> None:
+        changer = self.book.changer_of(stake.rid)
+        self.book.leave(stake)
+        self.provisions.left(stake.rid, stake.claims, heir=changer)
+        self._move(stake, event)
+        self.store(stake, event)
+
+    def _move(self, stake: Stake, event: ClaimEvent) -> None:
+        for claim in stake.claims:
+            claim.move(event)

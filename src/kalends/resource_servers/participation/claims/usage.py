@@ -1,0 +1,314 @@
+"""What counts against the limits of users and groups: what they hold, have reserved, and have of each week.
+
+Amounts are kept in accounts: of one user, or of all whom a rule with `together` means. A request adds
+to each account what it claims there; one that is to replace another adds what it claims beyond that,
+so that what is being changed counts once. Of alternatives the largest counts, for one of them at most
+is ever promised. A reservation that is over counts no more among those that stand, though it is known still.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise, takewhile
+from typing import Final, NamedTuple
+
+from sortedcontainers import SortedList
+
+from kalends.calendars import Limit, ResourceCalendar, State, weeks
+from kalends.calendars.profiles import Step
+from kalends.calendars.rules.usage_limits import Kind
+from kalends.contract.messages import Want
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Interval
+from kalends.core.principals import Principal
+from kalends.core.times import format_time, zone_named
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+
+AT_ONCE: Final = Interval(-1, -1)
+"""In place of a week: the account counts claims that are held or promised, whenever they are."""
+
+STANDING: Final = Interval(-2, -2)
+"""In place of a week: it counts reservations that are promised or locked, and not over."""
+
+STANDING_TIME: Final = Interval(-3, -3)
+"""In place of a week: it counts their unit-seconds."""
+
+KIND_OF: Final[dict[Interval, Kind]] = {
+    AT_ONCE: "held_max", STANDING: "locked_max", STANDING_TIME: "locked_unit_s",
+}  # fmt: skip
+"""What limits an account that is of no week."""
+
+
+class Account(NamedTuple):
+    """The usage of `user`, or of all who share by `rule` (the other is ""); of one week, or of `KIND_OF`."""
+
+    resource: str
+    user: str
+    rule: str
+    week: Interval
+
+
+Amounts = Counter[Account]
+
+
+class Usage:
+    """The accounts of one site. Pure; what is noted follows from what is booked."""
+
+    def __init__(self, calendars: Mapping[str, ResourceCalendar]) -> None:
+        self._calendars = {
+            name: calendar for name, calendar in calendars.items() if calendar.rules.limits.counts
+        }
+        self._noted: dict[str, Amounts] = {}
+        self._used: Amounts = Counter()
+        self._ends: defaultdict[Account, SortedList] = defaultdict(SortedList)
+        """Of accounts that count what is not over: ``(end, rid, amount)``, by end."""
+        self._ends_at: dict[tuple[str, Account], int] = {}
+
+    @property
+    def counts(self) -> bool:
+        """Whether any resource has limits: if not, there is nothing to note."""
+        return bool(self._calendars)
+
+    def note(self, stake: Stake, state: State, standing: Sequence[Claim]) -> None:
+        """Count `stake`, whose claims are in `state`, beyond the locked claims that it is to replace.
+
+        What was noted of it before is over.
+        """
+        if not self._calendars:
+            return
+        self.drop(stake.rid)
+        amounts = self._beyond(stake.principal, stake.claims, state, standing)
+        if amounts:
+            self._noted[stake.rid] = amounts
+            self._used.update(amounts)
+            for account in _of_standing(amounts):
+                claims = (each for each in stake.claims if each.resource == account.resource)
+                end = self._ends_at[stake.rid, account] = max(each.end for each in claims)
+                self._ends[account].add((end, stake.rid, amounts[account]))
+
+    def drop(self, rid: str) -> None:
+        """Nothing of `rid` counts any more."""
+        amounts = self._noted.pop(rid, Amounts())
+        for account in _of_standing(amounts):
+            end = self._ends_at.pop((rid, account))
+            self._ends[account].remove((end, rid, amounts[account]))
+            if not self._ends[account]:
+                del self._ends[account]
+        for account, amount in amounts.items():
+            self._used[account] -= amount
+            if not self._used[account]:
+                del self._used[account]
+
+    def accounts(self) -> Amounts:
+        """Claims, or unit-seconds, of every account that is not empty."""
+        return self._used.copy()
+
+    def refusals(
+        self,
+        principal: Principal,
+        wants: Iterable[Want],
+        now_s: int,
+        standing: Sequence[Claim] = (),
+        rid: str = "",
+    ) -> list[Refusal]:
+        """Why limits do not allow `wants` besides what is used by now; what counts for `rid` is left out."""
+        if not self._calendars:
+            return []
+        claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
+        own = self._noted.get(rid, Amounts())
+        refusals = []
+        for account, amount in self._beyond(principal, claims, "prepared", standing).items():
+            calendar = self._calendars[account.resource]
+            if amount > self._left(calendar, principal, account, now_s) + own[account]:
+                rule = _rule_of(calendar, principal, account)
+                refusals.append(_refusal(calendar, rule, account.week))
+        return refusals
+
+    def caps(
+        self,
+        principal: Principal,
+        resource: str,
+        window: Interval,
+        length_s: int,
+        amounts: Collection[int],
+        now_s: int,
+    ) -> list[list[Step]]:
+        """Return what accounts leave for one more booking of at least `length_s`, in steps of `window`.
+
+        A list for each account. The steps are right for a booking of one of `amounts` units, and bound no
+        other amount that may be booked.
+        """
+        calendar = self._calendars.get(resource)
+        if calendar is None or not length_s:
+            return []
+        bounds = []
+        for user, rule in _owners(calendar, principal, "held_max"):
+            if self._left(calendar, principal, Account(resource, user, rule, AT_ONCE), now_s) < 1:
+                bounds.append([(*window, 0)])
+        for user, rule in _owners(calendar, principal, "locked_max"):
+            if self._left(calendar, principal, Account(resource, user, rule, STANDING), now_s) < 1:
+                bounds.append([(*window, 0)])
+        for user, rule in _owners(calendar, principal, "locked_unit_s"):
+            account = Account(resource, user, rule, STANDING_TIME)
+            left = self._left(calendar, principal, account, now_s)
+            bounds.append([(*window, max(left, 0) // length_s)])
+        for user, rule in _owners(calendar, principal, "share"):
+            steps: list[Step] = []
+            for week in weeks(*window, zone_named(calendar.info.zone)):
+                left = self._left(calendar, principal, Account(resource, user, rule, week), now_s)
+                steps += share_steps(week, max(left, 0), length_s, amounts)
+            bounds.append(steps)
+        return bounds
+
+    def described(self, principal: Principal, resource: str, now_s: int) -> list[str]:
+        """Return in words how much stands of what may: ``staff: 2 of 3 reservations are yours``."""
+        calendar = self._calendars.get(resource)
+        if calendar is None:
+            return []
+        told = []
+        for week in (STANDING, STANDING_TIME):
+            for user, rule_name in _owners(calendar, principal, KIND_OF[week]):
+                account = Account(resource, user, rule_name, week)
+                rule = _rule_of(calendar, principal, account)
+                used = _most(calendar, rule, week) - self._left(calendar, principal, account, now_s)
+                whose = "are taken" if rule.together else "are yours"
+                if week == STANDING:
+                    told.append(f"{rule.name}: {used} of {rule.describe_number()} {whose}")
+                else:
+                    told.append(f"{rule.name}: {used / 3_600:g} of {rule.describe_time()} {whose}")
+        return told
+
+    def _left(
+        self, calendar: ResourceCalendar, principal: Principal, account: Account, now_s: int
+    ) -> int:
+        rule = _rule_of(calendar, principal, account)
+        over = takewhile(lambda each: each[0] <= now_s, self._ends.get(account, ()))
+        used: int = self._used[account] - sum(amount for _, _, amount in over)
+        return _most(calendar, rule, account.week) - used
+
+    def check(self, stakes: Iterable[tuple[Stake, State, Sequence[Claim]]]) -> None:
+        """Raises `AssertionError` unless the accounts are the sums over `stakes`, which are booked."""
+        together: Amounts = Counter()
+        noted = 0
+        for stake, state, standing in stakes:
+            amounts = self._beyond(stake.principal, stake.claims, state, standing)
+            assert amounts == self._noted.get(stake.rid, Amounts()), (stake, amounts)
+            noted += bool(amounts)
+            together.update(amounts)
+        assert together == self._used, (together, self._used)
+        assert noted == len(self._noted), self._noted.keys()
+        for account in _of_standing(together):
+            ends = self._ends[account]
+            assert sum(amount for _, _, amount in ends) == together[account], (account, ends)
+        assert self._ends.keys() == set(_of_standing(together))
+
+    def _beyond(
+        self,
+        principal: Principal,
+        claims: Sequence[Claim],
+        state: State,
+        standing: Sequence[Claim],
+    ) -> Amounts:
+        """What `claims` add to the accounts where `standing` counts already."""
+        amounts: Amounts = Counter()
+        for common in {claim.common for claim in claims if claim.resource in self._calendars}:
+            # The largest of alternatives, account by account.
+            amounts |= self._sum(principal, [c for c in claims if c.common == common], state)
+        return amounts - self._sum(principal, standing, "locked") if amounts else amounts
+
+    def _sum(self, principal: Principal, claims: Iterable[Claim], state: State) -> Amounts:
+        """Every account that is limited for `principal`, with what `claims` use of it."""
+        amounts: Amounts = Counter()
+        for claim in claims:
+            calendar = self._calendars.get(claim.resource)
+            if calendar is None:
+                continue
+            if state != "locked":
+                for user, rule in _owners(calendar, principal, "held_max"):
+                    amounts[Account(claim.resource, user, rule, AT_ONCE)] += 1
+            if state != "held":
+                for user, rule in _owners(calendar, principal, "locked_max"):
+                    amounts[Account(claim.resource, user, rule, STANDING)] = 1
+                for user, rule in _owners(calendar, principal, "locked_unit_s"):
+                    unit_s = claim.units * (claim.end - claim.start)
+                    amounts[Account(claim.resource, user, rule, STANDING_TIME)] += unit_s
+            for user, rule in _owners(calendar, principal, "share"):
+                for week in weeks(claim.start, claim.end, zone_named(calendar.info.zone)):
+                    length_s = min(claim.end, week.end) - max(claim.start, week.start)
+                    account = Account(claim.resource, user, rule, week)
+                    amounts[account] += claim.units * length_s
+        return amounts
+
+
+def _of_standing(amounts: Amounts) -> list[Account]:
+    return [each for each in amounts if each.week in (STANDING, STANDING_TIME)]
+
+
+def share_steps(
+    week: Interval, left_unit_s: int, length_s: int, amounts: Collection[int]
+) -> list[Step]:
+    """Return the bounds on a booking of `length_s` in a week of which `left_unit_s` are left.
+
+    A booking across a border of the week counts with its part, so more units are bounded in more of the
+    week: those whose part would be too much even if the booking ended, or began, there.
+    """
+    inside = left_unit_s // length_s + 1
+    denied = sorted({inside, *(units for units in amounts if units > inside)}, reverse=True)
+    borders = [
+        (week.start + left_unit_s // units, week.end - left_unit_s // units) for units in denied
+    ]
+    nested = list(zip(denied[:-1], pairwise(borders), strict=True))
+    steps = [(outer[0], inner[0], units - 1) for units, (outer, inner) in nested]
+    steps.append((*borders[-1], denied[-1] - 1))
+    steps += [(inner[1], outer[1], units - 1) for units, (outer, inner) in reversed(nested)]
+    return [step for step in steps if step[0] < step[1]]
+
+
+def _owners(calendar: ResourceCalendar, principal: Principal, kind: Kind) -> list[tuple[str, str]]:
+    """The accounts that limit `principal`: their own, and that of those with whom they share."""
+    limits = calendar.rules.limits
+    owners = []
+    if limits.deciding(principal, kind) is not None:
+        owners.append((principal.user, ""))
+    shared = limits.deciding(principal, kind, together=True)
+    if shared is not None:
+        owners.append(("", shared.name))
+    return owners
+
+
+def _rule_of(calendar: ResourceCalendar, principal: Principal, account: Account) -> Limit:
+    kind = KIND_OF.get(account.week, "share")
+    rule = calendar.rules.limits.deciding(principal, kind, together=bool(account.rule))
+    assert rule is not None, account
+    return rule
+
+
+def _most(calendar: ResourceCalendar, rule: Limit, week: Interval) -> int:
+    if week == STANDING:
+        return rule.locked_max
+    if week == STANDING_TIME:
+        return rule.locked_unit_s
+    if week == AT_ONCE or rule.share is None:
+        return rule.held_max
+    return rule.share.of(calendar.info.capacity, week.length_s)
+
+
+def _refusal(calendar: ResourceCalendar, rule: Limit, week: Interval) -> Refusal:
+    """It names the rule and the week, and not what others have booked."""
+    whom = f"all of {rule.who} together" if rule.together else "each user"
+    if week == AT_ONCE:
+        detail = f"rule {rule.name} lets {whom} hold at most {rule.held_max} claims at once"
+        code = RefusalCode.LIMIT
+    elif week in (STANDING, STANDING_TIME):
+        most = rule.describe_number() if week == STANDING else f"{rule.describe_time()} reserved"
+        detail = f"rule {rule.name} lets {whom} have at most {most} that are not over"
+        code = RefusalCode.LIMIT
+    else:
+        begins = format_time(week.start, calendar.info.zone)
+        detail = (
+            f"rule {rule.name} lets {whom} use at most {rule.describe_share()} of a week:"
+            f" this would be more in the one from {begins}"
+        )
+        code = RefusalCode.SHARE
+    return Refusal(where=calendar.info.name, code=code, detail=detail, rule=rule.name)

@@ -1,0 +1,173 @@
+"""Comparison of the promises of a site with the decisions of a register, page by page.
+
+What the site has forgotten, because an older image of its store was restored, is locked again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.core import limits
+from kalends.core.identifiers import machine_of
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.this_site import FenceNumbers
+
+BLOCKERS_SHOWN: Final = 16
+
+
+@dataclass(eq=False)
+class Comparison:
+    """The site's part of a comparison; the broker's is `reconciliation`."""
+
+    book: ClaimTable
+    claims: Claims
+    outcomes: OutcomeHandler
+    in_doubt: InDoubtResolver
+    retention: Retention
+    registers: Registers
+    outbox: ParticipantOutbox
+    numbers: FenceNumbers
+    _pages: dict[str, list[str]] = field(init=False, default_factory=dict)
+    """For each source that compares, the ids of the requests that it asks for page by page."""
+
+    def page(self, source: str, compare: m.Compare) -> None:
+        """Send a page of what is promised here to the register of `source`, in order of id."""
+        register = self.registers.of(source)
+        if not compare.after or source not in self._pages:
+            self._pages[source] = sorted(self.book.stakes.perhaps_of(register))
+        rids = self._pages[source]
+        first = bisect_right(rids, compare.after)
+        page = rids[first : first + limits.COMPARED_MAX]
+        more = first + len(page) < len(rids)
+        if not more:
+            del self._pages[source]
+        stakes = (self.book.stakes.peek(rid) for rid in page)
+        kept = tuple(
+            _kept(stake, state)
+            for stake in stakes
+            if stake and stake.register == register and (state := _state_of(stake))
+        )
+        until = page[-1] if more else ""
+        self.outbox.send(
+            source,
+            m.Compared(
+                after=compare.after, until=until, horizon=self.retention.horizon_s, kept=kept
+            ),
+        )
+
+    # Locking again
+
+    def relock(self, source: str, relock: m.Relock) -> None:
+        stake = self.book.stakes.get(relock.rid)
+        key = self.registers.secret(self.registers.of(source))
+        true = stake.secret if stake is not None else key and proofs.of_request(key, relock.rid)
+        if true and not proofs.same(relock.secret, true):
+            self.outbox.alarm(
+                f"{relock.rid}: {source} wants it locked again, but knows not its secret"
+            )
+            return
+        if stake is not None and not stake.register:
+            self.claims.adopt(stake, self.registers.of(source))
+            self.claims.store(stake, "proven")
+        blockers: tuple[str, ...] = ()
+        if stake is not None and stake.has("prepared") and stake.att == relock.att:
+            self.outcomes.commit(stake, relock.rid, relock.att, relock.chosen)
+        if stake is None or not stake.decided:
+            if stake is not None and stake.has("held"):
+                self.claims.end_hold(stake, "expiry")
+            elif stake is not None and stake.has("intended"):
+                self.claims.end_intent(stake, "expiry")
+            blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
+        self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
+
+    def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
+        """Lock what was chosen here, as it was decided; return what stands in the way."""
+        unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
+        if unknown:
+            return tuple(f"{resource} is not configured" for resource in unknown)
+        if any(machine_of(want.resource) for want in relock.wants):
+            return ("its place in the queue is lost: the job is to be submitted again",)
+        if any(want.start >= want.end for want in relock.wants):
+            return ("it asks for a time that is none",)
+        first = min(want.start for want in relock.wants)
+        refusals = self.book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
+        if refusals:
+            return tuple(f"its owner's rules: {refusal.detail}"[:256] for refusal in refusals)
+        claims = [
+            Claim(self.numbers.new(), want.resource, want.start, want.end, want.units, "locked")
+            for want in relock.wants
+        ]
+        ends_at = max(want.end for want in relock.wants)
+        stake = Stake(
+            rid=relock.rid,
+            att=relock.att,
+            principal=relock.principal,
+            secret=relock.secret,
+            need=relock.need,
+            parts=relock.parts,
+            coords=relock.coords,
+            claims=claims,
+            refused=before.refused if before is not None else 0,
+            chosen=relock.chosen,
+            stamp=relock.stamp,
+            ends_at=ends_at,
+            register=self.registers.of(source),
+            proofs=relock.proofs,
+            warrant=relock.warrant,
+            replaces=relock.replaces,
+        )
+        full = self.claims.lock_again(stake, before)
+        if full:
+            return self._blockers_of(stake) or (f"{full} has no room",)
+        self.in_doubt.forget(stake.rid)
+        return ()
+
+    def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
+        """Return the other requests that have what the claims of `stake` need."""
+        rids = {
+            booking.reservation
+            for claim in stake.claims
+            for booking in self.book.calendars[claim.resource].calendar.listing(
+                claim.start, claim.end
+            )
+            if booking.state in ("prepared", "locked") and booking.reservation != stake.rid
+        }
+        return tuple(sorted(rids)[:BLOCKERS_SHOWN])
+
+
+def _state_of(stake: Stake) -> Literal["", "promised", "locked", "cancelled", "replaced"]:
+    """Return what a register may have to know of `stake`; "" where nothing was decided or promised."""
+    if stake.has("prepared"):
+        return "promised"
+    if stake.has("locked"):
+        return "locked"
+    if stake.has("replaced"):
+        return "replaced"
+    return "cancelled" if stake.has("cancelled") else ""
+
+
+def _kept(stake: Stake, state: Literal["promised", "locked", "cancelled", "replaced"]) -> m.Kept:
+    wants = tuple(m.Want(c.resource, c.start, c.end, c.units) for c in stake.claims)
+    return m.Kept(
+        rid=stake.rid,
+        att=stake.att,
+        state=state,
+        principal=stake.principal,
+        secret=stake.secret,
+        stamp=stake.stamp,
+        wants=wants,
+        chosen=stake.chosen or {},
+        replaces=stake.replaces,
+        warrant=stake.warrant,
+    )

@@ -1,0 +1,1 @@
+"""Jobs that brokers have placed here: their places, starts, parts and ends."""

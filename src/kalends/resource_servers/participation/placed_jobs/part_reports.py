@@ -1,0 +1,129 @@
+"""What brokers are told of the parts of jobs in step: which jobs they are here, which have failed or ended.
+
+A site ends nobody's reservation by itself. It tells the register of one whose part has failed, again and
+again, until that is cancelled; then the other parts are ended by their sites. So it does when a part has
+ended well, and its slot is of no more use. Which jobs its parts are, it says when they are submitted, and to
+each broker that comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.core.limits import TEXT_MAX
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
+    REGISTER,
+    REMIND_AFTER_MS,
+    REMIND_EVERY_MS_MAX,
+)
+
+PARTS_MAX: Final = 10_000
+
+
+class _PartState(NamedTuple):
+    """The job of a part, 0 if there is none; `why` it has failed, or when it ended well (seconds UTC).
+
+    Either is said again at `due_ms` (monotonic).
+    """
+
+    job: int
+    why: str = ""
+    ended_at: int = 0
+    due_ms: int = 0
+    times: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.why or self.ended_at)
+
+
+@dataclass(eq=False)
+class PartReports:
+    """The parts of what is locked here, by request and machine."""
+
+    stakes: Stakes
+    claims: Claims
+    outbox: ParticipantOutbox
+    jitter: Callable[[], float]
+    _parts: dict[tuple[str, str], _PartState] = field(init=False, default_factory=dict)
+    _looked_at: int = field(init=False, default=PARTS_MAX)
+    """Once there are so many, those of what is over are looked for."""
+
+    def submitted(self, rid: str, machine: str, job: int) -> None:
+        """What was to run on `machine` is a job there: it is not submitted again."""
+        stake = self.stakes.get(rid)
+        if stake is not None and machine in stake.jobs:
+            self.claims.submitted(stake, machine)
+        known = self._parts.get((rid, machine))
+        if known is None or known.job != job:
+            self._parts[rid, machine] = _PartState(job)
+        self._tell(rid, machine)
+        if len(self._parts) > self._looked_at:
+            self.tell_all()
+            self._looked_at = max(2 * len(self._parts), PARTS_MAX)
+
+    def failed(self, rid: str, machine: str, job: int, why: str, now: Moment) -> None:
+        """The other parts are to end, as this one has; `job` is 0 if the queue has not taken it."""
+        self._parts[rid, machine] = _PartState(job, why[:TEXT_MAX] or "has failed")
+        self._remind(rid, machine, now)
+
+    def ended(self, rid: str, machine: str, job: int, at: int, now: Moment) -> None:
+        """This part has ended well, `at` (seconds UTC), and what is left of its slot nobody needs."""
+        self._parts[rid, machine] = _PartState(job, ended_at=at)
+        self._remind(rid, machine, now)
+
+    def used_again(self, rid: str, machine: str) -> None:
+        """Its user has another job in the slot of a part that had ended: it is not to be given back."""
+        known = self._parts.get((rid, machine))
+        if known is not None and known.ended_at:
+            self._parts[rid, machine] = _PartState(known.job)
+            self._tell(rid, machine)
+
+    def tell_all(self) -> None:
+        """Say everything again: a broker has come that may not know it."""
+        for rid, machine in list(self._parts):
+            self._tell(rid, machine)
+
+    def advance(self, now: Moment) -> None:
+        due = [
+            key
+            for key, each in self._parts.items()
+            if each.is_over and each.due_ms <= now.monotonic_ms
+        ]
+        for rid, machine in due:
+            self._remind(rid, machine, now)
+
+    def next_deadline_ms(self) -> int | None:
+        return min((each.due_ms for each in self._parts.values() if each.is_over), default=None)
+
+    def _remind(self, rid: str, machine: str, now: Moment) -> None:
+        if self._tell(rid, machine):
+            part = self._parts[rid, machine]
+            every_ms = min(REMIND_AFTER_MS << min(part.times, 8), REMIND_EVERY_MS_MAX)
+            due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
+            self._parts[rid, machine] = part._replace(due_ms=due_ms, times=part.times + 1)
+
+    def _tell(self, rid: str, machine: str) -> bool:
+        """Tell it to all brokers of the register; what is locked here no more is forgotten."""
+        stake, part = self.stakes.peek(rid), self._parts[rid, machine]
+        if stake is None or not stake.has("locked"):
+            del self._parts[rid, machine]
+            return False
+        news = m.PartNews(
+            rid=rid,
+            att=stake.att,
+            machine=machine,
+            job=part.job,
+            failed=bool(part.why),
+            detail=part.why,
+            ended_at=part.ended_at,
+        )
+        self.outbox.send(f"{REGISTER}{stake.register}", news)
+        return True

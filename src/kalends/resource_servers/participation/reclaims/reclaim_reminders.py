@@ -1,0 +1,382 @@
+"""Reclaims by owners: the brokers of locked slots are asked, again and again, to move them.
+
+The site never breaks a lock by itself. From the moment of the reclaim nothing new is taken there; what
+is promised is decided first, and asked for once it is locked. Where only some units are taken back, who has
+to go is chosen anew each time (`reclaim_choice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import structs
+
+from kalends.contract import messages as m
+from kalends.contract import reclaim_calls
+from kalends.contract.messages import TimeS
+from kalends.core import limits
+from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound, Refusal
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.memory.unreadable import SetAside
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.reclaims.moved_reservations import MovedReservations
+from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom, OwnersShare
+from kalends.resource_servers.participation.reclaims.reclaim_choice import (
+    ReclaimChoice,
+    claims_there,
+)
+from kalends.resource_servers.participation.reclaims.reclaim_views import view_of
+from kalends.resource_servers.participation.reclaims.reclaims import (
+    OutOfService,
+    ReclaimDropped,
+    Reclaimed,
+    stored_reclaim,
+)
+
+REMIND_AFTER_MS: Final = 10_000
+REMIND_EVERY_MS_MAX: Final = 60_000
+
+RECLAIMS_MAX: Final = 1_000
+"""The reclaims of one site at a time: each is looked at whenever something is locked."""
+
+REGISTER: Final = "register:"
+"""Where to send what is for whichever replica looks after a reservation: this, and its register."""
+
+
+@dataclass(eq=False)
+class ReclaimReminders:
+    """Reclaims in order of their making, and the next reminder of each."""
+
+    book: ClaimTable
+    outbox: ParticipantOutbox
+    retention: Retention
+    set_aside: SetAside
+    room: OwnerRoom
+    jitter: Callable[[], float]
+    names_nodes: Callable[[str], bool] = lambda resource: False
+    """Whether it matters which units of a resource are free."""
+    resumed: Callable[[int, str, Moment], bool] = field(init=False)
+    """Told of a grant that an earlier life has given up; returns whether it is needed still."""
+    _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
+    _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
+    """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+    choice: ReclaimChoice = field(init=False)
+    moved: MovedReservations = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.choice = ReclaimChoice(self.book, self.room)
+        self.moved = MovedReservations(self.book)
+
+    def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
+        """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
+        for reclaimed in reclaims:
+            if reclaimed.resource in self.book.calendars:
+                self._close_for(reclaimed)
+                self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
+                if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
+                    self._drop_reclaim(reclaimed)
+        self.moved.find(self._reclaims.values())
+
+    # Calls of owners
+
+    def reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
+        """Take the time back; repeating it with its key changes nothing.
+
+        Raises `InvalidInput` for a resource or a time that there is not, `KeyReused` for a key that
+        stands for another, and `LimitExceeded`; then nothing has happened.
+        """
+        known = self._reclaims.get(body.key)
+        if known is not None:
+            if _asked(known) != _asked(body):
+                raise KeyReused(
+                    "this key was used before with another reclaim",
+                    where="key",
+                    remedy="make a new key; `kalends admin reclaims` shows the old one",
+                )
+            return self._view(known)
+        self._check_reclaim(body, now)
+        reclaimed = Reclaimed(
+            body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason,
+            units=body.units, of=self.book.calendars[body.resource].info.capacity,
+        )  # fmt: skip
+        if body.dry_run:
+            return self._foreseen(reclaimed)
+        self._close_for(reclaimed)
+        self.book.note_closed((body.resource, body.start, body.end))
+        self.outbox.store(stored_reclaim(reclaimed))
+        self._ask_back(reclaimed, now, 0)
+        return self._view(self._reclaims[body.key])
+
+    def _foreseen(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
+        """Return what would become of it; everything is as before."""
+        if reclaimed.units:
+            self._share(reclaimed)
+        try:
+            return self._view(reclaimed)
+        finally:
+            self.room.give_up(reclaimed.key)
+
+    def end(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
+        """Withdraw it: the time can be booked again; what has been moved stays moved.
+
+        Raises `NotFound` for a key that stands for none.
+        """
+        reclaimed = self._reclaims.get(key)
+        if reclaimed is None and self.set_aside.withdraw(key):
+            self.outbox.store(ReclaimDropped(key))
+            return reclaim_calls.ReclaimView(key=key, resource="", start=0, end=0)
+        if reclaimed is None:
+            raise NotFound(
+                "no such reclaim",
+                where="key",
+                remedy="`kalends admin reclaims` lists them",
+            )
+        view = self._view(reclaimed)
+        self._drop_reclaim(reclaimed)
+        self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
+        return view
+
+    # What a batch system cannot keep
+
+    def give_up(self, grant: NodeGrant, why: str, now: Moment) -> bool:
+        """Have the reservation moved that `grant` serves; the time stays open to others.
+
+        Return False, and do nothing, if too many are to be moved already.
+        """
+        wanted = grant.wanted
+        if wanted is None or self._count(own=True) >= RECLAIMS_MAX:
+            return False
+        reclaimed = Reclaimed(
+            _key_of(grant), grant.resource, wanted.start, wanted.end, 0, now.wall_s, why,
+            only=grant.rid, grant=grant.number,
+        )  # fmt: skip
+        self._close_for(reclaimed)
+        self.outbox.store(stored_reclaim(reclaimed))
+        self._ask_back(reclaimed, now, 0)
+        return True
+
+    def keep(self, grant: NodeGrant) -> None:
+        """Withdraw what `give_up` has said."""
+        reclaimed = self._reclaims.get(_key_of(grant))
+        if reclaimed is not None:
+            self._drop_reclaim(reclaimed)
+
+    # What a machine has out of service
+
+    def nodes_out(self, out: OutOfService, now: Moment) -> None:
+        """Have as few reservations moved as cannot be placed around what is out of service."""
+        name = out.resource.replace("/", ".")
+        counted, stuck = f"nodes-out-{name}", f"nodes-stuck-{name}"
+        for key, gone in ((counted, not out.units), (stuck, not out.nodes)):
+            if gone and key in self._reclaims:
+                self._drop_reclaim(self._reclaims[key])
+        if out.units:
+            self._reclaim_out(counted, out._replace(stuck=""), now)
+        stake = self.book.stakes.peek(out.stuck)
+        there = stake.claims_in("locked") if stake is not None else []
+        if claims := [each for each in there if each.resource == out.resource]:
+            start, end = min(each.start for each in claims), max(each.end for each in claims)
+            self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
+
+    def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
+        known = self._reclaims.get(key)
+        capacity = self.book.calendars[out.resource].info.capacity
+        made = Reclaimed(
+            key, out.resource, out.start, out.end, 0, now.wall_s, out.reason, only=out.stuck,
+            units=min(out.units, capacity), of=capacity, out=True,
+        )  # fmt: skip
+        if known is not None:
+            made = structs.replace(made, told=known.told, had=known.had, went=known.went)
+            if structs.replace(made, made_s=known.made_s) == known:
+                return
+            self.room.give_up(key)
+        self._close_for(made)
+        self.outbox.store(stored_reclaim(made))
+        self._ask_back(made, now, 0)
+
+    def given_up(self, rid: str) -> list[Piece]:
+        """Return the room of the reservation `rid` that is of no use to it any more.
+
+        A batch system cannot keep it, or its owner has first call on it.
+        """
+        stake = self.book.stakes.peek(rid)
+        if stake is None:
+            return []
+        lost = [
+            (claim.resource, claim.start, claim.end, claim.units)
+            for reclaimed in self._reclaims.values()
+            if reclaimed.only == rid
+            for claim in claims_there(stake, reclaimed)
+        ]
+        return lost + self.room.owed(stake.claims_in("locked"))
+
+    def refusals(
+        self, wants: Sequence[m.Want], rid: str = "", replaces: str = ""
+    ) -> tuple[Refusal, ...]:
+        """Return why `wants` cannot have what owners have taken back in part, and have not got yet."""
+        own: list[Claim] = []
+        for each in (rid, replaces):
+            stake = self.book.stakes.peek(each) if each else None
+            own += stake.claims if stake is not None else ()
+        return tuple(self.room.refusals(wants, own))
+
+    def views(self) -> tuple[reclaim_calls.ReclaimView, ...]:
+        return tuple(map(self._view, self._reclaims.values()))
+
+    def _view(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
+        return view_of(self.moved.noted(reclaimed, ()), self.choice)
+
+    def _check_reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> None:
+        if body.resource not in self.book.calendars:
+            raise InvalidInput(
+                f"this site has no resource {body.resource}",
+                where="resource",
+                remedy="`kalends resources` lists them",
+            )
+        if body.units and self.names_nodes(body.resource):
+            raise InvalidInput(
+                "on this machine it matters which nodes are free, so units alone cannot be reclaimed",
+                where="units",
+                remedy=f"name the nodes: kalends admin nodes {body.resource} drain NODES",
+            )
+        if body.units > self.book.calendars[body.resource].info.capacity:
+            raise InvalidInput(
+                f"{body.units} units, of which it has {self.book.calendars[body.resource].info.capacity}",
+                where="units",
+                remedy="leave out the units to reclaim all of it",
+            )
+        if not max(now.wall_s, body.start) < body.end <= body.start + limits.DURATION_S_MAX:
+            raise InvalidInput(
+                "invalid period to reclaim",
+                where="end",
+                remedy="give an end after the start and after now, at most a year later",
+            )
+        if self._count(own=False) >= RECLAIMS_MAX:
+            raise LimitExceeded(
+                f"{RECLAIMS_MAX} reclaims stand, the maximum",
+                remedy="withdraw those that are over: kalends admin reclaim --end KEY",
+            )
+
+    def _count(self, *, own: bool) -> int:
+        """Return how many stand that the site has made itself, or its owner."""
+        return sum((bool(each.only) or each.out) == own for each in self._reclaims.values())
+
+    # Asking brokers
+
+    def remind_all(self, now: Moment) -> None:
+        """Remind all brokers at once: one has just opened a session."""
+        for key, reclaimed in list(self._reclaims.items()):
+            self._ask_back(reclaimed, now, self._reminders[key][1])
+
+    def advance(self, now: Moment) -> None:
+        for key, (due_ms, count) in list(self._reminders.items()):
+            reclaimed = self._reclaims[key]
+            if reclaimed.end < self.retention.over_s(now):
+                self._drop_reclaim(reclaimed)
+            elif due_ms <= now.monotonic_ms:
+                self._ask_back(reclaimed, now, count)
+
+    def next_deadline_ms(self) -> int | None:
+        return min((due_ms for due_ms, _ in self._reminders.values()), default=None)
+
+    def _ask_back(self, reclaimed: Reclaimed, now: Moment, count: int) -> None:
+        """Ask for all that is locked there and is to go; who is asked first time is noted durably."""
+        asked = [
+            stake
+            for stake in self.choice.in_the_way(reclaimed).going
+            if _last_end(stake, reclaimed) > now.wall_s
+        ]
+        noted = self.moved.noted(reclaimed, asked)
+        if noted != reclaimed:
+            reclaimed = self._reclaims[reclaimed.key] = noted
+            self.outbox.store(stored_reclaim(reclaimed))
+        for stake in asked:
+            self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
+        every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
+        due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
+        self._reminders[reclaimed.key] = (due_ms, count + 1)
+
+    def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
+        """Ask as soon as time passes for what was promised when its time was reclaimed.
+
+        Where it takes the place of one that had to go, that is noted, too.
+        """
+        claims = stake.claims_in("locked") if stake is not None else []
+        for claim in claims:
+            for reclaimed in self._reclaims.values():
+                if reclaimed.resource == claim.resource and reclaimed.overlaps(
+                    claim.start, claim.end
+                ):
+                    self._reminders[reclaimed.key] = (0, 0)
+        if stake is not None and claims and stake.replaces:
+            for key in self.moved.note(stake, self._reclaims.values()):
+                self._reminders[key] = (0, 0)
+
+    def _close_for(self, reclaimed: Reclaimed) -> None:
+        self._reclaims[reclaimed.key] = reclaimed
+        if reclaimed.units:
+            self._share(reclaimed)
+        elif not reclaimed.only:
+            self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
+                reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
+            )
+
+    def let_resize(self, change: Callable[[], None]) -> None:
+        """Let `change` change capacities: what owners have taken back of them makes way, and comes again."""
+        shared = [each for each in self._reclaims.values() if each.units]
+        for each in shared:
+            self.room.give_up(each.key)
+        change()
+        for each in shared:
+            self._share(each)
+
+    def _share(self, reclaimed: Reclaimed) -> None:
+        resource = reclaimed.resource
+        units = reclaimed.units_of(self.book.calendars[resource].info.capacity)
+        if units:
+            piece = (resource, reclaimed.start, reclaimed.end, units)
+            share = OwnersShare(piece, reclaimed.reason, reclaimed.out)
+            self.room.take(reclaimed.key, share)
+
+    def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
+        del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
+        self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
+        self.room.give_up(reclaimed.key)
+        self.outbox.store(ReclaimDropped(reclaimed.key))
+
+
+def _asked(reclaimed: Reclaimed | reclaim_calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
+    return (
+        reclaimed.resource, reclaimed.start, reclaimed.end, reclaimed.notice_s, reclaimed.reason,
+        reclaimed.units,
+    )  # fmt: skip
+
+
+def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
+    return m.Reclaim(
+        rid=stake.rid,
+        att=stake.att,
+        resources=(reclaimed.resource,),
+        start=reclaimed.start,
+        end=reclaimed.end,
+        reason=reclaimed.reason,
+        lost=bool(reclaimed.only),
+        units=reclaimed.units,
+    )
+
+
+def _key_of(grant: NodeGrant) -> str:
+    return f"cannot-keep-{grant.number}"
+
+
+def _last_end(stake: Stake, reclaimed: Reclaimed) -> int:
+    return max(
+        claim.end for claim in stake.claims_in("locked") if claim.resource == reclaimed.resource
+    )

@@ -1,0 +1,84 @@
+"""What owners are told of a reclaim: who has gone, and where to; who is to go, or stays, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from kalends.contract import reclaim_calls
+from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.reclaims.reclaim_choice import (
+    InTheWay,
+    ReclaimChoice,
+    claims_there,
+    place_of,
+)
+from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, ReclaimedSlot
+
+
+def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> reclaim_calls.ReclaimView:
+    """Return it as it is now."""
+    found = choice.in_the_way(reclaimed)
+    waiting = tuple(stake.rid for stake in found.going)
+    staying = {stake.rid for stake in (*found.beside, *found.spared)}
+    gone = tuple(rid for rid in reclaimed.told if rid not in waiting and rid not in staying)
+    return reclaim_calls.ReclaimView(
+        key=reclaimed.key,
+        resource=reclaimed.resource,
+        start=reclaimed.start,
+        end=reclaimed.end,
+        reason=reclaimed.reason,
+        waiting=waiting,
+        gone=gone,
+        spared=tuple(stake.rid for stake in found.spared),
+        units=reclaimed.units,
+        lacking=tuple(choice.room.lacking(reclaimed.key)),
+        beside=len(found.beside),
+        exact=found.exact,
+        reservations=(
+            *_still_there(reclaimed, found),
+            *(_gone(reclaimed, rid, choice) for rid in gone),
+        ),
+    )
+
+
+def _still_there(
+    reclaimed: Reclaimed, found: InTheWay
+) -> Iterable[reclaim_calls.ReclaimedReservation]:
+    for stake in found.going:
+        yield _told_of(stake, reclaimed, "waiting")
+    for stake in found.spared:
+        yield _told_of(stake, reclaimed, "stays", "it begins within the notice")
+
+
+def _told_of(
+    stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
+) -> reclaim_calls.ReclaimedReservation:
+    place = place_of(stake, claims_there(stake, reclaimed))
+    return reclaim_calls.ReclaimedReservation(
+        id=stake.rid, user=place.user, start=place.start, end=place.end, units=place.units,
+        state=state, why=why,
+    )  # fmt: skip
+
+
+def _gone(
+    reclaimed: Reclaimed, rid: str, choice: ReclaimChoice
+) -> reclaim_calls.ReclaimedReservation:
+    """One whose going an older version has noted has no more than its id."""
+    had = reclaimed.had.get(rid) or ReclaimedSlot(
+        reclaimed.resource, reclaimed.start, reclaimed.end, 0
+    )
+    went = reclaimed.went.get(rid)
+    stake = choice.book.stakes.peek(rid)
+    cancelled = stake is not None and stake.has("cancelled")
+    return reclaim_calls.ReclaimedReservation(
+        id=rid,
+        user=had.user,
+        start=had.start,
+        end=had.end,
+        units=had.units,
+        state="moved" if went else "cancelled" if cancelled else "gone",
+        to_resource=went.resource if went else "",
+        to_start=went.start if went else 0,
+        to_end=went.end if went else 0,
+    )

@@ -1,0 +1,1 @@
+"""Agents at a site: what their scripts are shown, what they choose, hold and give back."""
