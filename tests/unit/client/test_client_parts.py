@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kalends
-from kalends.client import zones
-from kalends.client.request_builder import length_s, time_s
-from kalends.client.retry import Backoff
-from kalends.client.transport import Access
+from kalends.client.inputs import zones
+from kalends.client.inputs.request_builder import length_s, time_s
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.transport import Access
 from kalends.core.errors import InvalidInput
 
 NOW_S = 1_800_000_000
@@ -159,7 +159,8 @@ def test_importing_the_package_loads_nothing_else_of_it() -> None:
 
 def test_the_client_loads_no_part_of_a_server() -> None:
     loaded = loaded_by(
-        "import kalends, kalends.client.session, kalends.client.http; kalends.connect_sync"
+        "import kalends, kalends.client.transports.session, kalends.client.transports.http;"
+        "kalends.connect_sync"
     )
     assert "kalends.client.sync" in loaded
     assert not loaded & set(SERVER_PARTS)

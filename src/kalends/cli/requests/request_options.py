@@ -11,7 +11,7 @@ from kalends.cli.console import output
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import words
-from kalends.client.request_builder import Window
+from kalends.client.inputs.request_builder import Window
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.durations import parse_duration

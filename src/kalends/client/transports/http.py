@@ -9,9 +9,14 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from kalends.client.http_line import HttpAnswer, HttpLine
-from kalends.client.retry import ConnectionFailed
-from kalends.client.transport import ANSWER_BYTES_MAX, Access, error_from_status, retry_after_s
+from kalends.client.transports.http_line import HttpAnswer, HttpLine
+from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.transport import (
+    ANSWER_BYTES_MAX,
+    Access,
+    error_from_status,
+    retry_after_s,
+)
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
@@ -54,7 +59,7 @@ class HttpTransport:
 
     async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
         # Imported here because it takes long to load, and few commands need one.
-        from kalends.client import sockets
+        from kalends.client.transports import sockets
 
         if self._sockets is None:
             self._sockets = sockets.socket_session(self._access)

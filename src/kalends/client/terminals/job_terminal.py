@@ -14,8 +14,8 @@ from typing import Final, Protocol, Self, TypeVar
 import msgspec
 
 from kalends.client.calls import CallSender
-from kalends.client.terminal_line import TerminalLine
-from kalends.client.typed_stream import TypedStream
+from kalends.client.terminals.terminal_line import TerminalLine
+from kalends.client.terminals.typed_stream import TypedStream
 from kalends.contract.job_calls import JobOutput, JobView
 from kalends.contract.terminal_frames import (
     AttachTerminal,

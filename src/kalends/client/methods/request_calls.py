@@ -10,12 +10,9 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from kalends.client.answers import settled
-from kalends.client.follower import Follower, Progress
-from kalends.client.given_values import by_name, checked_job, every, milliseconds
-from kalends.client.listing_calls import ListingCalls
-from kalends.client.place_builder import attributes_in, preferences_in
-from kalends.client.request_builder import (
+from kalends.client.inputs.given_values import by_name, checked_job, every, milliseconds
+from kalends.client.inputs.place_builder import attributes_in, preferences_in
+from kalends.client.inputs.request_builder import (
     ArgumentValues,
     Duration,
     Preferred,
@@ -23,7 +20,10 @@ from kalends.client.request_builder import (
     Window,
     length_s,
 )
-from kalends.client.scripts import Agent, NamedScript, named_script
+from kalends.client.inputs.scripts import Agent, NamedScript, named_script
+from kalends.client.methods.answers import settled
+from kalends.client.methods.follower import Follower, Progress
+from kalends.client.methods.listing_calls import ListingCalls
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
@@ -182,9 +182,9 @@ class RequestCalls(ListingCalls):
         cannot end it by `end_by` does not count. `prefer` says what it is worth to have it on some machines:
         with ``{"site=sdsc": "30m"}`` it may end half an hour later there; what a machine meets is added up.
         The sites `homes` are always asked. With `implementations` each machine is asked for the one that
-        would end first there, whose program, nodes and limit replace those of `job` (`implementations_in` and
-        `job_of` of `kalends.client.implementation_file` read them from a file). `pick` is the source of a
-        script whose ``pick(bids)`` orders the bids; one that fails changes nothing.
+        would end first there, whose program, nodes and limit replace those of `job`: `implementations_in` and
+        `job_of` (`kalends.client.inputs.implementation_file`) read them from a file. `pick` is the source of
+        a script whose ``pick(bids)`` orders the bids; one that fails changes nothing.
 
         With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
         else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites

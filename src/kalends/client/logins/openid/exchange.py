@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from kalends.client.http_line import HttpLine
-from kalends.client.retry import ConnectionFailed
+from kalends.client.transports.http_line import HttpLine
+from kalends.client.transports.retry import ConnectionFailed
 from kalends.core.errors import InvalidInput, NotFound, Unavailable
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kalends.client.caller_identity import token_in
+from kalends.client.logins.caller_identity import token_in
 from kalends.core.errors import InvalidInput
 from kalends.rim import private_files
 

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from kalends.client.calls import CallSender
-from kalends.client.retry import ConnectionFailed
+from kalends.client.transports.retry import ConnectionFailed
 from kalends.contract import codec
 from kalends.contract.terminal_frames import (
     TERMINALS_PATH,

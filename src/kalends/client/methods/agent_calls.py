@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from kalends.client.calls import CallSender
-from kalends.client.scripts import Agent, NamedScript, message_text, named_script
+from kalends.client.inputs.scripts import Agent, NamedScript, message_text, named_script
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput
 

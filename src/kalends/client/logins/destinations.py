@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from kalends.client.kept_logins import KeptLogin
-    from kalends.client.profiles import UserProfile
+    from kalends.client.logins.kept_logins import KeptLogin
+    from kalends.client.logins.profiles import UserProfile
 
 DEFAULT_BROKER: Final = "http://127.0.0.1:7100"
 
@@ -93,7 +93,12 @@ def _profile(
 ) -> tuple[str, UserProfile | None]:
     """Return the profile that is meant, with its name; ``default`` need not be there."""
     # Imported here because the help of the program names the default server, and reads no file.
-    from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named, read_profiles
+    from kalends.client.logins.profiles import (
+        DEFAULT_PROFILE,
+        config_path,
+        profile_named,
+        read_profiles,
+    )
 
     named = (options.get("profile") or variables.get("profile") or ("", ""))[0]
     path = config_path(environ)
@@ -120,6 +125,6 @@ def _kept(
 def _login(profile: UserProfile | None) -> KeptLogin | None:
     if profile is None or not profile.issuer:
         return None
-    from kalends.client.kept_logins import KeptLogin
+    from kalends.client.logins.kept_logins import KeptLogin
 
     return KeptLogin(Path(profile.token_file), profile.issuer, profile.client, profile.ca)

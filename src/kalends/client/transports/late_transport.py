@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kalends.client.transport import Transport
+from kalends.client.transports.transport import Transport
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
 

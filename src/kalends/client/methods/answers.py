@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from kalends.client.request_builder import Duration, length_s
+from kalends.client.inputs.request_builder import Duration, length_s
 from kalends.contract.calls import RequestView
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, error_from_problem

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kalends.client.caller_identity import token_in
+from kalends.client.logins.caller_identity import token_in
 
 if TYPE_CHECKING:
-    from kalends.client.kept_logins import KeptLogin
-    from kalends.client.late_transport import TokenSource
+    from kalends.client.logins.kept_logins import KeptLogin
+    from kalends.client.transports.late_transport import TokenSource
 
 
 def proof(token: str, token_file: str, login: KeptLogin | None, where: str) -> str | TokenSource:
@@ -20,6 +20,6 @@ def proof(token: str, token_file: str, login: KeptLogin | None, where: str) -> s
     if login is None:
         return token or token_in(token_file, where)
     # Imported here because most users have a token that somebody has given them.
-    from kalends.client.openid.logins import fresh_token
+    from kalends.client.logins.openid.logins import fresh_token
 
     return partial(fresh_token, login)

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from kalends.client.retry import ConnectionFailed
-from kalends.client.sockets import open_socket, socket_session
-from kalends.client.transport import ANSWER_BYTES_MAX, Access, failure
+from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.sockets import open_socket, socket_session
+from kalends.client.transports.transport import ANSWER_BYTES_MAX, Access, failure
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Call, Operation, Reply

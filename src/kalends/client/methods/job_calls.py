@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Final, Literal
 
-from kalends.client.agent_calls import AgentCalls
-from kalends.client.given_values import checked_job, every, milliseconds
-from kalends.client.request_builder import Duration, Time, length_s
+from kalends.client.inputs.given_values import checked_job, every, milliseconds
+from kalends.client.inputs.request_builder import Duration, Time, length_s
+from kalends.client.methods.agent_calls import AgentCalls
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.terminal_frames import AttachTerminal
@@ -16,7 +16,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX
 
 if TYPE_CHECKING:
-    from kalends.client.job_terminal import JobTerminal
+    from kalends.client.terminals.job_terminal import JobTerminal
 
 FOLLOW_WAIT_MS: Final = 25_000
 """Duration of one call that waits for output, below the time after which proxies cut silent calls."""
@@ -195,7 +195,7 @@ class JobCalls(AgentCalls):
         `InvalidInput` for one without a terminal, `NotAllowed` for somebody else's.
         """
         # Imported here because its lines need aiohttp, which takes longer to load than all other calls.
-        from kalends.client.job_terminal import JobTerminal
+        from kalends.client.terminals.job_terminal import JobTerminal
 
         rows, columns = size
         wish = AttachTerminal(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kalends.client.given_values import by_name
-from kalends.client.request_builder import Duration, length_s
+from kalends.client.inputs.given_values import by_name
+from kalends.client.inputs.request_builder import Duration, length_s
 from kalends.core.errors import InvalidInput
 from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Alternative, Attribute, Term

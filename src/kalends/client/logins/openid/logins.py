@@ -7,11 +7,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from kalends.client.kept_logins import KeptLogin
-from kalends.client.openid.device_grant import GRANT, DeviceCode, Polls, TokenAnswer, refusal
-from kalends.client.openid.endpoints import Endpoints, decoded, endpoints_in, metadata_addresses
-from kalends.client.openid.exchange import Exchange
-from kalends.client.token_life import life_of
+from kalends.client.logins.kept_logins import KeptLogin
+from kalends.client.logins.openid.device_grant import GRANT, DeviceCode, Polls, TokenAnswer, refusal
+from kalends.client.logins.openid.endpoints import (
+    Endpoints,
+    decoded,
+    endpoints_in,
+    metadata_addresses,
+)
+from kalends.client.logins.openid.exchange import Exchange
+from kalends.client.logins.token_life import life_of
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAuthenticated, NotFound, Unavailable
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import aiohttp
 
-from kalends.client.retry import ConnectionFailed
-from kalends.client.transport import (
+from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.transport import (
     ANSWER_BYTES_MAX,
     Access,
     error_from_status,

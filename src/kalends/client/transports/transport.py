@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from kalends.client.retry import ConnectionFailed
+from kalends.client.transports.retry import ConnectionFailed
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
 from kalends.core.errors import (

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from kalends.client.given_values import by_name, every, is_number
+from kalends.client.inputs.given_values import by_name, every, is_number
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
-from kalends.client.transport import Transport
+from kalends.client.transports.transport import Transport
 
 
 class CallLine:

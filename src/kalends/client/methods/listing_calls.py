@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
-from kalends.client.agent_calls import AgentCalls
+from kalends.client.methods.agent_calls import AgentCalls
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id

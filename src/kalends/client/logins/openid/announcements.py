@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from kalends.client.openid.endpoints import OPENID_PATH, decoded
-from kalends.client.openid.exchange import Exchange
+from kalends.client.logins.openid.endpoints import OPENID_PATH, decoded
+from kalends.client.logins.openid.exchange import Exchange
 from kalends.core.errors import NotFound
 
 DESCRIPTION_PATH: Final = "/v1/openapi.json"

@@ -12,8 +12,8 @@ from urllib.parse import SplitResult
 
 import h11
 
-from kalends.client.retry import ConnectionFailed
-from kalends.client.transport import ANSWER_BYTES_MAX, failure
+from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.transport import ANSWER_BYTES_MAX, failure
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Status and headers stay below it, and what stands around a piece of a body."""
