@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.messages import SiteName
+from kalends.core import identifiers as ids
 
 
 class AskSitePass(Body, frozen=True, kw_only=True):
     """What the caller needs to call `site`: its address, and a token that is good there alone."""
 
-    site: SiteName
+    site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 
 
 class SitePass(Answer, frozen=True, kw_only=True):
