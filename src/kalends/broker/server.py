@@ -10,26 +10,26 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.agent_mailbox import AgentMailbox
-from kalends.broker.archive import Archive
-from kalends.broker.availability_queries import AvailabilityQueries
-from kalends.broker.manager_calls import ManagerCalls
+from kalends.broker.desk.agent_mailbox import AgentMailbox
+from kalends.broker.desk.notice_commands import NoticeCommands
+from kalends.broker.desk.notice_delivery import NoticeDelivery
+from kalends.broker.desk.priorities import PriorityGrants
+from kalends.broker.desk.request_commands import RequestCommands
+from kalends.broker.desk.request_queries import Records
+from kalends.broker.desk.script_checks import ScriptChecks
+from kalends.broker.desk.scripts import Scripts
+from kalends.broker.lives.archive import Archive
+from kalends.broker.lives.replica import ReplicaLock
 from kalends.broker.metrics import Measures
-from kalends.broker.notice_commands import NoticeCommands
-from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.priorities import PriorityGrants
-from kalends.broker.reached_sites import reached_sites
-from kalends.broker.replica import ReplicaLock
-from kalends.broker.request_commands import RequestCommands
-from kalends.broker.request_queries import Records
-from kalends.broker.script_checks import ScriptChecks
-from kalends.broker.scripts import Scripts
-from kalends.broker.searches import Searches
+from kalends.broker.searches.availability_queries import AvailabilityQueries
+from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
-from kalends.broker.site_link import SiteLink
-from kalends.broker.site_passes import PassTerms, SitePasses
+from kalends.broker.sites.manager_calls import ManagerCalls
+from kalends.broker.sites.reached_sites import reached_sites
+from kalends.broker.sites.site_link import SiteLink
+from kalends.broker.sites.site_passes import PassTerms, SitePasses
 from kalends.contract import calls
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request

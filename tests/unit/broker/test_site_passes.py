@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_support import ManualClock
 
-from kalends.broker.reached_sites import ReachedSite
-from kalends.broker.site_passes import PassTerms, SitePasses
+from kalends.broker.sites.reached_sites import ReachedSite
+from kalends.broker.sites.site_passes import PassTerms, SitePasses
 from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.core.principals import Principal
