@@ -90,7 +90,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         `NotFound`, and `NotAuthenticated` where there is neither pass nor such a token.
         """
         # Imported here because few programs go to a site by its broker.
-        from kalends.client.logins.site_passes import settings_at
+        from kalends.client.logins.site_ways import settings_at
 
         return Client(await settings_at(site, self.settings, self._caller))
 

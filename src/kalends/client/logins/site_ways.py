@@ -36,10 +36,10 @@ async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> 
     there = replace(broker.access, url=given.url, token=token)
     if not given.token:
         return replace(broker, access=there, token=broker.token if token else None)
-    return replace(broker, access=there, token=SitePasses(broker, given))
+    return replace(broker, access=there, token=RenewedPass(broker, given))
 
 
-class SitePasses:
+class RenewedPass:
     """Returns a pass for the site of `first`, which is good now; `broker` gives the next ones."""
 
     def __init__(self, broker: ClientSettings, first: SitePass) -> None:
