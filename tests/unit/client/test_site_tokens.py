@@ -165,4 +165,4 @@ def test_a_site_is_reached_by_the_synchronous_client_too(broker: Broker, site: B
         client.at_site("ctc") as there,
     ):
         assert there.whoami().user == "token-user"
-        assert there.settings.access == Access(site.url, token=site.token)
+        assert there.settings.access == Access(site.url)

@@ -35,7 +35,7 @@ def site_client(settings: Settings, site: str) -> Iterator[SyncClient]:
             yield client
             return
         there = client.at_site(site)
-    with there, told_by_whom_it_is_refused(there, site):
+    with there, _told_by_whom_it_is_refused(there, site):
         yield there
 
 
@@ -49,7 +49,7 @@ def settings_at(settings: Settings, site: str) -> Settings:
 
 
 @contextmanager
-def told_by_whom_it_is_refused(there: SyncClient, site: str) -> Iterator[None]:
+def _told_by_whom_it_is_refused(there: SyncClient, site: str) -> Iterator[None]:
     """Say of a refusal which site it is of, and what to do there: the site knows of neither."""
     url = there.settings.access.url
     try:

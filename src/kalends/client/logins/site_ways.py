@@ -31,12 +31,12 @@ async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> 
     have to show the site a token that is not for it.
     """
     given = await _asked(site, sender)
+    there = replace(broker.access, url=given.url, token="")
+    if given.token:
+        return replace(broker, access=there, token=RenewedPass(broker, given))
     own = await broker.token() if broker.token is not None else broker.access.token
-    token = token_for(given, own)
-    there = replace(broker.access, url=given.url, token=token)
-    if not given.token:
-        return replace(broker, access=there, token=broker.token if token else None)
-    return replace(broker, access=there, token=RenewedPass(broker, given))
+    there = replace(there, token=token_for(given, own))
+    return replace(broker, access=there, token=broker.token if own else None)
 
 
 class RenewedPass:
