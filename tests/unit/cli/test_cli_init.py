@@ -59,6 +59,7 @@ def test_a_site_and_a_broker_of_one_line_each_are_ready_to_serve(folder: Path) -
         found = json.loads(result.stdout)["data"]
         assert (found["problems"], found["warnings"], found["risks"]) == ([], [], [])
     assert "resource ctc/sp2: 128 units" in result.stdout
+    assert "keys/npaci.pub for use, broker, in the name of anybody" in result.stdout
     assert not list(folder.rglob("*.sqlite*")), "a check makes no store"
 
 

@@ -97,7 +97,9 @@ def _contents(section: Section) -> list[str]:
 
 def _key_line(key: KeyConfiguration) -> str:
     whose = f" of {key.issuer}" if key.issuer and key.file else ""
-    return f"trusts {key.place}{whose} for {', '.join(key.scopes)}"
+    named = ", ".join("anybody" if each == "*" else each for each in key.users)
+    speaks = f", in the name of {named}" if "broker" in key.scopes else ""
+    return f"trusts {key.place}{whose} for {', '.join(key.scopes)}{speaks}"
 
 
 def _ways(notices: NoticeRules) -> str:
