@@ -41,7 +41,11 @@ def when_options(function: F) -> F:
     for decorate in (
         _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
         _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
-        _time("--at", metavar="TIME", help="Exact start, e.g. 'fri 09:00'."),
+        _time(
+            "--at",
+            metavar="TIME",
+            help="Exact start, e.g. 'fri 09:00'; now is the next full minute.",
+        ),
         _time(
             "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
         ),

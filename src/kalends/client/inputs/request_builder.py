@@ -13,6 +13,7 @@ from kalends.client.inputs.given_values import by_name, every, is_number
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.intervals import align_up
 from kalends.core.requests import Request, TimePreference
 from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, parse_time, parse_window
@@ -184,7 +185,7 @@ def _from_text(
     return parse_request(
         text,
         duration=f"{length_s(duration)}s",
-        at=_seconds(at, "at", now_s, zone),
+        at=_start_s(at, now_s, zone),
         not_before=_seconds(after, "window[0]", now_s, zone),
         not_after=_seconds(before, "window[1]", now_s, zone),
         now_s=now_s,
@@ -204,6 +205,13 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
             remedy="give the earliest start and the latest end, or a text such as 'tomorrow'",
         )
     return window[0], window[1]
+
+
+def _start_s(at: Time | None, now_s: int, zone: ZoneInfo) -> int | None:
+    """As `_seconds`; who says "now" means the next full minute, for slots begin on a grain."""
+    if isinstance(at, str) and at.strip().lower() == "now":
+        return align_up(now_s, 60)
+    return _seconds(at, "at", now_s, zone)
 
 
 def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
