@@ -29,6 +29,7 @@ from kalends.broker.service import BrokerService
 from kalends.broker.sites.manager_calls import ManagerCalls
 from kalends.broker.sites.reached_sites import reached_sites
 from kalends.broker.sites.site_link import SiteLink
+from kalends.broker.sites.site_passes import PassTerms, SitePasses
 from kalends.contract import calls
 from kalends.contract.versions import KNOWN, own_version
 from kalends.core.intervals import Moment
@@ -119,6 +120,8 @@ def build_broker(
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
     searches = Searches(directory, logger)
+    terms = PassTerms(configuration.name, configuration.key, configuration.pass_s)
+    passes = SitePasses(terms, sites, clock)
 
     archive = Archive(
         configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
@@ -164,7 +167,7 @@ def build_broker(
         name=configuration.name,
         version=speaks,
         handlers=_handlers(
-            configuration, version, service, clock, checks, grants, searches, notices
+            configuration, version, service, clock, checks, grants, searches, notices, passes
         ),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
@@ -199,6 +202,7 @@ def _handlers(
     grants: PriorityGrants,
     searches: Searches,
     notices: NoticeDelivery,
+    passes: SitePasses,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
@@ -262,6 +266,7 @@ def _handlers(
         "notify_add": addresses.add,
         "notify_remove": addresses.remove,
         "notify_test": addresses.test,
+        "site_pass": passes.give,
         "agent_upload": scripts.upload,
         "agent_list": scripts.list,
         "agent_show": scripts.show,

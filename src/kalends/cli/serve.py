@@ -47,6 +47,7 @@ def _check(settings: Settings, config: Path) -> int:
     lines = [
         *found.serves,
         *(f"soon: {each}" for each in found.warnings),
+        *(f"RISK: {each}" for each in found.risks),
         *(f"PROBLEM: {each}" for each in found.problems),
     ]
     output.answer(settings, "check", msgspec.to_builtins(found), lambda: lines)

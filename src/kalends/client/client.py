@@ -82,6 +82,18 @@ class Client(RequestCalls, JobCalls, NoticeCalls):
         """Return whom the server takes you for, what your token allows there, and until when."""
         return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
 
+    async def at_site(self, site: str) -> Client:
+        """Return a client of `site`, which this broker books at, as the same user; it is to be closed.
+
+        The broker gives it a pass for that site alone, and the next one before that runs out: your own token
+        stays here. It is sent only where an older broker gives none, and the token names the site. Raises
+        `NotFound`, and `NotAuthenticated` where there is neither pass nor such a token.
+        """
+        # Imported here because few programs go to a site by its broker.
+        from kalends.client.logins.site_ways import settings_at
+
+        return Client(await settings_at(site, self.settings, self._caller))
+
     async def resources(self) -> calls.Resources:
         """Return the resources that the caller may see, and which sites answer."""
         return await self._caller.call(calls.ListResources(), "resources", calls.Resources)

@@ -41,7 +41,8 @@ class Surroundings(NamedTuple):
 class ClientSettings:
     """How a client reaches its server: `timeout_s` is the longest call beyond the wait that it asks for.
 
-    `token`, if there is one, is asked for the token whenever the client connects.
+    `token`, if there is one, is asked for the token whenever the client connects, and when it is about to run
+    out.
     """
 
     access: Access
@@ -57,7 +58,9 @@ class ClientSettings:
         if self.token is None:
             return self._transport(self.access)
         return LateTransport(
-            lambda token: self._transport(replace(self.access, token=token)), self.token
+            lambda token: self._transport(replace(self.access, token=token)),
+            self.token,
+            self.surroundings.wall_clock,
         )
 
     def _transport(self, access: Access) -> Transport:

@@ -33,6 +33,7 @@ def awaited(signature: inspect.Signature) -> inspect.Signature:
     """The signature of a method of the other kind: iterators and terminals are those of this one."""
     told = str(signature.return_annotation)
     told = told.replace("AsyncIterator", "Iterator").replace("SyncJobTerminal", "JobTerminal")
+    told = told.replace("SyncClient", "Client")
     return signature.replace(return_annotation=told)
 
 

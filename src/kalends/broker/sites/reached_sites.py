@@ -14,6 +14,7 @@ class ReachedSite(NamedTuple):
     """A site at `url`; `ca` signed the certificate that is shown there.
 
     `virtual` is the virtual site that it is reached by, and `way` the names from there; "": by none.
+    `takes_passes`: it believes the broker's key also for users (`kalends.broker.sites.site_passes`).
     """
 
     name: str
@@ -21,14 +22,15 @@ class ReachedSite(NamedTuple):
     ca: Path | None
     virtual: str = ""
     way: str = ""
+    takes_passes: bool = True
 
 
 def reached_sites(configured: Sequence[PeerConfiguration]) -> Iterator[ReachedSite]:
     """Yield each site once, in the order of the configuration: in place of a virtual site its members."""
     for each in configured:
         if not each.members:
-            yield ReachedSite(each.name, each.url, each.ca)
+            yield ReachedSite(each.name, each.url, each.ca, takes_passes=each.passes)
         for way in each.members:
             yield ReachedSite(
-                way.split("/")[-1], member_url(each.url, way), each.ca, each.name, way
+                way.split("/")[-1], member_url(each.url, way), each.ca, each.name, way, each.passes
             )

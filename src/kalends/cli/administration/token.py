@@ -106,3 +106,6 @@ def command(
         made = {"token": token, "expires_at": expires_at}
         output.answer(settings, "token", made, lambda: [token])
     output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)
+    if len(audiences) > 1:
+        each = "each of these servers could use it at the others: one token for each would be safer"
+        output.say(f"{', '.join(audiences)}: {each}", error=True)

@@ -12,7 +12,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.server_parts import agent_parts
 from kalends.cli.console.settings import Settings, pass_settings
-from kalends.cli.console.site_calls import SITE_HELP, site_settings
+from kalends.cli.console.site_calls import SITE_HELP, site_client
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def command(settings: Settings, run: str, site: str | None, save: Path | None) -
 
 
 def _fetched(settings: Settings, number: str, site: str) -> bytes:
-    with site_settings(settings, site).connect() as client:
+    with site_client(settings, site) as client:
         return client.agent_run(number).record
 
 

@@ -8,17 +8,40 @@ from kalends.cli.console.site_calls import RefusedBySite
 from kalends.client.logins.destinations import DEFAULT_BROKER
 from kalends.client.logins.profiles import DEFAULT_PROFILE
 from kalends.client.logins.token_life import life_of
+from kalends.client.transports.retry import CLOSED
 from kalends.core.durations import format_duration
-from kalends.core.errors import KalendsError, NotAuthenticated, Unavailable
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    NotAuthenticated,
+    OutcomeUnknown,
+    Unavailable,
+)
 
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
     """Return `error` with what this user can do, in their words."""
     if isinstance(error, NotAuthenticated):
         return _with_login(settings, error)
+    if isinstance(error, Unavailable | OutcomeUnknown) and _takes_only_tls(error):
+        return InvalidInput(
+            "that port speaks TLS, and http:// does not",
+            where=error.where,
+            remedy=f"write https://{error.where.partition('://')[2]}",
+        )
     if isinstance(error, Unavailable) and error.where == settings.broker == DEFAULT_BROKER:
         return _with_address(settings, error)
     return with_near_resources(settings, error)
+
+
+def _takes_only_tls(error: KalendsError) -> bool:
+    """Return whether there was no answer because a port speaks TLS; it is asked that."""
+    if not (error.where.startswith("http://") and CLOSED in error.detail):
+        return False
+    # Imported here because few have written the wrong address.
+    from kalends.client.transports.tls_probe import speaks_tls
+
+    return speaks_tls(error.where)
 
 
 def login_words(profile: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from kalends.client.client import Client
+    from kalends.client.client_settings import ClientSettings
     from kalends.client.logins.kept_logins import KeptLogin
     from kalends.client.sync import SyncClient
 
@@ -45,6 +46,8 @@ class Settings:
     machine: str = ""
     login: KeptLogin | None = None
     """What renews the token in `token_file`, where a login has brought it."""
+    way: ClientSettings | None = None
+    """How a site is reached that the broker has named, where it is one."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """By what each was said: an option, a variable, or a profile; see `Destination`."""
     given: dict[str, str] = field(default_factory=dict)
@@ -72,10 +75,13 @@ class Settings:
 
     def connect_async(self) -> Client:
         """Return the same for code with an event loop."""
+        from kalends.client.client import Client
         from kalends.client.connection import connect
         from kalends.client.logins.caller_proof import proof
         from kalends.client.transports.retry import Backoff
 
+        if self.way is not None:
+            return Client(self.way)
         login = None if self.hurried else self.login
         return connect(
             self.broker,

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from kalends.cli.console import output
+from kalends.cli.console import output, site_calls
 from kalends.cli.console.colours import stated
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.short_time import short_time
-from kalends.cli.console.site_calls import RefusedBySite, site_url
 from kalends.client.inputs import job_texts
 from kalends.client.inputs.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
-from kalends.core.errors import InvalidInput, NotAuthenticated
+from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.run_times import clocks_agree
 
@@ -39,44 +36,14 @@ def job_named(settings: Settings, text: str) -> JobName:
     return job_texts.job_named(text)
 
 
-@contextmanager
-def client_at(settings: Settings, machine: str) -> Iterator[SyncClient]:
-    """Open a client of the site of `machine`: the server itself, or a site that it knows; see `site_url`."""
-    with settings.connect() as client:
-        url = _url_at(client, settings, machine)
-        if url == settings.broker:
-            yield client
-            return
-    with (
-        replace(settings, broker=url).connect() as client,
-        _told_by_whom_it_is_refused(url, machine),
-    ):
-        yield client
-
-
-@contextmanager
-def _told_by_whom_it_is_refused(url: str, machine: str) -> Iterator[None]:
-    """Raise `RefusedBySite` for a refusal, which says of itself neither where nor what to do there."""
-    try:
-        yield
-    except NotAuthenticated as error:
-        site, _ = split_resource(machine)
-        raise RefusedBySite(
-            f"the site {site} takes nobody by this token: {error.detail}",
-            where=url,
-            remedy=f"ask its owner, or log in there: kalends login --profile {site} --broker {url}",
-        ) from error
+def client_at(settings: Settings, machine: str) -> AbstractContextManager[SyncClient]:
+    """Open a client of the site of `machine`; see `site_calls.site_client`."""
+    return site_calls.site_client(settings, split_resource(machine)[0])
 
 
 def settings_at(settings: Settings, machine: str) -> Settings:
     """Return the same site as `settings`, for code with an event loop."""
-    with settings.connect() as client:
-        return replace(settings, broker=_url_at(client, settings, machine))
-
-
-def _url_at(client: SyncClient, settings: Settings, machine: str) -> str:
-    site, _ = split_resource(machine)
-    return settings.broker if client.health().role == "site" else site_url(client, site)
+    return site_calls.settings_at(settings, split_resource(machine)[0])
 
 
 def left_lines(machine: str, number: int) -> list[str]:

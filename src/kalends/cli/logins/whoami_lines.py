@@ -24,6 +24,21 @@ def life_words(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
     return f"until {format_time(view.expires_at, zone)}, for {left}{by_itself}"
 
 
+def for_whom(view: CallerView, address: str) -> str:
+    """Say who takes the token, and so where else than at the server at `address` it could be used.
+
+    "" where the server does not say for whom it is.
+    """
+    own = {view.server, address.rstrip("/")}
+    others = [each for each in view.audiences if each.rstrip("/") not in own]
+    named = ", ".join(view.audiences)
+    if not others:
+        return named and f"{named} alone"
+    if len(others) < len(view.audiences):
+        return f"{named}: each could use it at the others; one for each would be safer"
+    return f"{named}: whoever gets it could use it at every server that takes such tokens"
+
+
 def lines(view: CallerView, settings: Settings, config: str) -> list[str]:
     """Describe the caller in full, and by what each was said."""
     renewed = settings.login is not None and settings.login.can_renew()
@@ -33,6 +48,7 @@ def lines(view: CallerView, settings: Settings, config: str) -> list[str]:
         ("realm", view.realm),
         ("groups", ", ".join(view.groups)),
         ("may", ", ".join(view.scopes)),
+        ("for", for_whom(view, settings.broker)),
         ("token", f"by {token}" if token and view.key != "open" else "none is asked for"),
         ("good", life_words(view, settings.time_zone(), renewed=renewed)),
         ("profile", f"{settings.profile}, of {config}" if settings.profile else ""),

@@ -22,16 +22,18 @@ from kalends.serving.configuration import (
     NoticeRules,
     SiteConfiguration,
 )
+from kalends.serving.configuration.token_risks import token_risks
 from kalends.serving.http.reload import Section, ServerPart
 from kalends.stores.sqlite import journal, register_file
 from kalends.stores.sqlite.sqlite_file import check, is_open
 
 
 class ConfigurationCheck(msgspec.Struct):
-    """What is served, what to look at soon, and what is wrong: each a line."""
+    """What is served, what to look at soon, what others could make use of, and what is wrong: each a line."""
 
     serves: list[str] = []
     warnings: list[str] = []
+    risks: list[str] = []
     problems: list[str] = []
 
 
@@ -65,6 +67,7 @@ def _check_server(
     scheme = "https" if section.tls is not None else "http"
     found.serves.append(f"{role} {section.name} at {scheme}://{section.listen}")
     found.serves += [f"  {each}" for each in _contents(section)]
+    found.risks += token_risks(section)
     _check_certificate(found, part, zone)
     runs = False
     if isinstance(section, SiteConfiguration | BrokerConfiguration):
@@ -93,8 +96,10 @@ def _contents(section: Section) -> list[str]:
 
 
 def _key_line(key: KeyConfiguration) -> str:
-    whose = f" of {key.issuer}" if key.issuer else ""
-    return f"trusts {key.file}{whose} for {', '.join(key.scopes)}"
+    whose = f" of {key.issuer}" if key.issuer and key.file else ""
+    named = ", ".join("anybody" if each == "*" else each for each in key.users)
+    speaks = f", in the name of {named}" if "broker" in key.scopes else ""
+    return f"trusts {key.place}{whose} for {', '.join(key.scopes)}{speaks}"
 
 
 def _ways(notices: NoticeRules) -> str:

@@ -1,12 +1,14 @@
-"""How long a token is still good, as it says itself: nobody has verified that here."""
+"""How long a token is still good, and for whom, as it says itself: nobody has verified that here."""
 
 from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 SOON_S: Final = 600
 SOON_SHARE: Final = 10
@@ -17,6 +19,10 @@ class _Times(msgspec.Struct):
     exp: int | float
     iat: int | float = 0
     nbf: int | float = 0
+
+
+class _Audiences(msgspec.Struct):
+    aud: str | list[str]
 
 
 class TokenLife(NamedTuple):
@@ -39,10 +45,27 @@ class TokenLife(NamedTuple):
 
 def life_of(token: str) -> TokenLife | None:
     """Return the life of `token`; None where it does not say that as a JWT does (RFC 7519)."""
+    claims = _claims_in(token, _Times)
+    if claims is None:
+        return None
+    try:
+        return TokenLife(int(claims.iat or claims.nbf), int(claims.exp))
+    except (ValueError, OverflowError):
+        return None
+
+
+def audiences_of(token: str) -> tuple[str, ...]:
+    """Return for whom `token` is; nobody, where it does not say that as a JWT does."""
+    claims = _claims_in(token, _Audiences)
+    if claims is None:
+        return ()
+    return (claims.aud,) if isinstance(claims.aud, str) else tuple(claims.aud)
+
+
+def _claims_in(token: str, kind: type[T]) -> T | None:
     payload = token.split(".")[1] if token.count(".") == 2 else ""
     try:
         # Padding is left out of tokens; too much of it does no harm.
-        claims = msgspec.json.decode(urlsafe_b64decode(payload + "=="), type=_Times)
-        return TokenLife(int(claims.iat or claims.nbf), int(claims.exp))
-    except (ValueError, OverflowError, RecursionError, binascii.Error):
+        return msgspec.json.decode(urlsafe_b64decode(payload + "=="), type=kind)
+    except (ValueError, RecursionError, binascii.Error):
         return None

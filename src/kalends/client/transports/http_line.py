@@ -12,7 +12,7 @@ from urllib.parse import SplitResult
 
 import h11
 
-from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.retry import CLOSED, ConnectionFailed
 from kalends.client.transports.transport import ANSWER_BYTES_MAX, failure
 
 HEAD_BYTES_MAX: Final = 64 * 1024
@@ -134,4 +134,4 @@ def _damaged() -> ConnectionFailed:
 
 
 def _closed() -> ConnectionFailed:
-    return ConnectionFailed("the server closed the connection", sent=True)
+    return ConnectionFailed(CLOSED, sent=True)

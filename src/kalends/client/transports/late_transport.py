@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from kalends.client.logins.token_life import life_of
 from kalends.client.transports.transport import Transport
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
@@ -18,13 +19,25 @@ TokenSource = Callable[[], Awaitable[str]]
 
 
 class LateTransport:
-    """Asks `token` at the first call, and is from then on what `open_with` makes of its answer."""
+    """Asks `token` at the first call, and is what `open_with` makes of its answer.
 
-    def __init__(self, open_with: Callable[[str], Transport], token: TokenSource) -> None:
+    When that is about to run out, by `wall_clock` in seconds UTC, it asks again before the next call. What
+    was opened with the last token stays open for calls in flight until the next change.
+    """
+
+    def __init__(
+        self,
+        open_with: Callable[[str], Transport],
+        token: TokenSource,
+        wall_clock: Callable[[], float],
+    ) -> None:
         self._open_with = open_with
         self._token = token
+        self._wall_clock = wall_clock
         self._opening = asyncio.Lock()
         self._opened: Transport | None = None
+        self._before: Transport | None = None
+        self._shown = ""
 
     async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
         return await (await self._transport()).call(operation, body, timeout_s)
@@ -33,15 +46,31 @@ class LateTransport:
         return await (await self._transport()).open_socket(path)
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.close()
+        for each in (self._before, self._opened):
+            if each is not None:
+                await each.close()
 
     def abandon(self) -> None:
-        if self._opened is not None:
-            self._opened.abandon()
+        for each in (self._before, self._opened):
+            if each is not None:
+                each.abandon()
 
     async def _transport(self) -> Transport:
         async with self._opening:
-            if self._opened is None:
-                self._opened = self._open_with(await self._token())
+            if self._opened is None or self._is_ending():
+                token = await self._token()
+                if self._opened is None or token != self._shown:
+                    await self._open(token)
+            assert self._opened is not None
             return self._opened
+
+    def _is_ending(self) -> bool:
+        life = life_of(self._shown)
+        return life is not None and life.is_ending(int(self._wall_clock()))
+
+    async def _open(self, token: str) -> None:
+        opened = self._open_with(token)
+        last, self._before, self._opened = self._before, self._opened, opened
+        self._shown = token
+        if last is not None:
+            await last.close()

@@ -8,8 +8,12 @@ safe because every call is repeatable: a booking carries its key, everything els
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kalends.core.errors import KalendsError, LimitExceeded, Unavailable
+
+CLOSED: Final = "the server closed the connection"
+"""Without an answer: also what a server does to who speaks no TLS to it."""
 
 
 class ConnectionFailed(Exception):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.retry import CLOSED, ConnectionFailed
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
 from kalends.contract.versions import own_version
@@ -193,4 +193,8 @@ def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
         return ConnectionFailed("nothing listens there (connection refused)", sent=sent)
     if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
         return ConnectionFailed(os.strerror(cause.errno).lower(), sent=sent)
+    if (
+        type(error).__name__ == "ServerDisconnectedError"
+    ):  # aiohttp's, which is not loaded for that.
+        return ConnectionFailed(CLOSED, sent=sent)
     return ConnectionFailed(str(error) or type(error).__name__, sent=sent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -18,7 +19,7 @@ from kalends.client.client import Client
 from kalends.contract.calls import Candidate, RequestView
 from kalends.core.durations import parse_duration
 from kalends.core.errors import NoCommonTime, Unavailable
-from kalends.core.identifiers import short_id
+from kalends.core.identifiers import short_id, split_resource
 from kalends.core.jobs import JobRequest
 from kalends.demo.clusters import rod
 from kalends.demo.clusters.loopback_slurm import free_ports
@@ -214,9 +215,8 @@ async def _written(centres: Centres, machine: str, number: int) -> tuple[str, st
     return machine, said.decode()
 
 
-def _site(centres: Centres, machine: str) -> Client:
-    facility = centres.facility
-    return kalends.connect(facility.site_url(machine), token=facility.token(USER))
+def _site(centres: Centres, machine: str) -> AbstractAsyncContextManager[Client]:
+    return centres.facility.at_site(split_resource(machine)[0])
 
 
 async def _said(centres: Centres, name: str, *words: str) -> str:

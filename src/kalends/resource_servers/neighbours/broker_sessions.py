@@ -37,7 +37,7 @@ from kalends.core.features import Feature
 from kalends.resource_servers.neighbours.links import BrokerLink
 from kalends.resource_servers.participation.registers import Badge
 from kalends.resource_servers.service import SiteEngine
-from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.callers import OPEN, Caller
 from kalends.serving.auth.session_proof import Belief
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.http.application import caller_by, caller_of, open_socket
@@ -258,7 +258,7 @@ class BrokerSessions:
             raise NotAllowed(
                 f"this session is that of {link.name}, not of {source}", where="source"
             )
-        if caller.token_id != "open" and caller.principal.user != source:
+        if caller.key != OPEN and caller.principal.user != source:
             raise NotAllowed(
                 f"the token is that of {caller.principal.user}, not of {source}",
                 where="source",
