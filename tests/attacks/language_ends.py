@@ -1,4 +1,4 @@
-"""Reads scripts, one a line as JSON, and writes how each is checked and ends: run by every Python of the host.
+"""Reads scripts, one a line as JSON, and writes how each is checked and ends, on any Python.
 
 It imports the language and nothing else, so that it runs on a Python where nothing is installed. What
 Python's own parser says of a text that it cannot read is left out: its words and places are those of its
