@@ -1,7 +1,7 @@
 """Syntax that only later Pythons read: refused, so that a script is read alike at all sites.
 
 Until Python 3.12 (PEP 701), what stands within the braces of an f-string held neither its quotation mark nor
-backslashes and comments, and braces stood in formats, but not in formats of those.
+backslashes and comments, and a format within a format held no braces.
 """
 
 from __future__ import annotations
@@ -25,11 +25,18 @@ def newer_format(source: str, tree: ast.Module) -> RuleViolation | None:
     """Return where `source`, which is read as `tree` here, has an f-string that the oldest cannot read."""
     if sys.version_info < (3, 12):
         return None
-    for node in ast.walk(tree):
+    formats = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    for node in (value for each in formats for value in each.values):
         if any(_values_in(value) for value in _values_in(node)):
-            return violation(
-                getattr(node, "lineno", 1), 1, "syntax", "braces in a format within a format"
-            )
+            return violation(node.lineno, 1, "syntax", "braces in a format within a format")
+    try:
+        return _newer_token(source) if formats else None
+    except tokenize.TokenError as error:
+        return violation(1, 1, "syntax", str(error.args[0])[:100])
+
+
+def _newer_token(source: str) -> RuleViolation | None:
+    assert sys.version_info >= (3, 12)
     marks: list[str] = []  # Of the f-strings around a token, the outermost first.
     last_row = 0
     for token in tokenize.generate_tokens(io.StringIO(_LINE_END.sub("\n", source)).readline):

@@ -50,13 +50,14 @@ def parse(source: str) -> ast.Module | RuleViolation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source, SCRIPT_FILE, feature_version=OLDEST)
+            newer = newer_format(source, tree)
     except SyntaxError as error:
         return syntax_violation(error)
     except (RecursionError, MemoryError):
         return violation(1, 1, "too-deep", "Python's parser gives up on such nesting")
     except ValueError as error:
         return violation(1, 1, "syntax", str(error)[:100])
-    return newer_format(source, tree) or _bounded(source, tree)
+    return newer or _bounded(source, tree)
 
 
 def compiles(tree: ast.Module) -> RuleViolation | None:

@@ -21,7 +21,7 @@ class RuleViolation(NamedTuple):
 
 REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "syntax": "write Python as the interpreter of the server understands it",
+        "syntax": "write Python 3.11",
         "bad-character": "save the script as plain UTF-8 text",
         "too-long": f"keep the source below {limits.SOURCE_BYTES_MAX:,} bytes",
         "too-large": f"keep the script below {limits.NODES_MAX:,} syntax nodes",
