@@ -19,6 +19,10 @@ OLDEST: Final = (3, 11)
 """The Python whose syntax the language takes."""
 
 _LINE_END: Final = re.compile("\r\n|\r")
+_START, _MIDDLE, _END = (
+    getattr(tokenize, f"FSTRING_{part}", -1) for part in ("START", "MIDDLE", "END")
+)
+"""Tokens of f-strings, which are one token until Python 3.12."""
 
 
 def newer_format(source: str, tree: ast.Module) -> RuleViolation | None:
@@ -36,17 +40,16 @@ def newer_format(source: str, tree: ast.Module) -> RuleViolation | None:
 
 
 def _newer_token(source: str) -> RuleViolation | None:
-    assert sys.version_info >= (3, 12)
     marks: list[str] = []  # Of the f-strings around a token, the outermost first.
     last_row = 0
     for token in tokenize.generate_tokens(io.StringIO(_LINE_END.sub("\n", source)).readline):
-        around = marks[:-1] if token.type == tokenize.FSTRING_MIDDLE else marks
-        if token.type == tokenize.FSTRING_END:
+        around = marks[:-1] if token.type == _MIDDLE else marks
+        if token.type == _END:
             marks.pop()
         elif around and (token.start[0] > last_row or not _was_allowed(token, around)):
             wrong = "within the braces of an f-string: its own quotation mark, a backslash, or a comment"
             return violation(token.start[0], token.start[1] + 1, "syntax", wrong)
-        elif token.type == tokenize.FSTRING_START:
+        elif token.type == _START:
             marks.append(token.string.lstrip("fFrR"))
         last_row = token.end[0] + (token.type in (tokenize.NL, tokenize.NEWLINE))
     return None
