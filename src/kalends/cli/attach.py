@@ -13,7 +13,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.told import Told, ear
 from kalends.cli.jobs import job_terminal, shown_jobs
-from kalends.client.job_texts import JobName
+from kalends.client.inputs.job_texts import JobName
 
 
 @click.command(

@@ -10,7 +10,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import booking_options, independent_copies, request_options
-from kalends.client.request_calls import COPIES_MAX
+from kalends.client.methods.request_calls import COPIES_MAX
 
 
 @click.command(

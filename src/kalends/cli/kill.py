@@ -8,7 +8,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import shown_jobs
-from kalends.client.job_texts import JobName
+from kalends.client.inputs.job_texts import JobName
 from kalends.core.errors import KalendsError, Refusal
 
 

@@ -12,7 +12,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import words
-from kalends.client.listing_calls import ListState
+from kalends.client.methods.listing_calls import ListState
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.identifiers import short_id

@@ -11,7 +11,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import shown_jobs
-from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.job_calls import JobView
 
 

@@ -15,10 +15,10 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.logins import logins, profile_edits, whoami_lines
 from kalends.client.connection import connect
-from kalends.client.destinations import VARIABLES
-from kalends.client.kept_logins import KeptLogin, kept_at
-from kalends.client.openid.logins import SCOPE
-from kalends.client.profiles import (
+from kalends.client.logins.destinations import VARIABLES
+from kalends.client.logins.kept_logins import KeptLogin, kept_at
+from kalends.client.logins.openid.logins import SCOPE
+from kalends.client.logins.profiles import (
     DEFAULT_PROFILE,
     UserProfile,
     check_profile_name,

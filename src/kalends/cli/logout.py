@@ -12,9 +12,9 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.logins import profile_edits
-from kalends.client.kept_logins import KeptLogin, kept_at
-from kalends.client.openid.logins import give_back
-from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named
+from kalends.client.logins.kept_logins import KeptLogin, kept_at
+from kalends.client.logins.openid.logins import give_back
+from kalends.client.logins.profiles import DEFAULT_PROFILE, config_path, profile_named
 from kalends.core.errors import KalendsError
 
 

@@ -15,7 +15,7 @@ from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.told import Ear, Told, ear
 from kalends.cli.jobs import in_step, job_options, job_script, job_start, job_terminal, shown_jobs
 from kalends.cli.jobs.placed import check_broker, place_to_follow, placed_words
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import PlacedJob
 from kalends.core.errors import Conflict
 from kalends.core.jobs import JobRequest

@@ -11,7 +11,7 @@ from kalends.cli.console import output
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import in_step, job_options, job_script, shown_jobs
 from kalends.cli.jobs.placed import check_broker, placed_words
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.errors import InvalidInput
@@ -132,7 +132,7 @@ def _submit_one(settings: Settings, said: _Said) -> None:
             _tell_submitted(settings, client.submit(job, key=key))
         else:
             if ways:
-                from kalends.client.implementation_file import job_of
+                from kalends.client.inputs.implementation_file import job_of
 
                 job = job_of(job, ways)
             placed = client.place_job(
@@ -161,7 +161,9 @@ def _implementations(
                 where="--implementations",
                 remedy=f"leave out {name}",
             )
-    from kalends.client.implementation_file import implementations_in  # Others start without it.
+    from kalends.client.inputs.implementation_file import (
+        implementations_in,  # Others start without it.
+    )
 
     return asyncio.run(implementations_in(job_script.read_text(path, "--implementations")))
 

@@ -11,7 +11,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.output import plain
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.logins import whoami_lines
-from kalends.client.profiles import config_path
+from kalends.client.logins.profiles import config_path
 
 
 @click.command("whoami", cls=ServerCommand, examples=("kalends whoami", "kalends whoami --json"))

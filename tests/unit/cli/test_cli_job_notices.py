@@ -10,7 +10,7 @@ import pytest
 from kalends.cli import cli
 from kalends.cli.jobs import shown_jobs
 from kalends.cli.submit import command
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import Notify

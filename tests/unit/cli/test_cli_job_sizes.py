@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kalends.cli.jobs import shown_jobs
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest

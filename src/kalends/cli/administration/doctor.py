@@ -20,7 +20,7 @@ from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kalends.backends.check_up import CheckUp
-    from kalends.resource_servers.configured_allocations import MachineThrough
+    from kalends.resource_servers.setup.configured_allocations import MachineThrough
     from kalends.serving.configuration import AgentsConfiguration, SiteConfiguration
 
 CONFIGURATION: Final = ".toml"
@@ -115,7 +115,7 @@ def _checked_machines(site: SiteConfiguration) -> dict[str, CheckUp]:
     with server_parts():
         from kalends.backends.check_up import CheckUp, check_launching
         from kalends.batch.host_check import beyond_reach
-        from kalends.resource_servers.configured_allocations import machines_through
+        from kalends.resource_servers.setup.configured_allocations import machines_through
     through = {each.resource for each in machines_through(site)}
     is_root = os.geteuid() == 0
     used = (Path(sys.executable), Path(kalends.__file__).parent)
@@ -135,13 +135,13 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
         from kalends.backends.check_up import check_launching, check_up
         from kalends.backends.psij.check_up import check_handing_over
         from kalends.backends.slurm.allocations import missing_commands
-        from kalends.resource_servers.configured_allocations import machines_through
-        from kalends.resource_servers.configured_backends import (
+        from kalends.resource_servers.setup.configured_allocations import machines_through
+        from kalends.resource_servers.setup.configured_backends import (
             adapters_of,
             backends_of,
             check_files,
         )
-        from kalends.resource_servers.configured_hand_over import handed_over_of
+        from kalends.resource_servers.setup.configured_hand_over import handed_over_of
     check_files(site)
     adapters, machines = adapters_of(site), machines_through(site)
     backends = backends_of(site, adapters)

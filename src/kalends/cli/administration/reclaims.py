@@ -33,5 +33,8 @@ def command(settings: Settings) -> None:
         settings,
         "reclaims",
         Reclaims(reclaims=found),
-        lambda: [line for view in found for line in reclaim_lines(view, zone)],
+        lambda: (
+            [line for view in found for line in reclaim_lines(view, zone)]
+            or ["no period is reclaimed"]
+        ),
     )

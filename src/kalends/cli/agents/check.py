@@ -13,7 +13,7 @@ from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import agent_parts
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import agent_options, agent_words
-from kalends.client.scripts import read_script
+from kalends.client.inputs.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.scripts import script_hash
 

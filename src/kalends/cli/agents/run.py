@@ -18,8 +18,8 @@ from kalends.cli.console.server_parts import agent_parts
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.requests import agent_options, agent_words, request_options
-from kalends.client.request_builder import request_from
-from kalends.client.scripts import read_script
+from kalends.client.inputs.request_builder import request_from
+from kalends.client.inputs.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.times import parse_time
 

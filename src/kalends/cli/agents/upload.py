@@ -10,7 +10,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import agent_words
-from kalends.client.scripts import read_script
+from kalends.client.inputs.scripts import read_script
 
 
 @click.command(

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from kalends.cli.console import colours
 from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
 from kalends.cli.console.settings import Settings
-from kalends.client.destinations import DEFAULT_BROKER
+from kalends.client.logins.destinations import DEFAULT_BROKER
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:

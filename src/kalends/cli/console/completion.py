@@ -110,7 +110,7 @@ def _agents(settings: Settings, command: str, incomplete: str) -> Iterable[Sugge
 
 
 def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    from kalends.client.profiles import config_path, read_profiles
+    from kalends.client.logins.profiles import config_path, read_profiles
 
     found = read_profiles(config_path(os.environ))
     return [Suggestion(name, profile.broker) for name, profile in sorted(found.items())]
@@ -215,7 +215,7 @@ def _known(
 
 def _kept_at(settings: Settings, kind: str) -> Path:
     """Return where an answer is kept: one file for each server, caller and kind."""
-    from kalends.client.profiles import users_folder
+    from kalends.client.logins.profiles import users_folder
 
     who = (settings.user, *settings.group, settings.token_file, settings.token)
     name = hashlib.sha256("\n".join((settings.broker, *who, kind)).encode()).hexdigest()[:32]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kalends.cli.console.near_names import with_near_resources
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import RefusedBySite
-from kalends.client.destinations import DEFAULT_BROKER
-from kalends.client.profiles import DEFAULT_PROFILE
-from kalends.client.token_life import life_of
+from kalends.client.logins.destinations import DEFAULT_BROKER
+from kalends.client.logins.profiles import DEFAULT_PROFILE
+from kalends.client.logins.token_life import life_of
 from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, NotAuthenticated, Unavailable
 

@@ -1,7 +1,7 @@
 """The values of the global options: user, server, time zone and form of the answer.
 
 An option always wins over a variable of the environment, and a variable over the user's profile
-(`kalends.client.destinations`).
+(`kalends.client.logins.destinations`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.client.destinations import DEFAULT_BROKER
+from kalends.client.logins.destinations import DEFAULT_BROKER
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from kalends.client.client import Client
-    from kalends.client.kept_logins import KeptLogin
+    from kalends.client.logins.kept_logins import KeptLogin
     from kalends.client.sync import SyncClient
 
 TRIES_MAX = 4
@@ -57,7 +57,7 @@ class Settings:
         """Fill in what the environment and the user's profile say. Raises `InvalidInput`."""
         if self.settled:
             return
-        from kalends.client.destinations import destination
+        from kalends.client.logins.destinations import destination
 
         found = destination(self.given, os.environ)
         for name in ("broker", "token", "token_file", "user", "zone", "ca", "machine", "profile"):
@@ -72,9 +72,9 @@ class Settings:
 
     def connect_async(self) -> Client:
         """Return the same for code with an event loop."""
-        from kalends.client.caller_proof import proof
         from kalends.client.connection import connect
-        from kalends.client.retry import Backoff
+        from kalends.client.logins.caller_proof import proof
+        from kalends.client.transports.retry import Backoff
 
         login = None if self.hurried else self.login
         return connect(
@@ -91,7 +91,7 @@ class Settings:
 
     def token_text(self) -> str:
         """Return the token that was said, or that is in a file; raises `InvalidInput`."""
-        from kalends.client.caller_identity import token_in
+        from kalends.client.logins.caller_identity import token_in
 
         return self.token or token_in(self.token_file, self._token_said_by)
 
@@ -105,13 +105,13 @@ class Settings:
 
     def user_name(self) -> str:
         """Return the user's name, which servers believe only where they ask for no token."""
-        from kalends.client.caller_identity import login_name
+        from kalends.client.logins.caller_identity import login_name
 
         return self.user or login_name()
 
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
-        from kalends.client.zones import local_zone
+        from kalends.client.inputs.zones import local_zone
         from kalends.core.times import zone_named
 
         return zone_named(self.zone) if self.zone else local_zone()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import structs
 
 from kalends.cli.console.settings import Settings
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.steps import Step
 
 if TYPE_CHECKING:
-    from kalends.client.request_builder import Time, Window
+    from kalends.client.inputs.request_builder import Time, Window
 
 OTHER_WORDS: Final = {
     "nodes": "--nodes", "sizes": "--sizes", "shape": "--shape", "malleable": "--malleable",

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs.in_step import is_request
-from kalends.client.place_builder import preference_named
+from kalends.client.inputs.place_builder import preference_named
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 

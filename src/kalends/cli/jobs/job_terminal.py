@@ -21,7 +21,7 @@ from kalends.cli.console.told import Ear, Told
 from kalends.core.errors import Conflict
 
 if TYPE_CHECKING:
-    from kalends.client.job_terminal import JobTerminal
+    from kalends.client.terminals.job_terminal import JobTerminal
 
 LEAVE_KEYS: Final = re.compile(rb"\x1c")
 """Ctrl-\\."""

@@ -15,7 +15,7 @@ from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.told import Told, ear
 from kalends.cli.jobs import job_start, shown_jobs
-from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import JobView, end_words
 from kalends.core.errors import KalendsError, Unavailable

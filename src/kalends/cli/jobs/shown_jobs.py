@@ -14,8 +14,8 @@ from kalends.cli.console.colours import stated
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.console.site_calls import RefusedBySite, site_url
-from kalends.client import job_texts
-from kalends.client.job_texts import JobName
+from kalends.client.inputs import job_texts
+from kalends.client.inputs.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotAuthenticated

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import click
 
 from kalends.cli.console import output
-from kalends.client.caller_identity import token_in
-from kalends.client.openid.announcements import AnnouncedProvider, WaysIn, ways_into
-from kalends.client.openid.device_grant import DeviceCode
-from kalends.client.openid.exchange import Exchange
-from kalends.client.openid.logins import SCOPE, discovered, logged_in
+from kalends.client.logins.caller_identity import token_in
+from kalends.client.logins.openid.announcements import AnnouncedProvider, WaysIn, ways_into
+from kalends.client.logins.openid.device_grant import DeviceCode
+from kalends.client.logins.openid.exchange import Exchange
+from kalends.client.logins.openid.logins import SCOPE, discovered, logged_in
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, KalendsError

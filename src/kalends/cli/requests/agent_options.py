@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kalends.cli.console.help_form import section
-from kalends.client.scripts import Agent
+from kalends.client.inputs.scripts import Agent
 from kalends.core.errors import InvalidInput
 from kalends.core.scripts import ArgumentValue
 

@@ -12,7 +12,7 @@ from kalends.cli.console import output, problems
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import agent_options, request_options, wait_options, words
-from kalends.client.scripts import Agent
+from kalends.client.inputs.scripts import Agent
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Patience, RequestView
 from kalends.core.errors import KalendsError, LostRace, NoCommonTime, RefusalCode

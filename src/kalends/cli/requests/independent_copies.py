@@ -5,7 +5,7 @@ from __future__ import annotations
 from kalends.cli.console import output
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import booking_options, wait_options, words
-from kalends.client.request_calls import PROMPT_S
+from kalends.client.methods.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError, error_from_problem

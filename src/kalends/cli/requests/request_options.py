@@ -11,7 +11,7 @@ from kalends.cli.console import output
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import words
-from kalends.client.request_builder import Window
+from kalends.client.inputs.request_builder import Window
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.durations import parse_duration
@@ -41,7 +41,11 @@ def when_options(function: F) -> F:
     for decorate in (
         _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
         _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
-        _time("--at", metavar="TIME", help="Exact start, e.g. 'fri 09:00'."),
+        _time(
+            "--at",
+            metavar="TIME",
+            help="Exact start, e.g. 'fri 09:00'; now is the next full minute.",
+        ),
         _time(
             "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
         ),

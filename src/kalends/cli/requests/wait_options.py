@@ -13,7 +13,7 @@ from kalends.cli.console.help_form import section
 from kalends.cli.console.live_line import LiveLine
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import words
-from kalends.client.request_calls import PROMPT_S
+from kalends.client.methods.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Patience, RequestView
 from kalends.core import limits
