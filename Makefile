@@ -7,6 +7,7 @@ WORKERS := 2
 IN_PARALLEL := -n $(WORKERS) --dist worksteal
 SIMULATION := tests/simulation tests/shells tests/fuzz
 ATTACKS := tests/attacks
+LANGUAGE := tests/unit/agents tests/property/agents $(patsubst %,tests/attacks/test_attacks_%.py,language corpus sandbox pythons)
 PROCESSES := tests/processes tests/examples tests/backends tests/psij
 SECONDS := 600
 EFFORT := 20
@@ -22,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ARGS :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-psij \
+.PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-pythons test-psij \
 	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-backends bench bench-calendar bench-agents \
 	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends bench-denial published papers lock audit release clean
 
@@ -74,6 +75,9 @@ simulation: setup-test ## Simulated networks with faults, and fuzzing of everyth
 
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
 	$(PYTEST) $(IN_PARALLEL) $(ATTACKS) $(ARGS)
+
+test-pythons: setup-test ## The language of agents and its sandbox on each Python here: 3.11, 3.12, 3.13
+	@tools/test-pythons $(IN_PARALLEL) $(LANGUAGE) $(ARGS)
 
 # Those that kill, starve and cut off whole facilities are a group, and run one at a time.
 processes: setup-test ## Real processes and the examples, and sites before a real Slurm where there is one
@@ -195,6 +199,6 @@ release: ## The distributions in dist/, with a list of all packages that a serve
 	@tools/release
 
 clean: ## Remove all that the other targets made, .venv too
-	rm -rf .venv .venv-release build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-* build dist src/kalends.egg-info plugins/*/build plugins/*/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.hypothesis .import_linter_cache
 	find $(PYTHON_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

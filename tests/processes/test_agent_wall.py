@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from pythons import HERE, VERSIONS, pythons
 
-HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-VERSIONS: Final = ("3.11", "3.12", "3.13")
 PROGRAM: Final = Path(__file__).with_name("wall_attacks.py")
 SOURCES: Final = Path(__file__).parents[2] / "src"
 ATTACKS_MIN: Final = 120
@@ -40,28 +37,6 @@ class Tried(NamedTuple):
     @property
     def stopped(self) -> bool:
         return self.walled == ("errno ENOENT" if self.opens else "SIGSYS")
-
-
-def version_of(python: str) -> str:
-    """The version that `python` says it has; "" when it does not start."""
-    asked = subprocess.run(
-        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return asked.stdout.strip() if asked.returncode == 0 else ""
-
-
-def pythons() -> dict[str, str]:
-    """A Python that starts, by version: this one, on the path, or installed by pyenv."""
-    found = {HERE: sys.executable}
-    homes = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    for version in VERSIONS:
-        candidates = [shutil.which(f"python{version}") or ""]
-        candidates += map(str, sorted(homes.glob(f"{version}.*/bin/python")))
-        for candidate in candidates:
-            if candidate and version not in found and version_of(candidate) == version:
-                found[version] = candidate
-    return found
 
 
 PYTHONS: Final = pythons()

@@ -21,6 +21,7 @@ from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
+from kalends.stores.sqlite.journal import SiteStore
 
 
 def run(*words: str) -> Result:
@@ -251,6 +252,19 @@ def test_a_store_is_accepted_and_a_server_goes_on_but_not_both_in_one_call(tmp_p
     result = run("admin", "reconcile", str(store), "--go-on")
     assert result.exit_code == 2
     assert "--go-on" in result.stderr
+
+
+def test_a_store_is_accepted_without_any_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KALENDS_TOKEN_FILE", str(tmp_path / "of-another-folder"))
+    store, copy = tmp_path / "sdsc.sqlite", tmp_path / "copy.sqlite"
+    SiteStore.open(store, "sdsc").close()
+    assert run("admin", "backup", str(store), str(copy)).exit_code == 0
+    accepted = run("admin", "reconcile", str(copy))
+    assert (accepted.exit_code, accepted.stderr) == (0, "")
+    needed = run("admin", "reconcile")
+    assert (needed.exit_code, "of-another-folder cannot be read" in needed.stderr) == (2, True)
 
 
 def test_a_comparison_that_goes_on_is_told_as_such_and_ends_with_a_code_of_its_own(

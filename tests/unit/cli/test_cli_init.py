@@ -224,6 +224,7 @@ def test_the_unit_is_what_systemd_takes_and_leaves_a_server_no_rights(folder: Pa
         "NoNewPrivileges=yes",
         "CapabilityBoundingSet=\n",
         "UMask=0077",
+        "OOMPolicy=continue",
     ):
         assert line in unit
     analyze = shutil.which("systemd-analyze")

@@ -16,6 +16,7 @@ from kalends.agents.language import limits
 from kalends.agents.language.answers import NotPlain, plain_answer
 from kalends.agents.language.compiler import Rejected, compile_script, compile_with_functions
 from kalends.agents.language.environment import environment
+from kalends.agents.language.error_words import words_of
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.parser import SCRIPT_FILE
 from kalends.agents.language.texts import printable
@@ -124,10 +125,8 @@ def _failed(error: Exception, meter: Meter) -> Result:
         code = "limit-memory"
     else:
         code = "agent-error"
-    said = error.args[0] if error.args and type(error.args[0]) is str else ""
-    detail = f"{type(error).__name__}: {said}" if said else type(error).__name__
     line = _line_of(error.__traceback__)
-    return result(code, detail=_detail(detail), line=line, steps=meter.steps)
+    return result(code, detail=_detail(words_of(error)), line=line, steps=meter.steps)
 
 
 def _detail(text: str) -> str:

@@ -17,6 +17,9 @@ NODES_MAX: Final = 6_000
 SYNTAX_DEPTH_MAX: Final = 64
 """Nesting of the syntax tree: the transformer takes four Python frames a level."""
 
+LOOPS_DEPTH_MAX: Final = 16
+"""Loops and comprehensions inside one another: some 20 or more end the compiler of Python 3.12 and later."""
+
 VIOLATIONS_MAX: Final = 100
 """Violations that are reported of one source: the first, by place."""
 

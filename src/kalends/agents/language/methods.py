@@ -1,4 +1,4 @@
-"""Methods of text, lists, dicts and tuples: nothing else has any, and no attribute is a value."""
+"""Methods of lists, dicts and tuples, and of text: nothing else has any, and no attribute is a value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from kalends.agents.language import limits
 from kalends.agents.language.builtins import ordered
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.operators import Guard
-from kalends.agents.language.values import fitting, items_of, key, kind, roomy, weight
-from kalends.agents.language.vocabulary import STR_METHODS
+from kalends.agents.language.text_methods import text_methods
+from kalends.agents.language.values import items_of, key, kind, roomy, weight
 
 _ABSENT: Any = object()
 _MOVED_PER_STEP = 64
@@ -19,7 +19,7 @@ _MOVED_PER_STEP = 64
 def method_guard(meter: Meter) -> Guard:
     """Return ``_method_(value, name, ...)``, the method of this exact type; raises `TypeError`."""
     tables: dict[type, dict[str, Guard]] = {
-        str: _text_methods(meter),
+        str: text_methods(meter),
         list: {**_searching(meter), **_list_methods(meter)},
         tuple: _searching(meter),
         dict: _dict_methods(meter),
@@ -36,52 +36,6 @@ def method_guard(meter: Meter) -> Guard:
         return method(value, *arguments, **named)
 
     return call
-
-
-def _sought(value: Any) -> int:
-    """Return the worst number of comparisons of each character in a search for `value`."""
-    if type(value) is tuple:
-        return len(value) + sum(len(one) for one in value if type(one) is str)
-    return len(value) if type(value) is str else 0
-
-
-def _text_methods(meter: Meter) -> dict[str, Guard]:
-    def plain(name: str) -> Guard:
-        """Return the methods whose work and result are bounded by their text."""
-        native = getattr(str, name)
-
-        def guard(text: str, /, *arguments: Any, **named: Any) -> Any:
-            sought = sum(_sought(one) for one in (*arguments, *named.values()))
-            meter.charge_text(len(text) * (1 + sought))
-            result = native(text, *arguments, **named)
-            if type(result) is list:
-                meter.charge(len(result))
-            elif type(result) is str:
-                fitting(len(result))
-            return result
-
-        return guard
-
-    def join(text: str, parts: Any, /) -> str:
-        found = items_of(meter, parts)
-        for part in found:
-            if type(part) is not str:
-                raise TypeError(f"join takes texts, not {kind(part)}")
-        size = sum(map(len, found)) + len(text) * max(0, len(found) - 1)
-        meter.charge_text(fitting(size))
-        return text.join(found)
-
-    def replace(text: str, old: str, new: str, count: int = -1, /) -> str:
-        meter.charge_text(len(text) * (1 + _sought(old)))
-        found = text.count(old) if count < 0 else min(count, text.count(old))
-        meter.charge_text(fitting(len(text) + found * (len(new) - len(old))))
-        return text.replace(old, new, count)
-
-    return {
-        **{name: plain(name) for name in STR_METHODS},
-        "join": join,
-        "replace": replace,
-    }
 
 
 def _searching(meter: Meter) -> dict[str, Guard]:

@@ -11,12 +11,14 @@ import warnings
 from typing import Final
 
 from kalends.agents.language import limits
+from kalends.agents.language.newer_syntax import OLDEST, newer_format
 from kalends.agents.language.rules import RuleViolation, violation
 
 SCRIPT_FILE: Final = "<agent>"
 """The script's name in tracebacks."""
 
 _LINE_END: Final = re.compile("\r\n|\r|\n")
+_LOOPS: Final = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class ParsedScript:
@@ -47,14 +49,15 @@ def parse(source: str) -> ast.Module | RuleViolation:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source, SCRIPT_FILE)
+            tree = ast.parse(source, SCRIPT_FILE, feature_version=OLDEST)
+            newer = newer_format(source, tree)
     except SyntaxError as error:
         return syntax_violation(error)
     except (RecursionError, MemoryError):
         return violation(1, 1, "too-deep", "Python's parser gives up on such nesting")
     except ValueError as error:
         return violation(1, 1, "syntax", str(error)[:100])
-    return _bounded(source, tree)
+    return newer or _bounded(source, tree)
 
 
 def compiles(tree: ast.Module) -> RuleViolation | None:
@@ -82,19 +85,23 @@ def syntax_violation(error: SyntaxError) -> RuleViolation:
 
 def _bounded(source: str, tree: ast.Module) -> ast.Module | RuleViolation:
     """Walk without recursion, because the tree may be deeper than Python's stack."""
-    level: list[ast.AST] = [tree]
-    nodes = depth = 0
+    level: list[tuple[ast.AST, int]] = [(tree, 0)]
+    count = depth = 0
     while level:
-        nodes += len(level)
+        count += len(level)
         depth += 1
-        if nodes > limits.NODES_MAX:
+        if count > limits.NODES_MAX:
             return violation(1, 1, "too-large", f"more than {limits.NODES_MAX:,} nodes")
         if depth > limits.SYNTAX_DEPTH_MAX:
-            deepest = next((node for node in level if hasattr(node, "lineno")), tree)
+            deepest = next((node for node, _ in level if hasattr(node, "lineno")), tree)
             return ParsedScript(source).violation(deepest, "too-deep", "this is nested too deep")
+        for node, loops in level:
+            if loops > limits.LOOPS_DEPTH_MAX:
+                wrong = f"a loop inside {limits.LOOPS_DEPTH_MAX} others"
+                return ParsedScript(source).violation(node, "too-deep", wrong)
         level = [
-            child
-            for node in level
+            (child, loops + isinstance(child, _LOOPS))
+            for node, loops in level
             for child in ast.iter_child_nodes(node)
             if not isinstance(child, ast.expr_context)
         ]

@@ -21,11 +21,12 @@ class RuleViolation(NamedTuple):
 
 REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "syntax": "write Python as the interpreter of the server understands it",
+        "syntax": "write Python 3.11",
         "bad-character": "save the script as plain UTF-8 text",
         "too-long": f"keep the source below {limits.SOURCE_BYTES_MAX:,} bytes",
         "too-large": f"keep the script below {limits.NODES_MAX:,} syntax nodes",
-        "too-deep": f"nest at most {limits.SYNTAX_DEPTH_MAX} levels; name parts of long expressions",
+        "too-deep": f"nest at most {limits.SYNTAX_DEPTH_MAX} levels, and {limits.LOOPS_DEPTH_MAX} loops; "
+        "name parts of long expressions",
         "unknown-syntax": "use only what docs/agent-language.md lists",
         "module-level": "put statements into a function; outside are only functions and constants",
         "entry-missing": "define choose(view, request), recall(slot, asker, view), or pick(bids)",

@@ -7,6 +7,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -16,6 +17,7 @@ from kalends.cli.console import colours
 from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
 from kalends.cli.console.settings import Settings
 from kalends.client.logins.destinations import DEFAULT_BROKER
+from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -174,12 +176,14 @@ class ServerCommand(LocalCommand):
 
 
 def _warn(settings: Settings) -> None:
-    """Say when the token is about to run out. Raises `InvalidInput` where its file cannot be read."""
+    """Say when the token is about to run out."""
     # Imported here because many servers ask for no token.
     from kalends.cli.console import output, remedies
 
-    if warning := remedies.life_warning(settings, int(time.time())):
-        output.say(warning, error=True)
+    # A file that cannot be read is said by the call that needs it: some commands make none.
+    with suppress(InvalidInput):
+        if warning := remedies.life_warning(settings, int(time.time())):
+            output.say(warning, error=True)
 
 
 def is_pipe(stream: TextIO) -> bool:

@@ -25,6 +25,8 @@ ExecReload="{python}" -m kalends serve --check "{configuration}"
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=2s
+# Where memory runs out, the kernel ends users' scripts first: the server goes on.
+OOMPolicy=continue
 TimeoutStopSec=30s
 LimitNOFILE={descriptors}
 UMask=0077

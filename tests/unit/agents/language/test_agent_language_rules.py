@@ -16,6 +16,8 @@ def body(*lines: str) -> str:
     return CHOOSE + "".join(f"    {line}\n" for line in lines)
 
 
+NESTED_LOOPS = "".join(f"{' ' * n}for x in [1]:\n" for n in range(1, 18)) + " " * 18 + "pass"
+
 BROKEN: list[tuple[str, str, int, int]] = [
     ("syntax", body("return ("), 2, 12),
     ("syntax", body("break"), 2, 5),
@@ -27,6 +29,16 @@ BROKEN: list[tuple[str, str, int, int]] = [
     ("too-large", CHOOSE + "    x = 1\n" * 2_500, 1, 1),
     ("too-deep", body("return " + "-" * 100 + "1"), 2, 73),
     ("too-deep", "-" * 30_000 + "1", 1, 1),
+    ("too-deep", body("return " + "[" * 17 + "0" + " for x in [1]]" * 17), 2, 28),
+    (
+        "too-deep",
+        CHOOSE + "".join(f"{' ' * n}for x in [1]:\n" for n in range(1, 18)) + " " * 18 + "pass",
+        18,
+        18,
+    ),
+    ("syntax", body("return f'{view['a']}'"), 2, 12),
+    ("syntax", body("return f'{\"\\n\"}'"), 2, 12),
+    ("syntax", body("return f'{1:{2:{3}}}'"), 2, 12),
     ("unknown-syntax", body("return view[1, 2:3]"), 2, 20),
     ("module-level", "x = 1\n'not the docstring'\n" + body("return x"), 2, 1),
     ("module-level", "if True:\n    x = 1\n" + body("return []"), 1, 1),

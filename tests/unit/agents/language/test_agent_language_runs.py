@@ -212,7 +212,18 @@ async def test_an_error_names_its_type_its_text_and_its_line(expression: str, de
         ("(1,)[0], x = 1, 2", "TypeError: nothing in tuple can be set"),
         ("[1]['x'], x = 1, 2", "TypeError: the index of a list is not str"),
         ("a, b = [1]", "ValueError: not enough values to unpack (expected 2, got 1)"),
-        ("a = a + 1", "UnboundLocalError: "),
+        ("a = a + 1", "NameError: a has no value yet"),
+        ("a = [1 for b in [1] if c]\n    c = a", "NameError: c has no value yet"),
+        (
+            "a = (lambda first=1: first)(frst=2)",
+            "TypeError: choose.<locals>.<lambda>() got an unexpected",
+        ),
+        ("a = 1.5 % 0", "ZeroDivisionError: division by zero"),
+        ("a = 0 ** -1", "ZeroDivisionError: zero to a negative power"),
+        ("a = 'x'.count(1)", "TypeError: count takes texts, not int"),
+        ("a = 'x'.find('x', '1')", "TypeError: find counts in integers, not str"),
+        ("a = 'x'.startswith(('x', 1))", "TypeError: startswith takes texts, not int"),
+        ("a = 'x'.replace('x', None)", "TypeError: replace takes texts, not None"),
     ],
 )
 async def test_what_a_script_raises_is_said(statement: str, detail: str) -> None:
