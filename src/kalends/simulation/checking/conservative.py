@@ -80,26 +80,23 @@ class _ReplayedPlan:
             return
         most = self.room.most(now, until_s)
         least = min((run.request.nodes for run, _ in self.planned.values()), default=1)
+        # A schedule that starts others than those whose turn it is can have more planned than there is.
+        earlier = self.room.earlier_s if self.room.least() >= 0 else self.room.earlier_without_s
         for run, start_s in list(self.planned.values()):
             nodes, length_s = run.request.nodes, run.request.requested_s
             if nodes > most or start_s <= from_s:
                 continue
-            first_s, before_s = max(now, from_s - length_s + 1), min(start_s, until_s)
-            if first_s >= before_s or nodes > self.room.most(first_s, before_s):
-                continue
-            self.room.add(start_s, start_s + length_s, nodes)
-            earlier_s = self.room.earliest_s(nodes, length_s, first_s, before_s)
-            if earlier_s < before_s:
+            first_s = max(now, from_s - length_s + 1)
+            earlier_s = earlier(nodes, length_s, start_s, first_s, until_s)
+            if earlier_s < start_s:
                 self._reserve(run, earlier_s)
+                self.room.move(nodes, length_s, start_s, earlier_s)
                 self._freed = _both(self._freed, start_s, start_s + length_s)
                 from_s, until_s = _both((from_s, until_s), start_s, start_s + length_s)
-                self.room.add(earlier_s, earlier_s + length_s, -nodes)
                 if earlier_s <= from_s:
                     # Others have taken what was free from there on: nothing is left of it for anybody.
                     from_s = self.room.first_s(least, from_s)
                 most = TIME_S_MAX
-            else:
-                self.room.add(start_s, start_s + length_s, -nodes)
 
     def _reserve(self, run: Run, start_s: int) -> None:
         self.planned[run.order] = run, start_s
