@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import kalends
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import calls, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import (

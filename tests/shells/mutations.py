@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker import notice_delivery, service
+from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Unreadable
+from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry

@@ -20,10 +20,10 @@ from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict
 from kalends.federation.back_off import BackOff
+from kalends.resource_servers.jobs.place_desk import PlaceDesk
+from kalends.resource_servers.jobs.start_gate import StartGate
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.placed_jobs.places import Places
-from kalends.resource_servers.place_desk import PlaceDesk
-from kalends.resource_servers.start_gate import StartGate
 from kalends.stores.sqlite.register import job_starts, request_rows, request_writes
 from kalends.virtual_sites import relayed_sessions
 from kalends.virtual_sites.members import Members

@@ -19,11 +19,11 @@ from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.lives.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs

@@ -14,27 +14,27 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kalends.broker import store_trouble
-from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.desk.event_ring import EventRing
+from kalends.broker.desk.notice_delivery import NoticeDelivery
+from kalends.broker.desk.tickets import Tickets
 from kalends.broker.effect_runner import EffectRunner
-from kalends.broker.event_ring import EventRing
-from kalends.broker.heart import Heart
-from kalends.broker.inquiries import Inquiries
-from kalends.broker.life import STUCK_S, Life, Lives
-from kalends.broker.lost_sites import LostSites
+from kalends.broker.lives import store_trouble
+from kalends.broker.lives.heart import Heart
+from kalends.broker.lives.life import STUCK_S, Life, Lives
+from kalends.broker.lives.replica import CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.metrics import Measures
-from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.replica import CLOCK_AHEAD, LEASE_MS, Leases
-from kalends.broker.site_link import SiteLink
-from kalends.broker.site_queries import FIRST_QUERY_ID, SiteQueries
-from kalends.broker.tickets import Tickets
+from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
+from kalends.broker.sites.comparisons import Comparisons
+from kalends.broker.sites.inquiries import Inquiries
+from kalends.broker.sites.lost_sites import LostSites
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.clock import LogicalClock
@@ -285,7 +285,7 @@ class BrokerService:
     async def _written(self, writes: Sequence[Write]) -> Sequence[Result]:
         return await self.runner.written(writes)
 
-    # Links (`kalends.broker.site_link.LinkUser`)
+    # Links (`kalends.broker.sites.site_link.LinkUser`)
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a site; what belongs to nobody any more is let go."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
-from kalends.client.transport import Transport
+from kalends.client.transports.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
+from kalends.client.transports.transport import Transport
 from kalends.contract import codec
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import OPERATION, Operation

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
-from kalends.client.answers import NewLength, check_kept, settled
-from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
-from kalends.client.follower import Follower
-from kalends.client.given_values import by_name, milliseconds
-from kalends.client.job_calls import JobCalls
-from kalends.client.notice_calls import NoticeCalls
-from kalends.client.request_builder import (
+from kalends.client.inputs.given_values import by_name, milliseconds
+from kalends.client.inputs.request_builder import (
     ArgumentValues,
     Duration,
     Preferred,
@@ -23,8 +18,13 @@ from kalends.client.request_builder import (
     request_from,
     time_s,
 )
-from kalends.client.request_calls import RequestCalls
-from kalends.client.scripts import Agent, named_script
+from kalends.client.inputs.scripts import Agent, named_script
+from kalends.client.methods.answers import NewLength, check_kept, settled
+from kalends.client.methods.follower import Follower
+from kalends.client.methods.job_calls import JobCalls
+from kalends.client.methods.notice_calls import NoticeCalls
+from kalends.client.methods.request_calls import RequestCalls
+from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.core.errors import error_from_problem

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.client.calls import CallSender
-from kalends.client.late_transport import LateTransport, TokenSource
-from kalends.client.retry import Backoff
-from kalends.client.transport import Access, Transport
+from kalends.client.transports.late_transport import LateTransport, TokenSource
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.transport import Access, Transport
 from kalends.core.identifiers import request_id
 
 TransportName = Literal["session", "http"]
@@ -63,10 +63,10 @@ class ClientSettings:
     def _transport(self, access: Access) -> Transport:
         """Import only the one that is used."""
         if self.transport == "session":
-            from kalends.client.session import SessionTransport
+            from kalends.client.transports.session import SessionTransport
 
             return SessionTransport(access)
-        from kalends.client.http import HttpTransport
+        from kalends.client.transports.http import HttpTransport
 
         return HttpTransport(access)
 

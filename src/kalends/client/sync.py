@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
-from kalends.client.follower import Progress
-from kalends.client.loop_thread import LoopThread, answer
+from kalends.client.methods.follower import Progress
+from kalends.client.transports.loop_thread import LoopThread, answer
 from kalends.contract.calls import RequestView
 
 if TYPE_CHECKING:
-    from kalends.client.job_terminal import JobTerminal
+    from kalends.client.terminals.job_terminal import JobTerminal
 
 P = ParamSpec("P")
 T = TypeVar("T")

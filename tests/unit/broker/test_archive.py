@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.archive import Archive, is_settled
 from kalends.broker.coordination.decision_record import Record, Spec, encode_record
+from kalends.broker.lives.archive import Archive, is_settled
 from kalends.contract.messages import Want
 from kalends.core.intervals import Moment
 from kalends.core.requests import Alternative, Request, Term

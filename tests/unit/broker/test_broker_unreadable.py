@@ -15,7 +15,7 @@ from msgspec import structs
 
 import kalends
 from kalends.broker.server import build_broker
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged

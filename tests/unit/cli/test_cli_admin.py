@@ -158,7 +158,7 @@ def test_a_time_is_taken_back_listed_and_withdrawn(broker: Broker) -> None:
     assert run(*admin, "reclaims").stdout == taken.stdout
     assert json.loads(run(*admin, "reclaims", "--json").stdout)["kind"] == "reclaims"
     assert run(*admin, "reclaim", "--end", "my-own-key").exit_code == 0
-    assert run(*admin, "reclaims").stdout == ""
+    assert run(*admin, "reclaims").stdout == "no period is reclaimed\n"
 
 
 def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_or_stays(

@@ -11,10 +11,10 @@ from client_broker import Broker
 from keyed_broker import keyed_broker
 
 from kalends.cli import cli
-from kalends.cli._groups import MEANT
-from kalends.cli._jobs import client_at
-from kalends.cli._remedies import with_remedies
-from kalends.cli._settings import Settings
+from kalends.cli.console.groups import MEANT
+from kalends.cli.console.remedies import with_remedies
+from kalends.cli.console.settings import Settings
+from kalends.cli.jobs.shown_jobs import client_at
 from kalends.contract.calls import Resources, SiteStatus
 from kalends.core.errors import NotAuthenticated, Unavailable
 

@@ -15,7 +15,7 @@ import kalends
 from kalends.client.client import Client
 from kalends.client.client_settings import Surroundings
 from kalends.client.connection import in_surroundings
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import calls
 from kalends.core.errors import (
     Conflict,

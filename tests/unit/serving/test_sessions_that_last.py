@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.broker.test_broker_site_link import HELLO, Site, linked
 
-from kalends.broker import site_link
+from kalends.broker.sites import site_link
 from kalends.contract import messages as m
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.core.intervals import Moment

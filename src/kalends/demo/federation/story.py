@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 import kalends
-from kalends.cli import _jobs
-from kalends.cli._placed import placed_words
+from kalends.cli.jobs import shown_jobs
+from kalends.cli.jobs.placed import placed_words
 from kalends.cli.sites import site_lines
 from kalends.cli.why import story_lines
 from kalends.client.client import Client
@@ -176,7 +176,7 @@ async def _twice(
         [
             f"{_name(placed)}: {placed_words(placed, zone)}",
             said,
-            f"{_name(placed)}: {_jobs.news(None, left, zone)}",
+            f"{_name(placed)}: {shown_jobs.news(None, left, zone)}",
         ],
     )
     return view, started, left
@@ -216,7 +216,7 @@ async def _lost(
             f"{_name(placed)}: {placed_words(placed, zone)}",
             said,
             *story_lines(story, zone),
-            f"{_name(placed)}: {_jobs.news(None, come_back, zone)}",
+            f"{_name(placed)}: {shown_jobs.news(None, come_back, zone)}",
         ],
     )
     return view, elsewhere, story, come_back

@@ -27,9 +27,9 @@ from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import text_of_job, view_of
+from kalends.broker.desk.request_queries import check_own
 from kalends.broker.planning.directory import Directory
-from kalends.broker.request_queries import check_own
-from kalends.client.place_builder import attributes_in, preferences_in
+from kalends.client.inputs.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
