@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kalends.core.limits import TIME_S_MAX
-from kalends.simulation.checking.findings import Blocked, Finding, Run
+from kalends.simulation.checking.findings import Blocked, Finding, Progress, Run, untold
 from kalends.simulation.checking.room import Room
 
 Times = tuple[int, int]
@@ -105,7 +105,7 @@ class _ReplayedPlan:
 
 
 def promises(
-    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int
+    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, progress: Progress = untold
 ) -> Iterator[tuple[Run, int]]:
     """Yield jobs with the time at which they are to start; replays the actual starts.
 
@@ -120,23 +120,28 @@ def promises(
         begun[run.start_s].append(run)
     replay = _ReplayedPlan(blocked, nodes)
     held_back: set[int] = set()
+    looked_at = 0
     for now in sorted({*submitted, *ended, *begun}):
         replay.room.forget_before(now)
         for run in submitted.get(now, ()):
             yield run, replay.submit(run, now)
         replay.end(ended.get(now, ()), now)
         replay.begin(begun.get(now, ()), now)
+        looked_at += len(begun.get(now, ()))
+        progress(looked_at, len(runs))
         for order, (run, start_s) in replay.planned.items():
             if start_s <= now and order not in held_back:
                 held_back.add(order)
                 yield run, start_s
 
 
-def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[int, list[Finding]]:
+def late(
+    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, progress: Progress = untold
+) -> tuple[int, list[Finding]]:
     """Return the number of jobs that were to wait, and findings for late starts."""
     findings = []
     promised: dict[int, int] = {}
-    for run, start_s in promises(runs, blocked, nodes):
+    for run, start_s in promises(runs, blocked, nodes, progress):
         late_s = run.start_s - start_s
         if run.order not in promised:
             promised[run.order] = start_s
