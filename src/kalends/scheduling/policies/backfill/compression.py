@@ -56,7 +56,8 @@ class Compression:
             first -= 1
         earlier_s = times[first] if first < at else start_s
         if first:
-            latest_s = min(times[first - 1] - length_s, self._freed_until_s - 1)
+            # Any other gap is over when the step before begins, which has no room.
+            latest_s = times[first - 1] - length_s
             if latest_s >= self._first_s:
                 gap_s = self._gap(nodes, length_s, latest_s)
                 if gap_s is not None:
@@ -71,7 +72,11 @@ class Compression:
         return earlier_s
 
     def _gap(self, nodes: int, length_s: int, latest_s: int) -> int | None:
-        """Return the begin of the first gap of this length, by `latest_s`, after which one ends."""
+        """Return the begin of the first gap of this length that begins by `latest_s`.
+
+        A step without room follows.
+        """
+        latest_s = min(latest_s, self._freed_until_s - 1)
         times, free = self.plan.times, self.plan.free
         # All gaps are as long as this at least.
         longer_s, begin_s = self._known.get(nodes, (1, 0))
