@@ -17,7 +17,7 @@ from kalends.core.errors import NotAllowed
 from .laboratory import MACHINE, Laboratory, opened
 from .servers import until
 
-OWN = "erring_policies:ErrsWhenTold"
+OWN = "erring_policies:ErrsWhenTold:2:said=two"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def laboratory() -> AsyncIterator[Laboratory]:
 
 @pytest.fixture
 async def capricious() -> AsyncIterator[Laboratory]:
-    """A machine whose owner has a policy of their own, which errs at the first end of a job."""
+    """A machine whose owner has a policy of their own, which errs at the second end of a job."""
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         path = str(Path(erring_policies.__file__).parent)
         rules = f'policy = "{OWN}"'
@@ -105,7 +105,7 @@ async def test_who_watches_a_job_is_told_when_its_start_moves_and_what_becomes_o
         assert (await client.job(MACHINE, number)).status == 3
 
 
-async def test_an_owners_policy_that_errs_is_put_aside_and_no_job_is_lost(
+async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs_with_no_job_lost(
     capricious: Laboratory,
 ) -> None:
     async with capricious.client() as client:
@@ -115,6 +115,7 @@ async def test_an_owners_policy_that_errs_is_put_aside_and_no_job_is_lost(
             assert (await capricious.over(client, number)).end == "exit"
         (load,) = (await client.jobs(MACHINE)).machines
         assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy", True)
+        assert "two too many" in load.put_aside
         problems = (await client.audit()).problems
         assert any("its policy was put aside, easy decides" in each for each in problems)
     await capricious.site.kill()
@@ -124,6 +125,8 @@ async def test_an_owners_policy_that_errs_is_put_aside_and_no_job_is_lost(
         assert any("was put aside" in each for each in (await client.audit()).problems)
         with pytest.raises(NotAllowed, match="is not in the configuration"):
             await client.set_policy(MACHINE, "os:getcwd")
+        with pytest.raises(NotAllowed, match="is not in the configuration"):
+            await client.set_policy(MACHINE, OWN.replace("2", "3"))
         back = await client.set_policy(MACHINE, OWN)
         assert (back.policy, back.put_aside) == (OWN, "")
         assert not any("was put aside" in each for each in (await client.audit()).problems)

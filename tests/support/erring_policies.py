@@ -40,10 +40,16 @@ class ErrsInTheMiddle(Capricious):
 
 
 class ErrsWhenTold(Capricious):
-    """Raises when it is told of an end."""
+    """Raises when it is told of an end, of so many as its owner wants."""
+
+    def __init__(self, cluster: Cluster, ends: int = 1, *, said: str = "an end") -> None:
+        super().__init__(cluster)
+        self.left, self.said = ends, said
 
     def ended(self, job: Job, now: int) -> None:
-        raise KeyError(job.id)
+        self.left -= 1
+        if self.left <= 0:
+            raise KeyError(f"{self.said} too many")
 
 
 class ErrsWhenAsked(Capricious):

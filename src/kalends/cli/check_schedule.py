@@ -9,6 +9,7 @@ import click
 
 from kalends.cli.console import output, standard_input
 from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.progress_bar import Bar
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.replays.simulated import FILE
 from kalends.core.errors import InvalidInput
@@ -29,7 +30,7 @@ PROMISING: Final = {
     cls=LocalCommand,
     examples=(
         "kalends check-schedule log.swf result.swf --policy easy",
-        "kalends check-schedule log.swf result.csv --nodes 128 --json",
+        "kalends check-schedule log.swf result.csv --policy easy --as-decided",
     ),
 )
 @click.argument("log", type=FILE)
@@ -54,6 +55,11 @@ PROMISING: Final = {
     is_flag=True,
     help="Take nodes and run times of jobs from RESULT instead of LOG.",
 )
+@click.option(
+    "--as-decided",
+    is_flag=True,
+    help="Take sizes and limits of jobs from RESULT, where the policy may change them, e.g. cap limits.",
+)
 @pass_settings
 def command(
     settings: Settings,
@@ -65,6 +71,7 @@ def command(
     reservations: Path | None,
     estimates: str,
     as_run: bool,
+    as_decided: bool,
 ) -> int:
     """Check a schedule against its log and policy.
 
@@ -77,7 +84,12 @@ def command(
         raise InvalidInput(
             "LOG and RESULT are both -", where="standard input", remedy="give one of them as a file"
         )
-    with standard_input.kept(log) as log_file, standard_input.kept(result) as result_file:
+    with (
+        standard_input.kept(log) as log_file,
+        standard_input.kept(result) as result_file,
+        Bar() as bar,
+    ):
+        bar.begin("starts checked:")
         report = check(
             log_file,
             result_file,
@@ -87,6 +99,8 @@ def command(
             reservations=reservations,
             estimates=estimates,
             as_run=as_run,
+            as_decided=as_decided,
+            progress=bar,
         )
     output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0

@@ -93,57 +93,38 @@ class Profile:
             begin = times[index]
         return None
 
-    def earlier(
-        self, nodes: int, length: int, start: int, freed_until: int, freed_from: int = 0
-    ) -> int:
-        """Return the earliest start of a movable booking that begins at `start`, maybe `start` itself.
+    def slide(self, nodes: int, first: int, at: int, start: int, end: int, over: int) -> int:
+        """Let a booking of ``[start, over)`` begin with the step `first` and end at `end`, after `start`.
 
-        Its own `nodes` during ``[start, start + length)`` are taken in the profile, and would be given
-        back: so only the time before `start` must be looked at. Nothing has become free before `freed_from`,
-        nor at `freed_until` or later, since there was nothing earlier for it. The last step must have room.
+        The steps ``first ... at - 1``, up to `start`, have room for it. Returns the step that begins at `end`
+        or that this time has become a part of. This is `take` twice, without a search for what is known.
         """
         times, free = self.times, self.free
-        blocked = bisect_left(times, start) - 1
-        while blocked >= 0 and free[blocked] >= nodes:
-            start = times[blocked]
-            blocked -= 1
-        if blocked < 0:
-            return start
-        # Any other gap ends before the last step without room.
-        latest = times[blocked] - length
-        if latest >= freed_until:
-            latest = freed_until - 1
-        if latest < times[0]:
-            return start
-        index = bisect_right(times, freed_from, 0, blocked) - 1 if freed_from > times[0] else 0
-        while index and free[index] >= nodes and free[index - 1] >= nodes:
-            index -= 1
-        begin = self._first_gap(nodes, length, latest, index, blocked)
-        return start if begin is None else begin
-
-    def most(self, before: int) -> int:
-        """Return the most nodes that are ever free before a time later than the profile's start."""
-        return max(self.free[: bisect_left(self.times, before)])
-
-    def room_from(self, since: int) -> int:
-        """Return the first time from `since` on at which any node is free, or the last step's begin."""
-        times, free = self.times, self.free
-        index = max(bisect_right(times, since) - 1, 0)
-        if free[index] > 0:
-            return since
-        last = len(times) - 1
-        while index < last and free[index] <= 0:
-            index += 1
-        return times[index]
-
-    def move(self, nodes: int, length: int, start: int, earlier: int) -> None:
-        """Let a booking that begins at `start` begin at `earlier`."""
-        if earlier + length > start:
-            self.take(nodes, earlier, start)
-            self.take(-nodes, earlier + length, start + length)
-        else:
-            self.take(nodes, earlier, earlier + length)
-            self.take(-nodes, start, start + length)
+        if at == len(times) or times[at] != start:
+            times.insert(at, start)
+            free.insert(at, free[at - 1])
+        for step in range(first, at):
+            free[step] -= nodes
+        if free[at] == free[at - 1]:
+            del times[at], free[at]
+        if first and free[first] == free[first - 1]:
+            del times[first], free[first]
+        at = bisect_left(times, end, first)
+        if at == len(times) or times[at] != end:
+            times.insert(at, end)
+            free.insert(at, free[at - 1])
+        last = bisect_left(times, over, at)
+        if last == len(times) or times[last] != over:
+            times.insert(last, over)
+            free.insert(last, free[last - 1])
+        for step in range(at, last):
+            free[step] += nodes
+        if free[last] == free[last - 1]:
+            del times[last], free[last]
+        if free[at] == free[at - 1]:
+            del times[at], free[at]
+            at -= 1
+        return at
 
     def at(self, time: int) -> int:
         """Return the free nodes at a time, the profile's start or later."""
@@ -192,23 +173,3 @@ class Profile:
             if at > 0:
                 del times[:at], self.free[:at]
             times[0] = now
-
-    def _first_gap(
-        self, nodes: int, length: int, latest: int, index: int, blocked: int
-    ) -> int | None:
-        """Return the begin of the first gap of `length` before the full step `blocked`.
-
-        Of gaps that begin with the step `index` or a later one. None if that is later than `latest`.
-        """
-        times, free = self.times, self.free
-        while index < blocked:
-            while free[index] < nodes:
-                index += 1
-            begin = times[index]
-            if begin > latest:
-                return None
-            while free[index] >= nodes:
-                index += 1
-            if times[index] - begin >= length:
-                return begin
-        return None

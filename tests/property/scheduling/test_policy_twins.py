@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from hypothesis import given, settings
 from tests import effort
 from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, deep_log, small_logs
 from tests.policy_twins import TWINS
 from tests.pyss_twin import pyss_starts
-
-from kalends.scheduling.indexed_profile import IndexedProfile
-from kalends.scheduling.policies.backfill import conservative
 
 
 def same(policy: str, log: SmallLog) -> None:
@@ -38,16 +33,6 @@ def test_a_policy_decides_as_its_slow_twin_among_reservations(policy: str, log: 
 def test_a_policy_decides_as_its_slow_twin_on_crowded_logs(policy: str) -> None:
     for seed in range(effort.examples(200)):
         same(policy, crowded_log(seed))
-
-
-def test_conservative_decides_as_its_slow_twin_in_plans_that_are_indexed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(conservative, "STEPS_MANY", 2)
-    monkeypatch.setattr(conservative, "MISSES_MANY", 1)
-    monkeypatch.setattr(conservative, "IndexedProfile", partial(IndexedProfile, stretch_steps=3))
-    for seed in range(effort.examples(200)):
-        same("conservative", crowded_log(seed))
 
 
 @pytest.mark.parametrize("seed", [877, 2531])

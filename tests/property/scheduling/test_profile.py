@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.profile import Profile
 from kalends.scheduling.queued_plan import QueuedPlan
 
 NODES = 10
 END = 60
 """All bookings end before; the profile is free from there on."""
-FAR = 10_000
 
 BOOKINGS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 19), st.integers(1, 6)), max_size=30
@@ -66,18 +64,7 @@ def test_a_profile_answers_like_one_number_a_second(
     assert seconds(profile, at) == free[at:END]
     assert profile.times[0] == max(at, 0)
     assert profile.earliest(nodes, length, at) == earliest
-    _moves_as_if_taken_out(profile, free, at)
     _gives_all_back(profile, free, kept, at)
-
-
-def _moves_as_if_taken_out(profile: Profile, free: list[int], now: int) -> None:
-    """`earlier` finds, without taking a booking out, what taking it out would find."""
-    for nodes, length in ((1, 3), (4, 10), (NODES, 5)):
-        start = profile.earliest(nodes, length, now + 4)
-        profile.take(nodes, start, start + length)
-        wanted = next(each for each in range(now, start + 1) if room(free, nodes, each, length))
-        assert profile.earlier(nodes, length, start, END + 200) == min(wanted, start)
-        profile.take(-nodes, start, start + length)
 
 
 def _gives_all_back(
@@ -87,47 +74,6 @@ def _gives_all_back(
         profile.take(-taken, max(start, now), end)
     assert profile.times == [now]
     assert profile.free == [NODES]
-
-
-def test_an_index_moves_bookings_to_where_a_walk_does() -> None:
-    for seed in range(effort.examples(60)):
-        _moves_alike(random.Random(seed))
-
-
-def _moves_alike(draw: random.Random) -> None:
-    plain, below = Profile(0, NODES), Profile(0, NODES)
-    kept = []
-
-    def book(profiles: tuple[Profile, Profile]) -> None:
-        nodes, length = draw.randint(1, NODES), draw.choice((1, 3, 9, 27, 80))
-        begin = plain.earliest(nodes, length, draw.randint(0, 100))
-        kept.append((nodes, length, begin))
-        for profile in profiles:
-            profile.take(nodes, begin, begin + length)
-
-    for _ in range(40):
-        book((plain, below))
-    both = plain, IndexedProfile(below, stretch_steps=draw.randint(1, 4))
-    for _ in range(80):
-        nodes, length, start = kept.pop(draw.randrange(len(kept)))
-        if draw.random() < 0.2:
-            for profile in both:
-                profile.take(-nodes, start, start + length)
-            book(both)
-        else:
-            earlier, found = (profile.earlier(nodes, length, start, FAR) for profile in both)
-            assert found == earlier
-            freed = draw.randint(0, 200)
-            bounded = [profile.earlier(nodes, length, start, FAR, freed) for profile in both]
-            assert bounded[0] == bounded[1] >= earlier
-            if earlier == start or earlier + length > freed:
-                assert bounded[0] == earlier, "only what ends before is passed over"
-            for profile in both:
-                if earlier < start:
-                    profile.move(nodes, length, start, earlier)
-            kept.append((nodes, length, earlier))
-        assert (below.times, below.free) == (plain.times, plain.free)
-        effort.steps["indexed profile"] += 1
 
 
 def test_a_queued_plan_books_where_a_walk_from_the_beginning_does() -> None:

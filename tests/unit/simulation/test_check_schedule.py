@@ -146,7 +146,7 @@ def test_the_page_explains_every_kind_and_every_policy() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
                 assert isinstance(node.args[0], ast.Constant)
                 kinds.add(str(node.args[0].value))
-    assert len(kinds) == 18
+    assert len(kinds) == 19
     for word in kinds:
         assert "`" + word + "`" in page
     assert all(policy.split("-")[0] in page for policy in POLICIES if policy != "any")
@@ -217,6 +217,60 @@ def test_jobs_that_run_otherwise_than_the_log_says_are_checked_as_they_ran(
         assert set(check(log, result, "any", as_run=True).kinds) >= {"capacity", "shared"}
 
 
+@pytest.mark.parametrize(
+    ("change", "by"),
+    [((3, 8, "50"), {"request": [-150]}), ((2, 7, "4"), {"request": [-4]}), ((2, 8, "-1"), {})],
+)
+@pytest.mark.parametrize("as_csv", [False, True])
+def test_a_job_that_asks_for_other_than_in_the_log_is_found(
+    folder: Path, change: tuple[int, int, str], by: dict[str, list[int]], as_csv: bool
+) -> None:
+    job, field, value = change
+    lines = [line.split() for line in RIGHT.splitlines()]
+    lines[job - 1][field] = value
+    text = "".join(" ".join(words) + "\n" for words in lines)
+    if as_csv:
+        text = "job,start,end,nodes,requested_number_of_resources,requested_time\n" + "".join(
+            f"{words[0]},{int(words[1]) + int(words[2])},{int(words[1]) + int(words[2]) + int(words[3])},"
+            f"{words[4]},{words[7]},{words[8]}\n"
+            for words in lines
+        )
+    (folder / "changed").write_text(text)
+    report = check("log.swf", "changed", "any", 8)
+    assert {each.kind: [each.by] for each in report.findings} == by
+
+
+def test_a_capped_limit_is_checked_as_it_was_decided(folder: Path) -> None:
+    """Job 3 is capped to 98 s: now it can go before the head, and has to; it is ended at its limit."""
+    capped = RIGHT.replace("3 2 148 200 2 -1 -1 2 200", "3 2 0 98 2 -1 -1 2 98")
+    (folder / "capped.swf").write_text(capped)
+    words = ["check-schedule", "log.swf", "capped.swf", "--nodes", "8", "--policy", "easy"]
+    assert set(check("log.swf", "capped.swf", "easy", 8).kinds) >= {"request", "run-time"}
+    done = CliRunner().invoke(cli, [*words, "--as-decided"])
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "nothing is wrong")
+    (folder / "capped.swf").write_text(capped.replace("3 2 0 98 2", "3 2 0 99 2"))
+    assert check("log.swf", "capped.swf", "easy", 8, as_decided=True).kinds["run-time"] == 1
+    (folder / "capped.swf").write_text(capped.replace("3 2 0 98 2", "3 2 148 98 2"))
+    assert check("log.swf", "capped.swf", "easy", 8, as_decided=True).kinds == {"held-back": 1}
+    done = CliRunner().invoke(cli, [*words, "--as-decided", "--as-run"])
+    assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_sizes_that_are_chosen_at_submission_are_checked_as_decided(
+    policy: str, tmp_path: Path
+) -> None:
+    log, result = DATA / "sdsc-sp2-excerpt.swf", tmp_path / "result.csv"
+    words = ["simulate", str(log), "--speedups", str(DATA / "speedups.json"), "--out", str(result)]
+    assert CliRunner().invoke(cli, [*words, "--policy", policy]).exit_code == 0
+    assert check(log, result, policy).findings
+    assert check(log, result, policy, as_decided=True).findings == []
+    resized = CliRunner().invoke(cli, [*words, "--policy", "reconfigurable", "--force"])
+    assert resized.exit_code == 0
+    with pytest.raises(InvalidInput, match="changed size while they ran"):
+        check(log, result, policy, as_decided=True)
+
+
 def test_the_rules_of_a_policy_are_for_jobs_as_the_log_has_them(folder: Path) -> None:
     words = ["check-schedule", "log.swf", "right.swf", "--nodes", "8", "--as-run"]
     assert CliRunner().invoke(cli, words).exit_code == 0
@@ -241,3 +295,14 @@ def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: 
     log.write_text(log.read_text().replace("MaxProcs", "Comment"))
     with pytest.raises(InvalidInput, match="--nodes"):
         check(log, result, "any")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_check_tells_how_far_it_is_until_all_starts_are_looked_at(
+    folder: Path, policy: str
+) -> None:
+    told: list[tuple[int, int]] = []
+    check("log.swf", "right.swf", policy, 8, progress=lambda *each: told.append(each))
+    assert told == sorted(told)
+    assert {expected for _, expected in told} == {3}
+    assert (told[0], told[-1]) == ((1, 3), (3, 3))

@@ -1,4 +1,4 @@
-"""A progress bar of replays on a terminal, shown only if they take a while."""
+"""A progress bar of replays and checks on a terminal, shown only if they take a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_S: Final = 0.2
 
 
 class Bar:
-    """A bar on standard error with the time that is left, for `total` replays one after the other."""
+    """A bar on standard error with the time that is left, for `total` replays in turn, or for a check."""
 
     def __init__(self, total: int = 1) -> None:
         self._total = total

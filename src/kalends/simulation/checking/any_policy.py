@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, ResultRow, Run
 from kalends.simulation.checking.topologies import PartitionSets
 
 
 def matched(
-    requests: Sequence[LoggedJob], placements: Sequence[ResultRow], *, as_run: bool
+    requests: Sequence[LoggedJob],
+    placements: Sequence[ResultRow],
+    *,
+    as_run: bool = False,
+    as_decided: bool = False,
 ) -> tuple[list[Run], list[Finding]]:
     """Return every job of the log with its start, and what does not match.
 
-    `as_run` takes the nodes and the run times from the result, whatever the log says. A result whose
+    `as_run` takes the nodes and the run times from the result, whatever the log says; `as_decided` the sizes
+    and the limits, and run times of jobs on another size. A result whose
     times all begin later or earlier than the log's is shifted: many simulators begin at the first
     submission.
     """
@@ -46,6 +53,10 @@ def matched(
         end_s = start_s + request.run_s if found.end_s is None else found.end_s + shift_s
         if as_run:
             request = _as_run(request, found, end_s - start_s)
+        elif as_decided:
+            request = _as_decided(request, found, end_s - start_s)
+        else:
+            findings += _changed_requests(request, found, start_s)
         findings += _mismatches(request, found, start_s, end_s, shift_s)
         # One that ends before it starts is told of above; what follows needs an end behind the start.
         end_s = max(end_s, start_s + 1)
@@ -56,6 +67,32 @@ def matched(
 def _as_run(request: LoggedJob, found: ResultRow, run_s: int) -> LoggedJob:
     nodes = request.nodes if found.nodes is None else found.nodes
     return LoggedJob(request.id, request.submit_s, nodes, request.requested_s, run_s)
+
+
+def _as_decided(request: LoggedJob, found: ResultRow, run_s: int) -> LoggedJob:
+    """Return the job with the size and the limit that the result has for it.
+
+    On another size it takes what the result says, on its own what the log says; neither beyond its limit.
+    """
+    nodes = found.nodes or found.asked_nodes or request.nodes
+    limit_s = found.asked_s or request.requested_s
+    whole_s = request.uncut_s if nodes == request.nodes else run_s
+    return replace(request, nodes=nodes, requested_s=limit_s, run_s=min(whole_s, limit_s))
+
+
+def _changed_requests(request: LoggedJob, found: ResultRow, start_s: int) -> Iterator[Finding]:
+    """Yield what the result has jobs ask for that they do not ask for in the log."""
+    job, nodes, asked_s = request.id, found.asked_nodes, found.asked_s
+    # Where it also runs on so many, that is told.
+    if nodes not in (None, request.logged_nodes, found.nodes):
+        by, wanted = nodes - request.logged_nodes, request.logged_nodes
+        yield Finding("request", job, start_s, by, f"asks for {nodes} nodes, not {wanted}")
+    logged_s = request.logged_s or asked_s
+    if asked_s not in (None, logged_s, request.requested_s):
+        by = asked_s - request.requested_s
+        yield Finding(
+            "request", job, start_s, by, f"asks for {asked_s} s, not {request.requested_s} s"
+        )
 
 
 def _shift_s(requests: Sequence[LoggedJob], placed: dict[int, ResultRow]) -> int:

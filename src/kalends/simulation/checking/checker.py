@@ -19,7 +19,7 @@ from kalends.simulation.checking.any_policy import (
     places,
 )
 from kalends.simulation.checking.conservative import late
-from kalends.simulation.checking.findings import Finding, Run
+from kalends.simulation.checking.findings import Finding, Progress, Run, untold
 from kalends.simulation.checking.heads import Heads
 from kalends.simulation.checking.input import (
     read_blocked,
@@ -69,6 +69,8 @@ def check(
     reservations: Path | str | None = None,
     estimates: str = "user",
     as_run: bool = False,
+    as_decided: bool = False,
+    progress: Progress = untold,
 ) -> CheckReport:
     """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
 
@@ -82,7 +84,11 @@ def check(
     run times, ``filled`` the run times where the log has none.
 
     `as_run` takes the nodes and run times of the result instead of the log's: for jobs that run on several
-    sizes, and nodes of several speeds. Then only the rules of ``any`` can be checked.
+    sizes, and nodes of several speeds. Then only the rules of ``any`` can be checked. `as_decided` takes the
+    sizes and limits of the result, for policies that choose them when a job is submitted or capped it: all
+    rules are checked with these. Otherwise a job that asks for anything else than in the log is a finding.
+
+    `progress` is told how far the check of a policy's rules is.
 
     Raises `InvalidInput` for files that cannot be read and for an unknown policy.
     """
@@ -101,6 +107,10 @@ def check(
             f"the rules of {policy} hold for jobs as they are in the log",
             where="policy",
             remedy="give the policy any, or leave out --as-run",
+        )
+    if as_run and as_decided:
+        raise InvalidInput(
+            "jobs as they ran, and as decided", where="as_decided", remedy="leave out one of them"
         )
     topology = None
     if machine:
@@ -123,9 +133,17 @@ def check(
     requests = read_requests(Path(log), nodes, estimates)
     if topology is not None:
         requests = [replace(each, nodes=topology.granted(each.nodes)) for each in requests]
-    runs, findings = matched(requests, read_placements(Path(result)), as_run=as_run)
+    runs, findings = matched(
+        requests, read_placements(Path(result)), as_run=as_run, as_decided=as_decided
+    )
     blocked = read_blocked(Path(reservations), Path(log)) if reservations is not None else []
-    constant = [run for run in runs if not (as_run and run.resized)]
+    constant = [run for run in runs if not ((as_run or as_decided) and run.resized)]
+    if as_decided and policy != "any" and len(constant) < len(runs):
+        raise InvalidInput(
+            "jobs changed size while they ran, and no line says when",
+            where=str(result),
+            remedy="check any, or leave out --as-decided",
+        )
     findings += capacity(constant, blocked, nodes)
     findings += places(constant, nodes)
     if topology is not None:
@@ -133,13 +151,16 @@ def check(
         findings += configured(constant, topology)
     waited = 0
     if runs and policy in ("fcfs", "easy", "easy-sjbf"):
-        heads = Heads(runs, blocked, nodes, promises=policy != "fcfs", topology=topology)
+        heads = Heads(
+            runs, blocked, nodes,
+            promises=policy != "fcfs", topology=topology, progress=progress,
+        )  # fmt: skip
         findings += heads.findings()
         waited = heads.waited
     if runs and policy == "fcfs":
         findings += in_order(runs)
     if runs and policy == "conservative":
-        waited, delays = late(runs, blocked, nodes)
+        waited, delays = late(runs, blocked, nodes, progress)
         findings += delays
     broken = [finding.by for finding in findings if finding.kind == "promise"]
     return CheckReport(

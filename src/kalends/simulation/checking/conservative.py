@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kalends.core.limits import TIME_S_MAX
-from kalends.simulation.checking.findings import Blocked, Finding, Run
+from kalends.simulation.checking.findings import Blocked, Finding, Progress, Run, untold
 from kalends.simulation.checking.room import Room
 
 Times = tuple[int, int]
@@ -80,26 +80,23 @@ class _ReplayedPlan:
             return
         most = self.room.most(now, until_s)
         least = min((run.request.nodes for run, _ in self.planned.values()), default=1)
+        # A schedule that starts others than those whose turn it is can have more planned than there is.
+        earlier = self.room.earlier_s if self.room.least() >= 0 else self.room.earlier_without_s
         for run, start_s in list(self.planned.values()):
             nodes, length_s = run.request.nodes, run.request.requested_s
             if nodes > most or start_s <= from_s:
                 continue
-            first_s, before_s = max(now, from_s - length_s + 1), min(start_s, until_s)
-            if first_s >= before_s or nodes > self.room.most(first_s, before_s):
-                continue
-            self.room.add(start_s, start_s + length_s, nodes)
-            earlier_s = self.room.earliest_s(nodes, length_s, first_s, before_s)
-            if earlier_s < before_s:
+            first_s = max(now, from_s - length_s + 1)
+            earlier_s = earlier(nodes, length_s, start_s, first_s, until_s)
+            if earlier_s < start_s:
                 self._reserve(run, earlier_s)
+                self.room.move(nodes, length_s, start_s, earlier_s)
                 self._freed = _both(self._freed, start_s, start_s + length_s)
                 from_s, until_s = _both((from_s, until_s), start_s, start_s + length_s)
-                self.room.add(earlier_s, earlier_s + length_s, -nodes)
                 if earlier_s <= from_s:
                     # Others have taken what was free from there on: nothing is left of it for anybody.
                     from_s = self.room.first_s(least, from_s)
                 most = TIME_S_MAX
-            else:
-                self.room.add(start_s, start_s + length_s, -nodes)
 
     def _reserve(self, run: Run, start_s: int) -> None:
         self.planned[run.order] = run, start_s
@@ -108,7 +105,7 @@ class _ReplayedPlan:
 
 
 def promises(
-    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int
+    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, progress: Progress = untold
 ) -> Iterator[tuple[Run, int]]:
     """Yield jobs with the time at which they are to start; replays the actual starts.
 
@@ -123,23 +120,28 @@ def promises(
         begun[run.start_s].append(run)
     replay = _ReplayedPlan(blocked, nodes)
     held_back: set[int] = set()
+    looked_at = 0
     for now in sorted({*submitted, *ended, *begun}):
         replay.room.forget_before(now)
         for run in submitted.get(now, ()):
             yield run, replay.submit(run, now)
         replay.end(ended.get(now, ()), now)
         replay.begin(begun.get(now, ()), now)
+        looked_at += len(begun.get(now, ()))
+        progress(looked_at, len(runs))
         for order, (run, start_s) in replay.planned.items():
             if start_s <= now and order not in held_back:
                 held_back.add(order)
                 yield run, start_s
 
 
-def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[int, list[Finding]]:
+def late(
+    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, progress: Progress = untold
+) -> tuple[int, list[Finding]]:
     """Return the number of jobs that were to wait, and findings for late starts."""
     findings = []
     promised: dict[int, int] = {}
-    for run, start_s in promises(runs, blocked, nodes):
+    for run, start_s in promises(runs, blocked, nodes, progress):
         late_s = run.start_s - start_s
         if run.order not in promised:
             promised[run.order] = start_s

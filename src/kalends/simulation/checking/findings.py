@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
+
+Progress = Callable[[int, int], None]
+"""Is told of how many jobs the starts have been looked at, and of how many they will be."""
+
+
+def untold(jobs: int, expected: int) -> None:
+    """Tell nobody how far a check is."""
+
 
 MOST_NODES: Final = 65_536
 """More nodes than any machine with a topology has."""
@@ -18,6 +27,12 @@ class LoggedJob(msgspec.Struct, frozen=True):
     nodes: int
     requested_s: int
     run_s: int
+    logged_nodes: int = 0
+    """The nodes in the log, where `nodes` are those of a partition for it."""
+    logged_s: int = 0
+    """The requested time in the log, whatever policies took for it; 0 for none."""
+    uncut_s: int = 0
+    """The run time in the log, beyond the requested time too."""
 
 
 class ResultRow(msgspec.Struct, frozen=True):
@@ -33,6 +48,10 @@ class ResultRow(msgspec.Struct, frozen=True):
     """The numbers of its nodes; empty where the result names none."""
     resized: bool = False
     """Whether it changed its nodes while it ran; the result says only those that it had in the end."""
+    asked_nodes: int | None = None
+    """How many nodes it asks for, by the result."""
+    asked_s: int | None = None
+    """The time that it asks for, by the result."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -72,7 +91,7 @@ class Finding(msgspec.Struct, frozen=True):
     """A broken rule: by which job, when, and by how much."""
 
     kind: str
-    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, unnamed,
+    """missing, invented, twice, submit, request, nodes, early, run-time, capacity, shared, outside, unnamed,
     partition, reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each.
     """
     job: int

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 
-from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, Run
+from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, Progress, Run, untold
 from kalends.simulation.checking.room import Room
 from kalends.simulation.checking.topologies import PartitionSets
 
@@ -36,6 +36,7 @@ class Heads:
         *,
         promises: bool,
         topology: PartitionSets | None = None,
+        progress: Progress = untold,
     ) -> None:
         self.waited = 0
         self._runs = runs
@@ -43,6 +44,7 @@ class Heads:
         self._nodes = nodes
         self._promises = promises
         self._topology = topology
+        self._progress = progress
         self._running: Running = []
         self._waiting: dict[int, Run] = {}
         """Jobs in order of submission, without those found to be held back."""
@@ -70,6 +72,7 @@ class Heads:
                 self._waiting.pop(run.order, None)
             while at < len(runs) and runs[at].start_s <= now:
                 at += 1
+            self._progress(at, len(runs))
             if at == len(runs) or runs[at].request.submit_s > now:
                 continue
             if head is not runs[at]:

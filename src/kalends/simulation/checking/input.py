@@ -29,7 +29,9 @@ _COLUMNS: Final = {
     "start": ("starting_time", "start_time", "start_s", "start"),
     "end": ("finish_time", "end_time", "end_s", "end"),
     "submit": ("submission_time", "submit_time", "submit_s", "submit"),
-    "nodes": ("requested_number_of_resources", "requested_number_of_processors", "nodes"),
+    "nodes": ("nodes",),
+    "asked nodes": ("requested_number_of_resources", "requested_number_of_processors"),
+    "asked time": ("requested_time", "requested_s", "walltime"),
     "resources": ("allocated_resources", "allocated_processors"),
 }
 """Names of columns, of Batsim, evalys and kalends, in small letters."""
@@ -56,11 +58,11 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
             if estimates != "filled":
                 continue
             time_s = run_s
-        run_s = min(run_s, time_s)
+        uncut_s, run_s = run_s, min(run_s, time_s)
         wanted = requested if requested > 0 else allocated
-        found.append(
-            LoggedJob(job, submit_s, wanted, run_s if estimates == "exact" else time_s, run_s)
-        )
+        planned_s = run_s if estimates == "exact" else time_s
+        logged_s = max(_whole(words[8], path, line), 0)
+        found.append(LoggedJob(job, submit_s, wanted, planned_s, run_s, wanted, logged_s, uncut_s))
     if not found:
         raise InvalidInput(
             "no job can be simulated",
@@ -148,8 +150,13 @@ def _from_swf(path: Path) -> list[ResultRow]:
         job = _whole(words[0], path, line)
         submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[1:5])
         start_s = submit_s + wait_s
-        count = nodes if nodes > 0 else None
-        placements.append(ResultRow(job, line, start_s, start_s + run_s, submit_s, count))
+        asked_nodes, asked_s = (_positive(_seconds(word, path, line)) for word in words[7:9])
+        placements.append(
+            ResultRow(
+                job, line, start_s, start_s + run_s, submit_s, _positive(nodes),
+                asked_nodes=asked_nodes, asked_s=asked_s,
+            )
+        )  # fmt: skip
     return placements
 
 
@@ -169,17 +176,21 @@ def _from_csv(path: Path, text: str) -> list[ResultRow]:
             )
         times = [
             _seconds(words[column], path, line) if words[column] else None
-            for column in ("end", "submit", "nodes")
+            for column in ("end", "submit", "nodes", "asked nodes", "asked time")
         ]
-        end_s, submit_s, nodes = times
+        end_s, submit_s, nodes, asked_nodes, asked_s = times
+        nodes = asked_nodes if nodes is None else nodes
         places = tuple(_places(words["resources"], path, line))
         if places:
             nodes = sum(map(len, places))
         start_s = _seconds(words["start"], path, line)
         resized = row.get("profile") == "malleable"
         placements.append(
-            ResultRow(int(job[1]), line, start_s, end_s, submit_s, nodes, places, resized)
-        )
+            ResultRow(
+                int(job[1]), line, start_s, end_s, submit_s, nodes, places, resized,
+                _positive(asked_nodes), _positive(asked_s),
+            )
+        )  # fmt: skip
     return placements
 
 
@@ -242,6 +253,11 @@ def _whole(word: str, path: Path, line: int) -> int:
     if not _NUMBER.fullmatch(word) or "." in word:
         raise _damaged(word, path, line)
     return int(word)
+
+
+def _positive(number: int | None) -> int | None:
+    """Return None for what a file gives as unknown: less than 1."""
+    return number if number is not None and number > 0 else None
 
 
 def _seconds(word: str, path: Path, line: int) -> int:

@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
+from kalends.scheduling.policies.backfill.compression import Compression
 from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
-
-STEPS_MANY: Final = 200
-"""A plan of more steps is worth an index when most look for a place in it in vain."""
-MISSES_MANY: Final = 16
-"""So many must have looked in vain, and fewer have moved."""
+from kalends.scheduling.queued_plan import QueuedPlan
 
 
 def conservative(cluster: Cluster) -> Policy:
@@ -160,17 +155,15 @@ class Conservative:
         What was promised to a later one does not stand in the way of an earlier one: if it did, a job that
         is displaced for a second would wait for the whole of another that came after it.
         """
-        if len(plan.times) > STEPS_MANY:
-            plan = IndexedProfile(plan)
+        queued = QueuedPlan(plan)
         for start_s, end_s, width, job in promised:
-            if width > plan.free[-1]:
+            if not queued.has_room(width):
                 self._promise(job, NEVER)
-                continue
-            if not plan.fits(width, start_s, end_s):
-                start_s = plan.earlier(width, job.requested_s, NEVER, NEVER)
-                self._promise(job, start_s)
-            plan.take(width, start_s, start_s + job.requested_s)
-            self._starts[job] = start_s
+            elif plan.fits(width, start_s, end_s):
+                plan.take(width, start_s, end_s)
+                self._starts[job] = start_s
+            else:
+                self._promise(job, queued.book(width, job.requested_s))
 
     def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
         width = self.cluster.width(job)
@@ -206,41 +199,23 @@ class Conservative:
     ) -> tuple[list[Job], int]:
         """Give each waiting job the earliest start; return who is due, and until when moves have freed time.
 
-        `freed_from_s` and `freed_until_s` bound what has become free since each was looked at. Who looks
-        has nothing before `from_s`: it is later, the more of what was free others have taken.
+        `freed_from_s` and `freed_until_s` bound what has become free since each was looked at.
         """
-        starts, width_of, nodes = self._starts, self.cluster.width, self.cluster.nodes
-        moved_until_s, moved, missed = now, 0, 0
+        width_of, lasting = self.cluster.width, plan.free[-1]
         due: list[Job] = []
-        # Until a job has moved, none can that needs more than that.
-        roof = plan.most(freed_until_s) if freed_until_s > now else 0
-        from_s = plan.room_from(max(freed_from_s, now))
-        for job, start_s in list(starts.items()):
-            if start_s > now and (job.nodes > roof or start_s <= from_s):
-                continue
-            width, length_s = width_of(job), job.requested_s
-            if width > plan.free[-1]:
-                continue
-            earlier_s = plan.earlier(width, length_s, start_s, freed_until_s, from_s)
-            if earlier_s < start_s:
-                moved, roof = moved + 1, nodes
-                self._promise(job, earlier_s)
-                if start_s == NEVER:
-                    plan.take(width, earlier_s, earlier_s + length_s)
-                else:
-                    plan.move(width, length_s, start_s, earlier_s)
-                    self._freed_from_s = min(self._freed_from_s, max(start_s, earlier_s + length_s))
-                    moved_until_s = max(moved_until_s, start_s + length_s)
-                    freed_until_s = max(freed_until_s, moved_until_s)
-                if earlier_s <= from_s:
-                    from_s = plan.room_from(from_s)
-            else:
-                missed += 1
-                if missed == MISSES_MANY and moved < missed and len(plan.times) > STEPS_MANY:
-                    plan = IndexedProfile(plan)
+        compression = Compression(plan, freed_from_s, freed_until_s)
+        for job, start_s in list(self._starts.items()):
+            earlier_s = start_s
+            if start_s > compression.from_s and job.nodes <= compression.roof:
+                width = width_of(job)
+                if width <= lasting:
+                    earlier_s = compression.move(width, job.requested_s, start_s)
+                    if earlier_s < start_s:
+                        self._promise(job, earlier_s)
             if earlier_s <= now:
                 due.append(job)
-        return due, moved_until_s
+        self._freed_from_s = min(self._freed_from_s, compression.moved_from_s)
+        return due, compression.moved_until_s
 
     def _start(self, job: Job, plan: Profile, now: int) -> None:
         if self.cluster.start(job, now):
