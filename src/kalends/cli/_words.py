@@ -25,6 +25,7 @@ from kalends.contract.calls import (
     Patience,
     Price,
     RequestView,
+    Waiting,
 )
 from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
@@ -96,6 +97,10 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
     waiting = view.waiting
     if waiting is None:
         return "being decided"
+    if waiting.approval:
+        owners = " and of ".join(waiting.awaited)
+        until = short_time(waiting.until, zone)
+        return f"waits for the approval of the owner of {owners} until {until} ({zone.key})"
     awaited = " and ".join(waiting.awaited) or "its turn"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
     ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
@@ -360,7 +365,7 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
             (
                 short_id(view.id),
                 view.waiting.ahead,
-                ", ".join(view.waiting.awaited) + (" (listed)" if view.waiting.listed else ""),
+                ", ".join(view.waiting.awaited) + _how(view.waiting),
                 view.text,
                 short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
                 short_time(view.waiting.until, zone) if view.waiting.until else "-",
@@ -372,9 +377,20 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     )
 
 
+def _how(waiting: Waiting) -> str:
+    if waiting.approval:
+        return " (approval)"
+    return " (listed)" if waiting.listed else ""
+
+
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Suggest next commands after a booking, a hold or a change."""
     named = short_id(view.id)
+    if view.state == "open" and view.waiting is not None and view.waiting.approval:
+        return [
+            f"{waiting_words(view, zone)}; then it is reserved by itself",
+            f"kalends show {named} --follow to wait on, kalends cancel {named} to give it up",
+        ]
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
         return [
@@ -384,6 +400,12 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
         return [f"still being decided: kalends show {named}, or kalends watch {named}"]
     if view.state == "held" and view.recalled_until:
         return [recalled_words(view, zone)]
+    if view.state == "held" and view.needs_approval:
+        owners = " and of ".join(view.needs_approval)
+        return [
+            f"held: kalends lock {named} asks for the approval of the owner of {owners},"
+            f" kalends release {named} gives it up"
+        ]
     if view.state == "held":
         return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
     return []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
 from kalends.client.answers import NewLength, check_kept, settled
+from kalends.client.approval_calls import ApprovalCalls
 from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
@@ -34,7 +35,7 @@ CALENDAR_S: Final = 86_400
 """The length of a calendar whose end is not said."""
 
 
-class Client(RequestCalls, JobCalls, NoticeCalls):
+class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
 
     Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.

@@ -88,9 +88,11 @@ class Claims:
             self.clear(stake)
 
     def clear(self, stake: Stake) -> None:
-        """Drop all claims of `stake`; it is remembered only if it refused an attempt."""
+        """Drop all claims of `stake`; it is remembered if it refused an attempt, or was before the owner."""
         stake.claims = []
-        if not stake.refused:
+        if stake.petition is not None:
+            self.store(stake, "cleared")
+        elif not stake.refused:
             del self.book.stakes[stake.rid]
         self.consequences.cleared(stake.rid)
 

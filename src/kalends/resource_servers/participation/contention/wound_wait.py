@@ -143,7 +143,10 @@ class WoundWait:
         self.held(visit.rid, Holder(place.asker, visit, visit.considered))
         claims = self.book.stakes[visit.rid].claims
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
-        grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held)
+        approval = bool(self.admission.approval.lacking(self.book.stakes[visit.rid]))
+        grant = m.Grant(
+            rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held, approval=approval
+        )
         self.outbox.send(place.asker, grant)
 
     def _quit_line(self, rid: str) -> None:
@@ -165,6 +168,11 @@ class WoundWait:
             return 0
         holder.asker, holder.considered = asker, considered
         return holder.recall_until_ms
+
+    def survived(self, rid: str, asker: str, *, considered: bool) -> None:
+        """Note whom to ask for a hold that a restart has kept."""
+        if rid not in self.holders:
+            self.held(rid, Holder(asker, None, considered))
 
     def check(self) -> None:
         """Raises `AssertionError` when a place or a holder does not go with its claims."""
