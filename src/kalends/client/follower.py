@@ -57,8 +57,8 @@ class Follower:
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists, with `until_asked` once it waits for the approval
-        of owners. `on_progress` is told each view of it
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
+        approve it. `on_progress` is told each view of it
         that differs from the one before, while it is open. Raises what the calls raise, but
         `Unavailable` and `LimitExceeded` only after `AWAY_S_MAX` without an answer.
         """

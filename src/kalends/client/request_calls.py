@@ -259,8 +259,8 @@ class RequestCalls(ListingCalls):
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists, with `until_asked` once it waits for the approval
-        of owners. Raises what stood in its way, as `book`
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
+        approve it. Raises what stood in its way, as `book`
         does, and nothing is booked then.
         """
         if wait_s is not None:

@@ -29,7 +29,8 @@ def command(settings: Settings, id: str, word: str) -> None:
     """Decline a request that waits for your approval.
 
     It is given up at every site, and its user is told the word. The same word again changes nothing; what is
-    declined cannot be approved any more: its user may ask again. Calls the site at --broker and needs the scope admin.
+    declined cannot be approved any more: its user may ask again. Calls the site at --broker and needs the
+    scope admin.
     """
     named, revision = id_and_revision(id)
     with settings.connect() as client:

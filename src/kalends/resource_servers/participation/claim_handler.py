@@ -227,7 +227,6 @@ class ClaimHandler:
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
         if stake is not None and stake.has("held") and not self._is_of_queues(stake):
             self.claims.prolong(stake, self.admission.hold_until_ms(renew.hold_ms, now))
-            self.wound_wait.survived(renew.rid, source, considered=renew.considered)
         renewed = m.Renewed(
             rid=renew.rid,
             att=renew.att,

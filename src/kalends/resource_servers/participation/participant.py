@@ -251,6 +251,7 @@ class Participant:
         self._listen(then)
         self.in_doubt.restore(now)
         approval.restore(now)
+        self.wound_wait.restore()
 
     def _provisions(
         self, backends: Mapping[str, ResourceBackend], numbers: FenceNumbers

@@ -88,6 +88,8 @@ class OwnerApproval:
         if visit.mode != "vote":
             return visit
         needed = self.needed(visit.principal, visit.wants, visit.replaces)
+        if not needed:
+            return visit
         stake = self.book.stakes.get(visit.rid)
         petition = stake.petition if stake is not None else None
         if (
@@ -156,8 +158,8 @@ class OwnerApproval:
             )  # fmt: skip
         hold_ids = tuple(claim.hold_id for claim in stake.claims)
         if petition is not before or petition.hold_ids != hold_ids:
-            petition = stake.petition = replace(petition, hold_ids=hold_ids)
-            self.claims.store(stake, "petition")
+            petition = replace(petition, hold_ids=hold_ids)
+            self.claims.put_before_owner(stake, petition)
         if petition.state == "pending":
             self._askers[stake.rid] = source
             self._schedule(stake.rid, petition, now)
@@ -223,15 +225,11 @@ class OwnerApproval:
 
     def _end(self, stake: Stake, petition: Petition) -> None:
         """Store the word, or that there was none in time; then the broker hears it."""
-        stake.petition = petition
         self._due_ms.pop(stake.rid, None)
-        att, asker = stake.att, self._askers.pop(stake.rid, None)
-        if petition.state == "approved":
-            self.claims.store(stake, "petition")
-        else:
-            self.claims.refuse(stake, att, "abort")
+        self.claims.end_petition(stake, petition)
+        asker = self._askers.pop(stake.rid, None)
         if asker is not None:
-            self._say(asker, stake.rid, att, petition)
+            self._say(asker, stake.rid, stake.att, petition)
 
     # The passing of time
 

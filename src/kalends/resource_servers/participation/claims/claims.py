@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import Stake, StakeDropped, stored
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
@@ -95,6 +96,21 @@ class Claims:
         elif not stake.refused:
             del self.book.stakes[stake.rid]
         self.consequences.cleared(stake.rid)
+
+    # The owner's word
+
+    def put_before_owner(self, stake: Stake, petition: Petition) -> None:
+        """Keep `petition`, durably, and what is held for it."""
+        stake.petition = petition
+        self.store(stake, "petition")
+
+    def end_petition(self, stake: Stake, petition: Petition) -> None:
+        """Keep the word of the owner, or that there was none; unless it approves, this attempt is refused."""
+        stake.petition = petition
+        if petition.stands:
+            self.store(stake, "petition")
+        else:
+            self.refuse(stake, stake.att, "abort")
 
     # Promises
 
