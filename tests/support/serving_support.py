@@ -181,9 +181,7 @@ class Deeds:
     def _reclaim(self, key: str) -> reclaim_calls.ReclaimView:
         return reclaim_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
 
-    async def approvals(
-        self, caller: Caller, body: approval_calls.ListApprovals
-    ) -> calls.Answer:
+    async def approvals(self, caller: Caller, body: approval_calls.ListApprovals) -> calls.Answer:
         return approval_calls.Approvals(requests=(self._approval("pending"),))
 
     async def approval_decide(

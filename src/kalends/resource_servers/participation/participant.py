@@ -186,8 +186,17 @@ class Participant:
         self.in_doubt = self.in_doubt_type(
             here, book.stakes, claims, self.outcomes, self.retention, self.recovery, known, outbox, jitter
         )  # fmt: skip
+        approval = self.approval = self.approval_type(here, book, claims, outbox, limits.approval_s)
         self.comparison = Comparison(
-            book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
+            book,
+            claims,
+            self.outcomes,
+            self.in_doubt,
+            self.retention,
+            approval,
+            known,
+            outbox,
+            numbers,
         )
         self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new), provisions.grants.room)
         self.reminders = ReclaimReminders(
@@ -204,7 +213,6 @@ class Participant:
 
         line, offers = WaitQueue(), Earmarks()
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
-        approval = self.approval = self.approval_type(here, book, claims, outbox, limits.approval_s)
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
             provisions, self.reminders, approval, numbers, limits,

@@ -74,31 +74,39 @@ class OwnerApproval:
             and not any(is_within(want, each) for each in standing)
         )
 
-    def lacking(self, stake: Stake) -> tuple[Want, ...]:
-        """Return what `stake` claims and cannot be promised yet."""
-        wants = [_want_of(each) for each in stake.claims]
-        found = self.needed(stake.principal, wants, stake.replaces)
-        petition = stake.petition
+    def unapproved(
+        self, principal: Principal, wants: Sequence[Want], replaces: str, petition: Petition | None
+    ) -> tuple[Want, ...]:
+        """Return those of `wants` that need the word, and do not have it by `petition`."""
+        found = self.needed(principal, wants, replaces)
         if petition is None or petition.state != "approved":
             return found
         return tuple(want for want in found if not petition.covers(want))
+
+    def lacking(self, stake: Stake) -> tuple[Want, ...]:
+        """Return what `stake` claims and cannot be promised yet."""
+        wants = [_want_of(each) for each in stake.claims]
+        return self.unapproved(stake.principal, wants, stake.replaces, stake.petition)
 
     def only_held(self, visit: m.Visit) -> m.Visit:
         """Return `visit` as one that holds, where what it wants may not be promised at once."""
         if visit.mode != "vote":
             return visit
-        needed = self.needed(visit.principal, visit.wants, visit.replaces)
-        if not needed:
-            return visit
         stake = self.book.stakes.get(visit.rid)
         petition = stake.petition if stake is not None else None
-        if (
-            petition is not None
-            and petition.state == "approved"
-            and all(map(petition.covers, needed))
-        ):
+        if not self.unapproved(visit.principal, visit.wants, visit.replaces, petition):
             return visit
         return replace(visit, mode="hold")
+
+    def why_not_again(self, relock: m.Relock) -> str:
+        """Return why what a register says was committed is not locked again, or "".
+
+        A site that knows that it has forgotten may have forgotten the word, too: it believes the register.
+        """
+        stake = self.book.stakes.get(relock.rid)
+        petition = stake.petition if stake is not None else None
+        lacking = self.unapproved(relock.principal, relock.wants, relock.replaces, petition)
+        return f"its owner has not approved {lacking[0].resource}" if lacking else ""
 
     def why_not(self, stake: Stake, named: set[int]) -> tuple[Refusal, ...]:
         """Return why the `named` holds are not promised: their owner has not approved them."""
