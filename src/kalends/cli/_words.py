@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.cli._agent_options import argument_text
+from kalends.cli._approval_words import approval_words, to_approve_lines, waits_how
 from kalends.cli._colours import stated
 from kalends.cli._notice_words import before_words, change_words
 from kalends.cli._output import rows
@@ -25,7 +26,6 @@ from kalends.contract.calls import (
     Patience,
     Price,
     RequestView,
-    Waiting,
 )
 from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
@@ -98,9 +98,7 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
     if waiting is None:
         return "being decided"
     if waiting.approval:
-        owners = " and of ".join(waiting.awaited)
-        until = short_time(waiting.until, zone)
-        return f"waits for the approval of the owner of {owners} until {until} ({zone.key})"
+        return approval_words(waiting, zone)
     awaited = " and ".join(waiting.awaited) or "its turn"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
     ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
@@ -281,7 +279,10 @@ def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
         f"{resource}: what others have on its batch system was last seen {short_time(as_of, zone)}"
         for resource, as_of in sorted(found.as_of.items())
     ]
-    return [*candidate_lines(found.candidates, zone), *seen, *obstacle_lines(found, zone), *polls]
+    return [
+        *candidate_lines(found.candidates, zone), *seen, *to_approve_lines(found.approval),
+        *obstacle_lines(found, zone), *polls,
+    ]  # fmt: skip
 
 
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
@@ -365,7 +366,7 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
             (
                 short_id(view.id),
                 view.waiting.ahead,
-                ", ".join(view.waiting.awaited) + _how(view.waiting),
+                ", ".join(view.waiting.awaited) + waits_how(view.waiting),
                 view.text,
                 short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
                 short_time(view.waiting.until, zone) if view.waiting.until else "-",
@@ -377,22 +378,13 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     )
 
 
-def _how(waiting: Waiting) -> str:
-    if waiting.approval:
-        return " (approval)"
-    return " (listed)" if waiting.listed else ""
-
-
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Suggest next commands after a booking, a hold or a change."""
     named = short_id(view.id)
-    if view.state == "open" and view.waiting is not None and view.waiting.approval:
-        return [
-            f"{waiting_words(view, zone)}; then it is reserved by itself",
-            f"kalends show {named} --follow to wait on, kalends cancel {named} to give it up",
-        ]
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
+        if view.waiting.approval:
+            how = approval_words(view.waiting, zone)
         return [
             f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
         ]
@@ -401,11 +393,7 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.state == "held" and view.recalled_until:
         return [recalled_words(view, zone)]
     if view.state == "held" and view.needs_approval:
-        owners = " and of ".join(view.needs_approval)
-        return [
-            f"held: kalends lock {named} asks for the approval of the owner of {owners},"
-            f" kalends release {named} gives it up"
-        ]
+        return to_approve_lines(view.needs_approval, named)
     if view.state == "held":
         return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
     return []

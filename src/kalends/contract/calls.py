@@ -377,7 +377,8 @@ class Found(Answer, NotebookForm, frozen=True, kw_only=True):
     have to move: for any start at all, or for the best one that the owners' rules allow, where that is
     better than all candidates. Without `fewest`: these are enough, but fewer might be; with no obstacles,
     nothing was found within the work that one call may cost. `as_of` says when sites last saw what the batch
-    systems behind their resources have, for those of the candidates.
+    systems behind their resources have, for those of the candidates. `approval` are the resources of the
+    candidates whose owners have to approve what the asker books.
     """
 
     candidates: tuple[Candidate, ...]
@@ -386,6 +387,7 @@ class Found(Answer, NotebookForm, frozen=True, kw_only=True):
     fewest: bool = True
     polls: tuple[PollView, ...] = ()
     as_of: dict[str, int] = {}
+    approval: tuple[str, ...] = ()
 
 
 class ByKey(Body, frozen=True, kw_only=True):
