@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kalends
-from kalends.cli import main
+from kalends.cli import cli
 from kalends.testing import LocalFacility
 
 NOW = "2027-03-01T09:00Z"
@@ -79,13 +79,15 @@ async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> No
         shown = await ann.show(booked.id)
         assert (shown.state, shown.end) == ("reserved", before.end)
         await owner.decline(asked.id, word="no longer")
+        with pytest.raises(kalends.NotAllowed):
+            await ann.wait(shown.changing, wait_s=60)
         assert (await ann.show(booked.id)).end == before.end
         shorter = await ann.shrink(booked.id, by="1h", wait_s=60)
         assert (shorter.state, shorter.end) == ("reserved", before.end - 3_600)
 
 
 def _run(url: str, user: str, *words: str) -> Result:
-    return CliRunner().invoke(main, [*words, "--broker", url, "--user", user, "--zone", "UTC"])
+    return CliRunner().invoke(cli, [*words, "--broker", url, "--user", user, "--zone", "UTC"])
 
 
 def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -> None:
