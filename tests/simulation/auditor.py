@@ -66,6 +66,10 @@ class Auditor:
         self.connection: sqlite3.Connection | None = None
         self.capacities: dict[str, int] = {}
         self.barred: set[tuple[str, str, str]] = set()
+        self.guarded: set[str] = set()
+        """Resources whose owners approve each booking."""
+        self.approved: set[tuple[tuple[str, int, int], str]] = set()
+        """Slots that owners have approved, each for a request."""
         self.nobody_waits_in_vain = False
         """Nothing goes wrong here, and nobody considers what they hold: all that is held comes free."""
         self.nobody_dies = False
@@ -164,14 +168,29 @@ class Auditor:
         row = self.rows.get(rid)
         for claim in after["claims"]:
             user = after["principal"]["user"]
-            if (user, claim["resource"], "lock") in self.barred:
+            if claim["state"] != "held" and (user, claim["resource"], "lock") in self.barred:
                 self._wrong(f"{site}: {user} has {claim['resource']} {claim['state']}")
+            if claim["resource"] in self.guarded and claim["state"] in ("prepared", "locked"):
+                self._is_approved(site, rid, after, claim)
             if foreign:
                 continue
             if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
                 named = row is not None and row.committed(after["att"])
                 if row is None or not named or claim["hold_id"] not in row.chosen(site):
                     self._wrong(f"{site}: {rid} is locked, but the register has {_brief(row)}")
+
+    def _is_approved(
+        self, site: str, rid: str, stake: Mapping[str, Any], claim: Mapping[str, Any]
+    ) -> None:
+        """The owner has said so, of these slots; or they are within what stood before."""
+        slots = [slot for slot, of in self.approved if of == rid]
+        replaced = self.stored[site].get(stake["replaces"])
+        slots += [(c["resource"], c["start"], c["end"]) for c in (replaced or {"claims": ()})["claims"]]
+        if not any(
+            claim["resource"] == resource and start <= claim["start"] and claim["end"] <= end
+            for resource, start, end in slots
+        ):
+            self._wrong(f"{site}: {rid} has {claim} without its owner's word")
 
     def _nothing_left_without_proof(
         self, site: str, rid: str, before: dict[str, Any], after: dict[str, Any]

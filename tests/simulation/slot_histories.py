@@ -246,6 +246,8 @@ class SlotHistories:
                 )  # fmt: skip
             case m.Recall() as recall:
                 return Action("recall", recall.rid, recall.att)
+            case m.OwnerSays(state="declined" | "lapsed") as says:
+                return Action("abort", says.rid, says.att)
             case m.Renewed() as renewed:
                 lost = self._known.ids_in(slot, site, renewed.lost)
                 return (

@@ -45,8 +45,8 @@ ON_THE_WAY_MS: Final = 2_000
 """A vote that took as long as it may has still to come back."""
 HOLD_MS: Final = 30_000
 """The life of a site's hold without a Renew: longer than a vote and two round trips."""
-ASKED_HOLD_MS: Final = 900_000
-"""The same while an owner thinks: servers that are down for a while lose nothing of it."""
+ASKED_HOLD_MS: Final = 120_000
+"""The same while an owner thinks: a broker that starts anew, or another replica, finds it as it was."""
 RENEW_EVERY_MS: Final = 10_000
 
 

@@ -99,6 +99,9 @@ from kalends.resource_servers.participation.visits.visit_handler import VisitHan
 
 NOTHING_PASSED: Final = TimePassed()
 
+RESTORED_HOLD_MS: Final = 120_000
+"""What waits for its owner is held for so long after a start, until its broker renews it."""
+
 Handler = Callable[["Participant", str, Any, Moment], None]
 
 
@@ -171,7 +174,8 @@ class Participant:
         book = self.book = ClaimTable(calendars, numbers.new)
         provisions = self.provisions = self._provisions(backends, numbers)
         claims = self.claims = self.claims_type(book, outbox, then, provisions)
-        book.restore(stakes, now.wall_s, now.monotonic_ms + limits.hold_ms_max)
+        held_ms = min(limits.hold_ms_max, RESTORED_HOLD_MS)
+        book.restore(stakes, now.wall_s, now.monotonic_ms + held_ms)
         provisions.restore(grants, now, slots)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,

@@ -95,9 +95,13 @@ class Stake(msgspec.Struct, gc=False):
         return any(claim.state == state for claim in self.claims)
 
     @property
-    def is_before_owner(self) -> bool:
-        """Whether what it holds is durable: it waits for the owner's word, or has it."""
-        return self.petition is not None and self.petition.stands
+    def keeps_holds(self) -> bool:
+        """Whether what it holds is durable: it waits for the owner's word, or has it.
+
+        Of alternatives that an agent holds, none is before the owner yet.
+        """
+        chosen = len({claim.common for claim in self.claims}) <= 1
+        return self.petition is not None and self.petition.stands and chosen
 
     @property
     def decided(self) -> bool:
@@ -159,7 +163,7 @@ _DECODER = msgspec.msgpack.Decoder(Stake)
 
 def stored(stake: Stake, event: str) -> StakeStored:
     """The fact that `stake` is as it is now; a copy, so that later changes do not reach it."""
-    durable = DURABLE | {"held"} if stake.is_before_owner else DURABLE
+    durable = DURABLE | {"held"} if stake.keeps_holds else DURABLE
     if any(claim.state not in durable for claim in stake.claims):
         kept = [claim for claim in stake.claims if claim.state in durable]
         stake = msgspec.structs.replace(stake, claims=kept)

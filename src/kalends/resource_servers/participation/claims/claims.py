@@ -51,6 +51,7 @@ class Claims:
             for claim in stake.claims:
                 for event in events if claim.state == "absent" else ():
                     claim.move(event)
+            self._store_if_durable(stake, "visit-hold")
         return full
 
     def hold_chosen(self, stake: Stake, until_ms: int) -> None:
@@ -75,6 +76,7 @@ class Claims:
     def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
         """Give up all other holds of `stake`."""
         self.book.keep_only(stake, hold_ids)
+        self._store_if_durable(stake, "release")
 
     def end_hold(self, stake: Stake, event: ClaimEvent) -> None:
         """Free everything that `stake` holds."""
@@ -254,6 +256,11 @@ class Claims:
 
     def store(self, stake: Stake, event: str) -> None:
         self.outbox.store(stored(stake, event))
+
+    def _store_if_durable(self, stake: Stake, event: ClaimEvent) -> None:
+        """What waits for its owner survives a restart: what is stored of it is what is held now."""
+        if stake.petition is not None and stake.petition.stands:
+            self.store(stake, event)
 
     def _vacate(self, stake: Stake) -> None:
         self.book.vacate(stake)
