@@ -20,8 +20,8 @@ from kalends.resource_servers.participation.contention.waiting_list import Waiti
 from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.reclaims import reclaim_choice
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite import notice_table, register, sqlite_file

@@ -105,6 +105,7 @@ class Auditor:
         """Requests whose users were told, without a row, that they never began."""
         self._votes: set[tuple[str, str, int]] = set()
         """Site, request and attempt of every visit that asked for a promise."""
+        self._told_approved: set[tuple[str, str, int]] = set()
         self.answers = 0
         self.checks = 0
 
@@ -185,7 +186,9 @@ class Auditor:
         """The owner has said so, of these slots; or they are within what stood before."""
         slots = [slot for slot, of in self.approved if of == rid]
         replaced = self.stored[site].get(stake["replaces"])
-        slots += [(c["resource"], c["start"], c["end"]) for c in (replaced or {"claims": ()})["claims"]]
+        slots += [
+            (c["resource"], c["start"], c["end"]) for c in (replaced or {"claims": ()})["claims"]
+        ]
         if not any(
             claim["resource"] == resource and start <= claim["start"] and claim["end"] <= end
             for resource, start, end in slots
@@ -375,6 +378,8 @@ class Auditor:
                 self._is_promised(node.name, message.rid, message.att, held)
             case m.Voted() if message.vote == "yes":
                 self._is_promised(node.name, message.rid, message.att)
+            case m.OwnerSays():
+                self._owner_says(node.name, message)
             case m.Reclaim() if node.name in self.systems:
                 self._is_lost(node.name, message)
             case m.Done() if message.of != "abort":
@@ -419,6 +424,18 @@ class Auditor:
         decided = self._dead(rid, att) or (row is not None and row.committed(att))
         if not promised and not decided:
             self._wrong(f"{site} says yes to attempt {att} of {rid}, which is not stored")
+
+    def _owner_says(self, site: str, says: m.OwnerSays) -> None:
+        """A word is told once it is durable, and never taken back."""
+        told = (site, says.rid, says.att)
+        if says.state == "approved":
+            stake = self.stored[site].get(says.rid)
+            petition = stake["petition"] if stake is not None else None
+            if petition is None or petition.get("state") != "approved":
+                self._wrong(f"{site} tells {says.rid} a word that is not stored")
+            self._told_approved.add(told)
+        elif says.state != "lost" and told in self._told_approved:
+            self._wrong(f"{site} takes its word to {says.rid} back: {says.state}")
 
     def _is_granted(self, site: str, stake: Mapping[str, Any]) -> None:
         """At the vote the batch system keeps what it is about, or did until somebody took it away."""
