@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -348,7 +349,7 @@ class RequestCommands:
                     if view is not None:
                         return view
             if not joined:
-                record = await self._polled(record, wait_s, _is_settled)
+                record = await self._polled(record, wait_s, attrgetter("is_told"))
             record = service.store.read(register.read, record.rid) or record
         return self._records.view(self._records.standing(record))
 
@@ -391,12 +392,6 @@ class RequestCommands:
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
-
-
-def _is_settled(record: Record) -> bool:
-    """Whether nothing more becomes of it soon: what waits for owners is told at once."""
-    waiting = record.waiting
-    return record.public_state != "open" or (waiting is not None and waiting.approval)
 
 
 def _digest(*asked: object) -> str:

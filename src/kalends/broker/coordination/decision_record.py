@@ -219,6 +219,12 @@ class Record(msgspec.Struct, omit_defaults=True):
         return self.att == att and site in self.chosen and self.started in (None, site, FORGOTTEN)
 
     @property
+    def is_told(self) -> bool:
+        """Whether nothing more becomes of it in a moment: it is settled, or waits for owners to approve it."""
+        before_owners = self.waiting is not None and self.waiting.approval
+        return self.public_state != "open" or before_owners
+
+    @property
     def principal(self) -> Principal:
         return Principal(self.user, self.groups)
 
