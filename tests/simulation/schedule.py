@@ -79,7 +79,7 @@ def run(
             # They judge what every site says, and by what all of them say.
             recorder.attach(world)
             if not world.auditor.guarded:
-                # It takes it that a crash frees all that is held.
+                # It takes it that crashes free all that is held, and that brokers alone end it.
                 oracle.attach(world)
         world.start()
         kernel.run(faults_ms)
