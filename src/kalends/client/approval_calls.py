@@ -46,6 +46,10 @@ class ApprovalCalls(ABC):
     async def _decide_approval(
         self, id: str, word: str, revision: int, *, approve: bool
     ) -> ApprovalView:
+        if not isinstance(id, str):
+            raise InvalidInput(
+                f"{id!r} is not an id", where="ID", remedy="give one that `approvals` lists"
+            )
         named = id.strip().lower()
         if not _FULL.fullmatch(named):
             named = await self._waiting_id(named)

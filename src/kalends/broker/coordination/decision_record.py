@@ -220,7 +220,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_told(self) -> bool:
-        """Whether nothing more becomes of it in a moment: it is settled, or waits for owners to approve it."""
+        """Whether nothing more becomes of it in a moment: it is settled, or owners are to approve it."""
         before_owners = self.waiting is not None and self.waiting.approval
         return self.public_state != "open" or before_owners
 
