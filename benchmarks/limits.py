@@ -37,8 +37,8 @@ from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, stored
-from kalends.stores.sqlite import register
 from kalends.stores.sqlite.journal import SiteStore
+from kalends.stores.sqlite.register import request_writes, tables
 
 RID = "01a3185c-5000-7974-ba90-{:012x}"
 SECRET = "s" * 24
@@ -244,7 +244,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
     connection = sqlite3.connect(Path(directory) / "broker.sqlite", isolation_level=None)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    connection.executescript(register.SCHEMA)
+    connection.executescript(tables.SCHEMA)
     terms = tuple(Term(resource=f"site{number}/cluster") for number in range(3))
     request = Request(
         alternatives=(Alternative(terms=terms),), duration_s=3600, not_before=1_800_000_000
@@ -262,7 +262,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
             body = r.encode_record(row)
             operations += [r.Begin(row), r.Commit(rid, 1, "", body), r.Finish(rid, "commit")]
         connection.execute("begin immediate")
-        register.apply(connection, operations)
+        request_writes.apply(connection, operations)
         connection.execute("commit")
         done += len(operations)
     ready.send(done / seconds / 3)

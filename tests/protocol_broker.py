@@ -26,7 +26,7 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.steps import Step
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_writes, tables
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY
@@ -36,7 +36,7 @@ WANTS = tuple(m.Want(f"{site}/one", START, START + 60, 1) for site in SITES)
 
 def new_register() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(register.SCHEMA)
+    connection.executescript(tables.SCHEMA)
     return connection
 
 
@@ -184,7 +184,7 @@ class Broker:
         """Carry out the first `count` waiting register operations (None: all), and tell of them."""
         count = len(self.waiting) if count is None else count
         batch, self.waiting = self.waiting[:count], self.waiting[count:]
-        for result in register.apply(self.register, batch):
+        for result in request_writes.apply(self.register, batch):
             self.coordinator.registered(result, self.now)
         if not self.at_once:
             self.settle()
@@ -213,7 +213,7 @@ class Broker:
         return [(to, type(message).__name__) for to, message in self.sent()]
 
     def row(self, rid: str) -> Record:
-        record = register.read(self.register, rid)
+        record = request_reads.read(self.register, rid)
         assert record is not None
         return record
 

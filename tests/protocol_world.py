@@ -33,7 +33,7 @@ from kalends.contract import messages as m
 from kalends.contract.approval_calls import DecideApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_writes
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
 
@@ -55,7 +55,7 @@ class Replica(Broker):
 
     def write(self, count: int | None = None) -> None:
         batch, self.waiting = self.waiting, []
-        for result in register.apply(self.register, batch):
+        for result in request_writes.apply(self.register, batch):
             self.tell_of(result)
             self.coordinator.registered(result, self.now)
 

@@ -11,7 +11,7 @@ from kalends.contract import calls, reclaim_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_rows
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site
 
@@ -102,11 +102,11 @@ class ReclaimWorld:
     def standing(self, rid: str) -> calls.RequestView:
         """The reservation as its user sees it, after all changes."""
         row = self.broker.row(rid)
-        return view_of(register.current(self.register, row.reservation) or row)
+        return view_of(request_reads.current(self.register, row.reservation) or row)
 
     def story(self, rid: str) -> list[tuple[str, str]]:
         """What happened, by the register."""
-        events = [e for each in register.history(self.register, rid) for e in each.trail]
+        events = [e for each in request_rows.history(self.register, rid) for e in each.trail]
         return [(each.kind, each.detail) for each in sorted(events, key=lambda e: e.number)]
 
     def hours(self, rid: str) -> dict[str, float]:

@@ -36,7 +36,7 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.participant import Participant
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_writes, tables
 
 HOUR_S: Final = 3_600
 BEGIN_S: Final = 2_000_000_000 // 86_400 * 86_400
@@ -221,7 +221,7 @@ class BrokerNode(Node):
         self._carry_out()
 
     def cancel(self, rid: str) -> None:
-        record = register.read(self._store, rid)
+        record = request_reads.read(self._store, rid)
         if record is None:
             raise Unexpected(f"{self.name}: {rid} was reserved, and is not in the register")
         try:
@@ -264,7 +264,7 @@ class BrokerNode(Node):
 
     def _stored(self, operations: Sequence[r.Operation]) -> None:
         self._store.execute("begin immediate")
-        results = register.apply(self._store, operations)
+        results = request_writes.apply(self._store, operations)
         self._store.execute("commit")
         for result in results:
             self.coordinator.registered(result, self.moment)
@@ -285,7 +285,7 @@ class Ours:
             for number in range(scenario.resource_count)
         ]
         store = sqlite3.connect(":memory:", isolation_level=None)
-        store.executescript(register.SCHEMA)
+        store.executescript(tables.SCHEMA)
         by_site: dict[str, list[str]] = {}
         for name in self._resources:
             by_site.setdefault(name.partition("/")[0], []).append(name)

@@ -5,9 +5,6 @@ Run it while `kalends demo --keep` runs, with the environment that it prints.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import kalends
 
 ZONE = "America/Los_Angeles"
@@ -34,8 +31,7 @@ def choose(view, request):
 
 
 def main() -> None:
-    token = Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()
-    with kalends.connect_sync(os.environ["KALENDS_BROKER"], token=token, zone=ZONE) as broker:
+    with kalends.connect_sync(zone=ZONE) as broker:
         try:
             broker.upload_agent("prefer-mornings", "import datetime")
         except kalends.InvalidInput as error:

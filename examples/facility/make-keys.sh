@@ -17,6 +17,6 @@ token() { # token USER GROUP OPTIONS...: good for a working day
         --for 10h "$@" > "tokens/$user"
 }
 
-token ada crystallography --audience npaci --audience sdsc
+token ada crystallography --audience npaci
 token operator operators --scope use --scope audit --scope admin \
     --audience npaci --audience sdsc --audience caltech --audience ncsa --audience west

@@ -50,9 +50,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kalends.client.client import Client as Client
     from kalends.client.connection import connect as connect
+    from kalends.client.inputs.zones import as_datetime as as_datetime
     from kalends.client.sync import SyncClient as SyncClient
     from kalends.client.sync import connect_sync as connect_sync
-    from kalends.client.zones import as_datetime as as_datetime
     from kalends.contract.calls import AgentNote as AgentNote
     from kalends.contract.calls import AgentView as AgentView
     from kalends.contract.calls import RequestView as RequestView
@@ -93,7 +93,7 @@ _HOME = {
     "connect": "kalends.client.connection",
     "SyncClient": "kalends.client.sync",
     "connect_sync": "kalends.client.sync",
-    "as_datetime": "kalends.client.zones",
+    "as_datetime": "kalends.client.inputs.zones",
     "AgentNote": "kalends.contract.calls",
     "ChangeByOthers": "kalends.contract.notice_calls",
     "NoticeAddressView": "kalends.contract.notice_calls",

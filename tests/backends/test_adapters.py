@@ -18,7 +18,7 @@ from kalends.backends.records import (
     SystemAnswer,
     SystemReservation,
 )
-from kalends.resource_servers.batch_desk import AT_ONCE
+from kalends.resource_servers.jobs.batch_desk import AT_ONCE
 from tests.backends.system_at_hand import (
     HOUR_S,
     Bench,

@@ -14,8 +14,8 @@ from kalends.backends.oar import adapter as oar
 from kalends.backends.psij.check_up import facts_of
 from kalends.backends.records import Traits
 from kalends.backends.slurm import adapter as slurm
-from kalends.resource_servers.configured_backends import adapters_of, backends_of
-from kalends.resource_servers.configured_hand_over import handed_over_of
+from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
+from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import (
     BatchSystemConfiguration,
     SiteConfiguration,

@@ -76,7 +76,9 @@ def test_no_session_believes_a_bad_token(name: str, path: str, closed: Facility)
         assert (answer.status, answer.problem().code) == (401, "not-authenticated"), kind
 
 
-@pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
+@pytest.mark.parametrize(
+    "operation", [each for each in CLOSED if each.scope != "any"], ids=lambda each: each.name
+)
 def test_every_operation_needs_its_scope(operation: Any, closed: Facility) -> None:
     path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
     fields = None if operation.method == "GET" else {}

@@ -53,6 +53,7 @@ SEEDS: dict[str, Any] = {
     "cancel": {"wait_ms": 0},
     "change": {"key": "change-key", "start": 60, "units": {"alpha/cluster": 2}, "wait_ms": 0},
     "watch": {"after": 0, "id": RID, "wait_ms": 0},
+    "site_pass": {"site": "alpha"},
     "agent_upload": {"name": "mine", "source": "def choose(view, request):\n    return []\n"},
     "agent_delete": {},
     "notify_add": {"to": "http://127.0.0.1:1/x", "zone": "Europe/Berlin"},

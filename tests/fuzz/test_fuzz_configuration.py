@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.serving.configuration import load_configuration
 from kalends.serving.example_configuration import example
 

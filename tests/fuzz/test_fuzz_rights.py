@@ -211,6 +211,7 @@ def asked(
         "by_key": {"key": annas["key"] if there else "never-was"},
         "list": {"everyone": True}, "change": {"key": token_hex(8), "start": 60, "wait_ms": 0},
         "watch": {"id": rid, "after": 0, "wait_ms": 0},
+        "site_pass": {"site": "alpha" if there else "nowhere"},
         "agent_upload": {"name": "mallorys", "source": "def choose(view, request):\n    return []\n"},
         "agent_tell": {"key": token_hex(8), "message": "1"},
         "audit": {}, "drain": {"on": False}, "reconcile": {"wait_ms": 0},
@@ -234,7 +235,7 @@ def send(
 ) -> Answer:
     """Ask as mallory, with the scope that the call needs, and one besides."""
     server = place.of(role)
-    scopes = {right.needs, extra} - {"-", ""}
+    scopes = {right.needs, extra} - {"-", "", "any"}
     token = place.token("mallory", audience=server.name, scopes=tuple(scopes))
     headers = {"Authorization": f"Bearer {token}"}
     where = OPERATION[right.call].path.format(**path)
@@ -334,6 +335,8 @@ def test_each_route_needs_what_the_table_says(
     elif needs == "-":
         assert code() not in ("not-allowed",)
         assert code() == "not-authenticated" or route != "/v1/members/{member}/{rest}"
+    elif needs == "any":
+        assert (code(), code("near")) == ("not-authenticated", "invalid-input")
     else:
         assert (code(), code(*others)) == ("not-authenticated", "not-allowed")
 

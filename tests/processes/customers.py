@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 import kalends
 from kalends.client.connection import in_surroundings
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract.calls import RequestView
 from kalends.core.errors import (
     Conflict,

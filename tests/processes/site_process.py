@@ -62,7 +62,9 @@ class SiteProcess:
     def __init__(self, configuration: Path) -> None:
         self.directory = configuration.parent
         self.errors = (self.directory / "errors").open("ab")
-        program = "import sys; from kalends.cli._server import main; from pathlib import Path; "
+        program = (
+            "import sys; from kalends.cli.servers.server import main; from pathlib import Path; "
+        )
         program += "sys.exit(main(Path(sys.argv[1])))"
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, str(configuration)],

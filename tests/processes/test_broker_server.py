@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import kalends
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import calls, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import (
@@ -32,7 +32,7 @@ from kalends.core.errors import (
 from kalends.core.identifiers import request_id
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
 from .servers import Server, StartFailed, free_urls, running, until
@@ -386,7 +386,7 @@ async def test_a_site_may_ask_what_was_decided_and_only_who_takes_part_is_told(
                 return answer.status, await answer.read()
 
         with closing(sqlite3.connect(tmp_path / "broker.sqlite")) as store:
-            key = proofs.site_key(register.secret(store), "site0")
+            key = proofs.site_key(lives.secret(store), "site0")
         never_heard_of = request_id(1_800_000_000_000, 1)
         for rid, outcome in ((never_heard_of, "abort"), (booked.id, "commit")):
             assert (await inquire(rid, "x" * 32))[0] == 403

@@ -372,7 +372,7 @@ def test_the_calendar_shows_who_holds_only_to_the_holder_and_to_auditors(
 
 
 def run_to_its_end(configuration: Path) -> tuple[int, str]:
-    program = "import sys; from kalends.cli._server import main; from pathlib import Path; "
+    program = "import sys; from kalends.cli.servers.server import main; from pathlib import Path; "
     program += "sys.exit(main(Path(sys.argv[1])))"
     done = subprocess.run(
         [sys.executable, "-c", program, str(configuration)],

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import kalends
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 
 from .customers import base_now_s
 from .facility import GRAIN_S, connected, make_facility

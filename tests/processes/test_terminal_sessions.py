@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.client.job_terminal import JobTerminal
+from kalends.client.terminals.job_terminal import JobTerminal
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, NotFound
 from tests.support.patience import PATIENCE_S
 

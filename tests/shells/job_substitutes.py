@@ -17,7 +17,7 @@ from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
 from kalends.batch.shepherds.watch import Heard
 from kalends.core.errors import Conflict, NotFound, Unavailable
-from kalends.resource_servers import machines
+from kalends.resource_servers.jobs import machines
 from kalends.serving.logs import Logger
 from tests.shells.job_host import Attempt, host_called
 from tests.shells.stage import NODE, world

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from kalends.broker.service import BrokerService
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.jobs import JobRequest

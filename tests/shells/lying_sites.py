@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.limits import TIME_S_MAX, UNITS_MAX
-from kalends.resource_servers.links import BrokerLink
+from kalends.resource_servers.neighbours.links import BrokerLink
 from kalends.resource_servers.service import SiteEngine
 from tests.shells.lying import Liar, Say, not_a_number, of_here
 from tests.shells.substitutes import WALL_AT_BEGIN_S

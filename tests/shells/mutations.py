@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker import notice_delivery, service
+from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Unreadable
+from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
@@ -24,8 +25,9 @@ from kalends.resource_servers.participation.reclaims import reclaim_choice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite import notice_table, register, sqlite_file
+from kalends.stores.sqlite import notice_table, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
+from kalends.stores.sqlite.register import request_reads
 from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
@@ -94,7 +96,7 @@ def a_lock_is_a_failure() -> None:
 @mutation
 def one_row_spoils_all() -> None:
     """Whoever reads rows that nobody works on meets the unreadable one, and gets none."""
-    orphans = register.orphans
+    orphans = request_reads.orphans
 
     def all_or_none(*arguments: Any) -> Any:
         found = orphans(*arguments)
@@ -102,7 +104,7 @@ def one_row_spoils_all() -> None:
             raise msgspec.DecodeError("a row cannot be read")
         return found
 
-    register.orphans = all_or_none
+    request_reads.orphans = all_or_none
 
 
 @mutation

@@ -10,8 +10,8 @@ from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner
 from kalends.batch.service import QueueService
-from kalends.resource_servers.job_ledger import JobLedger
-from kalends.resource_servers.machines import SiteMachines
+from kalends.resource_servers.jobs.job_ledger import JobLedger
+from kalends.resource_servers.jobs.machines import SiteMachines
 from tests.shells.mutations import mutation
 
 

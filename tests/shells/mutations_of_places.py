@@ -20,11 +20,11 @@ from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict
 from kalends.federation.back_off import BackOff
+from kalends.resource_servers.jobs.place_desk import PlaceDesk
+from kalends.resource_servers.jobs.start_gate import StartGate
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.placed_jobs.places import Places
-from kalends.resource_servers.place_desk import PlaceDesk
-from kalends.resource_servers.start_gate import StartGate
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import job_starts, request_rows, request_writes
 from kalends.virtual_sites import relayed_sessions
 from kalends.virtual_sites.members import Members
 from tests.shells.mutations import mutation
@@ -131,30 +131,30 @@ def permits_are_not_written() -> None:
     """The register says that a job may start to every site that asks, and writes nothing down."""
 
     def said(connection: Any, op: Any) -> Registered:
-        found = register.row(connection, op.rid)
+        found = request_rows.row(connection, op.rid)
         return Registered(op, isinstance(found, Record) and found.state == "commit", found)
 
-    register._HANDLERS[Permit] = said
+    request_writes._HANDLERS[Permit] = said
 
 
 @mutation
 def a_site_that_was_left_may_start() -> None:
     """Who asks for the start of a job that is placed elsewhere is told to start it."""
-    stored = register._permit
+    stored = job_starts.permit
 
     def whatever_was_decided(connection: Any, op: Any) -> Registered:
-        found = register.row(connection, op.rid)
+        found = request_rows.row(connection, op.rid)
         if isinstance(found, Record) and found.state == "replaced":
             return Registered(op, True, found)
         return stored(connection, op)
 
-    register._HANDLERS[Permit] = whatever_was_decided
+    request_writes._HANDLERS[Permit] = whatever_was_decided
 
 
 @mutation
 def a_moved_job_does_not_wait_for_its_end() -> None:
     """It starts at its new place as soon as that comes up."""
-    register._waits_for_an_end = lambda connection, record, op: False
+    job_starts._waits_for_an_end = lambda connection, record, op: False
 
 
 @mutation

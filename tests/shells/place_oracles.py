@@ -15,7 +15,7 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.order import JobOrder
 from kalends.broker.service import BrokerService
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from tests.shells import books
 from tests.shells.facility import Facility

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kalends.broker.inquiries import Inquiries
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.inquiries import Inquiries
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.resource_servers.participation.claims.claim_sets import (

@@ -20,8 +20,8 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.contract.messages import Message
 from kalends.resource_servers.participation.claims.claim_sets import Fact
-from kalends.stores.sqlite import register
 from kalends.stores.sqlite.journal import KIND, Loaded, SiteStore
+from kalends.stores.sqlite.register import lives, request_writes, tables
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
 
@@ -134,7 +134,7 @@ class RegisterDisk:
         self._kernel = kernel
         self._watcher = watcher
         self.connection = _memory()
-        self.connection.executescript(register.SCHEMA)
+        self.connection.executescript(tables.SCHEMA)
         self.connection.execute("update meta set value = ? where name = 'register'", ("0" * 32,))
         self.connection.execute("update meta set value = ? where name = 'secret'", ("5" * 64,))
 
@@ -154,9 +154,9 @@ class RegisterDisk:
             raise DiskFailed
         self.connection.execute("begin immediate")
         for memory in memories:
-            register.remember(self.connection, memory)
-        register.live(self.connection, live)
-        results = register.apply(self.connection, operations)
+            lives.remember(self.connection, memory)
+        lives.live(self.connection, live)
+        results = request_writes.apply(self.connection, operations)
         self.connection.execute("commit")
         for result in results:
             op = result.operation
@@ -171,7 +171,7 @@ class RegisterDisk:
         """What `apply` would answer now; nothing is stored. Only a broken broker believes it."""
         self.connection.execute("begin immediate")
         try:
-            return register.apply(self.connection, operations)
+            return request_writes.apply(self.connection, operations)
         finally:
             self.connection.execute("rollback")
 

@@ -19,11 +19,11 @@ from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.lives.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -40,7 +40,7 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import RE
 from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.serving.clock_watch import ClockWatch
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives, request_reads
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import NodeClock
@@ -468,18 +468,18 @@ class BrokerNode(Node):
         self.owner = f"{self.name}:{self._starts}"
         connection = self.register.connection
         connection.execute("begin immediate")
-        register.retire(connection, self.name, self.owner)
+        lives.retire(connection, self.name, self.owner)
         self._life = sha256(self.owner.encode()).hexdigest()[:32]
         self._position = 0
-        register.live(connection, Live(self._life, 0))
+        lives.live(connection, Live(self._life, 0))
         connection.execute("commit")
-        bound = register.clock_bound(connection)
+        bound = lives.clock_bound(connection)
         self._leases = Leases()
-        self._leases.look(register.beats(connection), self.now().monotonic_ms)
+        self._leases.look(lives.beats(connection), self.now().monotonic_ms)
         self.recognition = Recognition(
-            register.secret(connection),
+            lives.secret(connection),
             {site.name for site in self.world.sites},
-            lambda life: register.position_of(connection, life),
+            lambda life: lives.position_of(connection, life),
             put_back=False,
             monotonic_ms=self.now().monotonic_ms,
         )
@@ -488,7 +488,7 @@ class BrokerNode(Node):
         directory = Directory({site.name: site.url for site in self.world.sites})
         coords = tuple(f"sim://{name}" for name in self.world.broker_names)
         self.coordinator = self.world.make_coordinator(
-            Identity(self.name, self.owner, coords, register.secret(connection)),
+            Identity(self.name, self.owner, coords, lives.secret(connection)),
             directory,
             self.logical,
             new_rid=lambda now: request_id(now.wall_ms, self.kernel.random.getrandbits(74)),
@@ -499,10 +499,10 @@ class BrokerNode(Node):
         )
         self.memories = Memories()
         self.reconciler = Reconciler(
-            lambda *page: register.between(connection, *page),
+            lambda *page: request_reads.between(connection, *page),
             {site.name: site.url for site in self.world.sites},
             coords,
-            lambda: register.secret(connection),
+            lambda: lives.secret(connection),
         )
         self.enter(self._beat)
         for site in self.world.sites:
@@ -522,10 +522,10 @@ class BrokerNode(Node):
 
     def welcome(self, site: str) -> m.Welcome:
         connection = self.register.connection
-        secret = proofs.site_key(register.secret(connection), site)
-        stored = register.memory_of(connection, site)
+        secret = proofs.site_key(lives.secret(connection), site)
+        stored = lives.memory_of(connection, site)
         return m.Welcome(
-            register=register.identity(connection),
+            register=lives.identity(connection),
             secret=secret,
             remembered=self.memories.of(site, stored),
         )
@@ -590,7 +590,7 @@ class BrokerNode(Node):
         coordinator = self.coordinator
         if call.kind == "submit":
             assert call.spec is not None
-            known = register.by_key(connection, call.user, call.key)
+            known = request_reads.by_key(connection, call.user, call.key)
             if known is not None:
                 coordinator.table.notice(known)
                 if coordinator.calls.join(known.rid, ticket):
@@ -598,7 +598,7 @@ class BrokerNode(Node):
                 return self.world.view_of(known)
             replaced = None
             if call.replaces:
-                replaced = register.read(connection, call.replaces)
+                replaced = request_reads.read(connection, call.replaces)
                 if replaced is None or replaced.state != "commit":
                     return self.world.not_changeable(replaced)
             coordinator.calls.submit(
@@ -606,7 +606,7 @@ class BrokerNode(Node):
                 replaces=replaced,
             )  # fmt: skip
             return None
-        record = register.read(connection, call.rid)
+        record = request_reads.read(connection, call.rid)
         if record is None or call.kind == "show":
             return self.world.view_of(record)
         if call.kind == "lock":
@@ -643,13 +643,13 @@ class BrokerNode(Node):
     def _left_behind(self, now: Any) -> list[Any]:
         """What nobody works on: of others, and of this replica."""
         connection = self.register.connection
-        mine = register.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
+        mine = request_reads.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
         self.world.auditor.found_unattended(
             self, [each for each in mine if isinstance(each, r.Record)]
         )
-        self._leases.look(register.beats(connection), now.monotonic_ms)
+        self._leases.look(lives.beats(connection), now.monotonic_ms)
         alive = (self.owner, *self._leases.all_alive())
-        left = register.orphans(connection, alive, ADOPT_MAX)
+        left = request_reads.orphans(connection, alive, ADOPT_MAX)
         self.world.auditor.takes_over(self, [each for each in left if isinstance(each, r.Record)])
         return [*left, *mine]
 
@@ -657,9 +657,9 @@ class BrokerNode(Node):
         self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
         connection = self.register.connection
         connection.execute("begin immediate")
-        register.beat(connection, self.owner, self._bound)
+        lives.beat(connection, self.owner, self._bound)
         for memory in self.memories.to_store():
-            register.remember(connection, memory)
+            lives.remember(connection, memory)
         connection.execute("commit")
 
     # Effects
@@ -696,7 +696,7 @@ class BrokerNode(Node):
                 self.network.reply(to, message)
         elif to in self.sessions:
             lc = self.logical.value
-            secret = register.secret(self.register.connection)
+            secret = lives.secret(self.register.connection)
             frame = m.FrameToSite(
                 v=2,
                 source=self.name,

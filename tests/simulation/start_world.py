@@ -41,7 +41,7 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives, request_rows, request_writes, tables
 
 SITES: Final = ("argo", "bode", "cray")
 REPLICAS: Final = ("sim://red", "sim://blue")
@@ -228,13 +228,13 @@ class StartReplica(Node):
 
     def note(self, site: StartSite, rid: str, end: PlacedEnd) -> None:
         note = r.NoteEnd(rid, 1, site.name, end, site.name)
-        (result,) = register.apply(self.world.connection, [note])
+        (result,) = request_writes.apply(self.world.connection, [note])
         row = result.record
         if row is not None and row.state in r.COMMITTED and (row.ended or not row.may_start):
             self.world.carry(site.noted, rid)
 
     def store(self, permit: r.Permit) -> None:
-        (result,) = register.apply(self.world.connection, [permit])
+        (result,) = request_writes.apply(self.world.connection, [permit])
         self.later(self.world.random.randrange(1, 100), self.tell, permit, result)
 
     def tell(self, permit: r.Permit, result: r.Registered) -> None:
@@ -285,7 +285,7 @@ class StartWorld:
         heapq.heappush(self._events, (self.now_ms + ms, next(self._order), do))
 
     def certain(self) -> bool:
-        return not register.is_put_back(self.connection)
+        return not lives.is_put_back(self.connection)
 
     def lost(self, now: Moment) -> list[str]:
         lost = [site.name for site in self.sites.values() if site.lost]
@@ -380,7 +380,7 @@ class StartWorld:
             return None
         rid = request_id(self.now.wall_ms, next(self._order))
         again = "again" in self.kinds[job]
-        before = register.row(self.connection, old.rid) if old is not None else None
+        before = request_rows.row(self.connection, old.rid) if old is not None else None
         running = isinstance(before, r.Record) and again and bool(before.started)
         spec = r.Spec(
             request=REQUEST, running="there" if running else "no",
@@ -406,7 +406,7 @@ class StartWorld:
             running=running,
             again=record.may_start_twice,
         )
-        if not register.apply(self.connection, [r.Begin(record), commit])[1].won:
+        if not request_writes.apply(self.connection, [r.Begin(record), commit])[1].won:
             return None
         record.state = "commit"
         self.jobs[rid] = job
@@ -436,7 +436,7 @@ class StartWorld:
         """The register is that of the copy again; its replicas begin anew, and compare it with all sites."""
         self.restored = True
         self.connection.deserialize(copy)
-        register.put_back(self.connection)
+        lives.put_back(self.connection)
         for replica in self.replicas.values():
             replica.crash()
         self.at(self.random.randrange(1, 5_000), self._compare)
@@ -452,10 +452,10 @@ class StartWorld:
             if each.has("locked")
         }
         known = [each for each in self._told if each.rid in locked]
-        register.apply(
+        request_writes.apply(
             self.connection, [r.Recover(r.decode_record(r.encode_record(each))) for each in known]
         )
-        register.made_good(self.connection, (), LOST)
+        lives.made_good(self.connection, (), LOST)
 
 
 def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:
@@ -466,7 +466,7 @@ def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:
 @cache
 def empty_register() -> bytes:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(register.SCHEMA)
+    connection.executescript(tables.SCHEMA)
     return connection.serialize()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kalends.broker.coordination import decision_record as r
 from kalends.contract.calls import PlacedEnd
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_writes
 from tests.simulation.start_world import SITES, StartReplica, StartSite, StartWorld, soak
 
 SCHEDULES = 300
@@ -32,10 +32,10 @@ class AnswersTooEarly(StartReplica):
 
     def store(self, permit: r.Permit) -> None:
         self.world.connection.execute("begin")
-        (result,) = register.apply(self.world.connection, [permit])
+        (result,) = request_writes.apply(self.world.connection, [permit])
         self.world.connection.execute("rollback")
         self.tell(permit, result)
-        self.later(500, register.apply, self.world.connection, [permit])
+        self.later(500, request_writes.apply, self.world.connection, [permit])
 
 
 class Unproved(StartReplica):

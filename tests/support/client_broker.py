@@ -28,6 +28,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,
@@ -42,6 +43,7 @@ from kalends.core.errors import (
 )
 from kalends.core.identifiers import request_id
 from kalends.core.language import format_alternatives
+from kalends.core.near_names import near
 from kalends.core.resources import ResourceInfo, Slot
 
 NOW_S = 1_800_000_000
@@ -93,6 +95,10 @@ class Broker:
         self.told: dict[str, calls.TellAgent] = {}
         """What agents were told, by key."""
         self.runs: list[calls.RunView] = []
+        self.site_urls = {"sdsc": ""}
+        """Where sites are; "": here."""
+        self.passes: deque[str] = deque()
+        """What is given as passes, one by one; none is given when they have run out."""
         self.courses: deque[list[dict[str, Any]]] = deque()
         """What the next bookings, one by one, go through while they wait: changes of their views."""
         self.ahead: dict[str, deque[dict[str, Any]]] = {}
@@ -131,6 +137,18 @@ class Broker:
         return calls.CallerView(
             server="test", role="broker", user=user, scopes=("use",), key="open", now=NOW_S
         )
+
+    def do_site_pass(self, user: str, body: AskSitePass) -> SitePass:
+        """Of a broker whose site ``sdsc`` it is itself, and that gives passes where it has some to give."""
+        if body.site not in self.site_urls:
+            meant = near(body.site, self.site_urls)
+            raise NotFound(f"the broker knows no site {body.site}", where="site", remedy=meant)
+        url = self.site_urls[body.site] or self.url
+        token = self.passes.popleft() if self.passes else ""
+        return SitePass(
+            site=body.site, url=url, token=token, id="1", expires_at=NOW_S + 3_600, now=NOW_S,
+            why="" if token else "it has no key to sign passes with",
+        )  # fmt: skip
 
     def do_drain(self, user: str, body: calls.Drain) -> calls.Health:
         self.draining = body.on

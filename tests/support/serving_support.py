@@ -23,6 +23,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -138,6 +139,9 @@ class Deeds:
         return NoticeAddressView(to=body.to, kind="mail", zone="UTC", added_at=1)
 
     notify_test = notify_remove
+
+    async def site_pass(self, caller: Caller, body: AskSitePass) -> calls.Answer:
+        return SitePass(site=body.site, url="http://127.0.0.1:1", why="none are given here")
 
     async def agent_upload(self, caller: Caller, body: calls.UploadAgent) -> calls.Answer:
         return self._agent(body.name)

@@ -21,8 +21,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kalends.agents.runs import RunOutcome, ScriptRun
-from kalends.broker import store_trouble
-from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import (
     Ask,
@@ -38,14 +36,16 @@ from kalends.broker.coordination.decision_record import (
 from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.user_pick import PickTask
-from kalends.broker.event_ring import EventRing
-from kalends.broker.inquiries import Inquiries
-from kalends.broker.life import STUCK_S, Life, Lives
+from kalends.broker.desk.event_ring import EventRing
+from kalends.broker.desk.tickets import Tickets
+from kalends.broker.lives import store_trouble
+from kalends.broker.lives.life import STUCK_S, Life, Lives
 from kalends.broker.metrics import Measures
 from kalends.broker.reconciliation.recognition import Live, mark_for
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.site_link import SiteLink
-from kalends.broker.tickets import Tickets
+from kalends.broker.sites.comparisons import Comparisons
+from kalends.broker.sites.inquiries import Inquiries
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
 from kalends.stores.sqlite.register_file import Result, Write

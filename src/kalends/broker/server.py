@@ -10,25 +10,26 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.agent_mailbox import AgentMailbox
-from kalends.broker.archive import Archive
-from kalends.broker.availability_queries import AvailabilityQueries
-from kalends.broker.manager_calls import ManagerCalls
+from kalends.broker.desk.agent_mailbox import AgentMailbox
+from kalends.broker.desk.notice_commands import NoticeCommands
+from kalends.broker.desk.notice_delivery import NoticeDelivery
+from kalends.broker.desk.priorities import PriorityGrants
+from kalends.broker.desk.request_commands import RequestCommands
+from kalends.broker.desk.request_queries import Records
+from kalends.broker.desk.script_checks import ScriptChecks
+from kalends.broker.desk.scripts import Scripts
+from kalends.broker.lives.archive import Archive
+from kalends.broker.lives.replica import ReplicaLock
 from kalends.broker.metrics import Measures
-from kalends.broker.notice_commands import NoticeCommands
-from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.priorities import PriorityGrants
-from kalends.broker.reached_sites import reached_sites
-from kalends.broker.replica import ReplicaLock
-from kalends.broker.request_commands import RequestCommands
-from kalends.broker.request_queries import Records
-from kalends.broker.script_checks import ScriptChecks
-from kalends.broker.scripts import Scripts
-from kalends.broker.searches import Searches
+from kalends.broker.searches.availability_queries import AvailabilityQueries
+from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites.manager_calls import ManagerCalls
+from kalends.broker.sites.reached_sites import reached_sites
+from kalends.broker.sites.site_link import SiteLink
+from kalends.broker.sites.site_passes import PassTerms, SitePasses
 from kalends.contract import calls
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
@@ -45,7 +46,7 @@ from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
@@ -110,6 +111,8 @@ def build_broker(
     checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
     service.runner.run_script = checks.run
     searches = Searches(directory, logger)
+    terms = PassTerms(configuration.name, configuration.key, configuration.pass_s)
+    passes = SitePasses(terms, sites, clock)
 
     archive = Archive(
         configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
@@ -154,7 +157,7 @@ def build_broker(
         name=configuration.name,
         version=version,
         handlers=_handlers(
-            configuration, version, service, clock, checks, grants, searches, notices
+            configuration, version, service, clock, checks, grants, searches, notices, passes
         ),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
@@ -189,6 +192,7 @@ def _handlers(
     grants: PriorityGrants,
     searches: Searches,
     notices: NoticeDelivery,
+    passes: SitePasses,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checks)
@@ -206,7 +210,7 @@ def _handlers(
         lambda: service.coordinator.bids.tally,
         lambda: service.coordinator.bids.candidates.learned,
         lambda ids: service.store.read_slowly(
-            lambda connection: register.reservations_of(connection, ids)
+            lambda connection: request_reads.reservations_of(connection, ids)
         ),
     )  # fmt: skip
 
@@ -252,6 +256,7 @@ def _handlers(
         "notify_add": addresses.add,
         "notify_remove": addresses.remove,
         "notify_test": addresses.test,
+        "site_pass": passes.give,
         "agent_upload": scripts.upload,
         "agent_list": scripts.list,
         "agent_show": scripts.show,

@@ -14,27 +14,27 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kalends.broker import store_trouble
-from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.desk.event_ring import EventRing
+from kalends.broker.desk.notice_delivery import NoticeDelivery
+from kalends.broker.desk.tickets import Tickets
 from kalends.broker.effect_runner import EffectRunner
-from kalends.broker.event_ring import EventRing
-from kalends.broker.heart import Heart
-from kalends.broker.inquiries import Inquiries
-from kalends.broker.life import STUCK_S, Life, Lives
-from kalends.broker.lost_sites import LostSites
+from kalends.broker.lives import store_trouble
+from kalends.broker.lives.heart import Heart
+from kalends.broker.lives.life import STUCK_S, Life, Lives
+from kalends.broker.lives.replica import CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.metrics import Measures
-from kalends.broker.notice_delivery import NoticeDelivery
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.replica import CLOCK_AHEAD, LEASE_MS, Leases
-from kalends.broker.site_link import SiteLink
-from kalends.broker.site_queries import FIRST_QUERY_ID, SiteQueries
-from kalends.broker.tickets import Tickets
+from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
+from kalends.broker.sites.comparisons import Comparisons
+from kalends.broker.sites.inquiries import Inquiries
+from kalends.broker.sites.lost_sites import LostSites
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.clock import LogicalClock
@@ -44,8 +44,9 @@ from kalends.serving.alarms import Alarms
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import register, script_table
+from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.register import job_starts, lives
 from kalends.stores.sqlite.register_file import (
     BrokerStore,
     LeaseRenewal,
@@ -164,18 +165,18 @@ class BrokerService:
         owner = f"{self._replica}:{store.epoch}"
         name = secrets.token_hex(16)
         try:
-            bound = store.read(register.clock_bound)
+            bound = store.read(lives.clock_bound)
             now = self.moment()
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             begins = (Retire(self._replica, owner), self._lease(owner, now), Live(name, 0))
             await store.writer.run(begins)
-            self.leases.look(store.read(register.beats), now.monotonic_ms)
+            self.leases.look(store.read(lives.beats), now.monotonic_ms)
             recognition = Recognition(
                 store.secret,
                 self.directory.sites,
-                lambda life: store.read(register.position_of, life),
-                put_back=store.read(register.is_put_back),
+                lambda life: store.read(lives.position_of, life),
+                put_back=store.read(lives.is_put_back),
                 monotonic_ms=now.monotonic_ms,
             )
         except BaseException:
@@ -201,7 +202,7 @@ class BrokerService:
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
             lost=self._lost_sites.lost,
         )
-        newest = store.read(register.newest_ends, ENDS_RECALLED)
+        newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
         coordinator.ends.recall(newest, ENDS_RECALLED)
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
@@ -284,7 +285,7 @@ class BrokerService:
     async def _written(self, writes: Sequence[Write]) -> Sequence[Result]:
         return await self.runner.written(writes)
 
-    # Links (`kalends.broker.site_link.LinkUser`)
+    # Links (`kalends.broker.sites.site_link.LinkUser`)
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a site; what belongs to nobody any more is let go."""
@@ -319,7 +320,7 @@ class BrokerService:
         return m.Welcome(
             register=store.register,
             secret=proofs.site_key(store.secret, site),
-            remembered=self.memories.of(site, store.read(register.memory_of, site)),
+            remembered=self.memories.of(site, store.read(lives.memory_of, site)),
         )
 
     def site_at(self, site: str, mark: m.Mark) -> None:

@@ -13,8 +13,9 @@ from typing import NoReturn
 import click
 
 from kalends import __version__
-from kalends.cli._groups import LazyGroup
-from kalends.cli._settings import Settings, group_options
+from kalends.cli.console.commands import group_options
+from kalends.cli.console.groups import LazyGroup
+from kalends.cli.console.settings import Settings
 
 COMMANDS = {
     "Booking": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.cli._groups import LazyGroup
+from kalends.cli.console.groups import LazyGroup
 
 COMMANDS = {
     "Setting up": {

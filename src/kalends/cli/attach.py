@@ -8,10 +8,12 @@ import sys
 
 import click
 
-from kalends.cli import _job_terminal, _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._told import Told, ear
-from kalends.client.job_texts import JobName
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.told import Told, ear
+from kalends.cli.jobs import job_terminal, shown_jobs
+from kalends.client.inputs.job_texts import JobName
 
 
 @click.command(
@@ -29,19 +31,19 @@ def command(settings: Settings, job: str, machine: str, watch: bool) -> int:
     It goes on where it was, from the last that it has shown. Whoever attaches takes the keys; the others
     look on. Ctrl-\\ leaves it.
     """
-    name = _jobs.job_named(settings, f"{machine}/{job}" if machine else job)
-    return asyncio.run(_attach(_jobs.settings_at(settings, name.machine), name, watch=watch))
+    name = shown_jobs.job_named(settings, f"{machine}/{job}" if machine else job)
+    return asyncio.run(_attach(shown_jobs.settings_at(settings, name.machine), name, watch=watch))
 
 
 async def _attach(settings: Settings, name: JobName, *, watch: bool) -> int:
     async with settings.connect_async() as client:
         raw = os.isatty(sys.stdin.fileno()) and not (await client.job(*name)).piped
-        terminal = await client.attach(*name, keys=not watch, size=_job_terminal.window())
+        terminal = await client.attach(*name, keys=not watch, size=job_terminal.window())
         with ear() as heard:
             try:
-                await _job_terminal.Guest(terminal, heard, raw=raw, types=not watch).stay()
+                await job_terminal.Guest(terminal, heard, raw=raw, types=not watch).stay()
             except Told:
-                for line in _jobs.left_lines(*name):
-                    _output.say(line, error=True)
+                for line in shown_jobs.left_lines(*name):
+                    output.say(line, error=True)
                 return 0
-        return _jobs.exit_code(await _jobs.ended(client, *name))
+        return shown_jobs.exit_code(await shown_jobs.ended(client, *name))

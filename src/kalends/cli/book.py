@@ -6,10 +6,11 @@ from typing import Unpack
 
 import click
 
-from kalends.cli import _booking_options, _copies, _request_options
-from kalends.cli._help import section
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.request_calls import COPIES_MAX
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.help_form import section
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import booking_options, independent_copies, request_options
+from kalends.client.methods.request_calls import COPIES_MAX
 
 
 @click.command(
@@ -21,8 +22,8 @@ from kalends.client.request_calls import COPIES_MAX
     ),
 )
 @click.argument("request")
-@_request_options.when_options
-@_booking_options.options
+@request_options.when_options
+@booking_options.options
 @section("Call")("--copies", type=click.IntRange(1, COPIES_MAX), default=1, show_default=True, metavar="N",
                  help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
 @pass_settings
@@ -30,7 +31,7 @@ def command(
     settings: Settings,
     request: str,
     copies: int,
-    **options: Unpack[_booking_options.BookingOptions],
+    **options: Unpack[booking_options.BookingOptions],
 ) -> int:
     """Book every part of a request, or nothing.
 
@@ -40,8 +41,8 @@ def command(
     fails, its site chooses the earliest slots.
     """
     if copies > 1:
-        return _copies.run(settings, request, options, copies)
-    return _booking_options.run(
+        return independent_copies.run(settings, request, options, copies)
+    return booking_options.run(
         settings, request, options,
         lambda asked, wait_s: asked.client.book(
             asked.wanted, agent=asked.agent, patience=asked.patience, give_up_at=asked.give_up_at,

@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _output, _terminal, _timeline
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output, screen
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.requests import timeline
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
@@ -45,12 +47,12 @@ def command(
         end_s = _end(start_s, duration, None if end is None else client.time_s(end))
         view = client.calendar(resource, start=start_s, end=end_s)
     if settings.json:
-        _output.print_json("calendar", view)
+        output.print_json("calendar", view)
         return
     _draw(view, zone)
-    _output.say("")
+    output.say("")
     for line in _slot_rows(view, zone):
-        _output.say(line)
+        output.say(line)
 
 
 def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
@@ -69,20 +71,20 @@ def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
 
 def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     plural = "" if view.resource.capacity == 1 else "s"
-    _output.say(f"{view.resource.name}  {view.resource.capacity} unit{plural}")
-    _output.say(f"from {format_time(view.start, zone)}")
-    _output.say(f"to   {format_time(view.end, zone)}")
+    output.say(f"{view.resource.name}  {view.resource.capacity} unit{plural}")
+    output.say(f"from {format_time(view.start, zone)}")
+    output.say(f"to   {format_time(view.end, zone)}")
     if view.resource.hours:
-        _output.say(f"open {view.resource.hours}")
+        output.say(f"open {view.resource.hours}")
     if view.as_of:
         seen = format_time(view.as_of, zone)
-        _output.say(f"seen {seen}: what others have on its batch system")
+        output.say(f"seen {seen}: what others have on its batch system")
     if view.until < view.end:
-        _output.say(f"known only until {format_time(view.until, zone)}")
-    _output.say("")
-    terminal, glyphs = _terminal.console(), _terminal.glyphs()
-    lines = _timeline.draw(view, zone, width=terminal.width, glyphs=glyphs)
-    _terminal.print_lines(lines, terminal)
+        output.say(f"known only until {format_time(view.until, zone)}")
+    output.say("")
+    terminal, glyphs = screen.console(), screen.glyphs()
+    lines = timeline.draw(view, zone, width=terminal.width, glyphs=glyphs)
+    screen.print_lines(lines, terminal)
 
 
 def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
@@ -91,7 +93,7 @@ def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
         for slot in view.slots
     ]
     slots += [(start, end, units, "available", "", "") for start, end, units in view.free]
-    return _output.rows(
+    return output.rows(
         (f"START ({zone.key})", "END", "LENGTH", "UNITS", "STATE", "HOLDER", "RESERVATION"),
         [
             (

@@ -7,9 +7,10 @@ from typing import Final
 
 import click
 
-from kalends.cli import _output, _standard_input
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
-from kalends.cli._simulated import FILE
+from kalends.cli.console import output, standard_input
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.replays.simulated import FILE
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, CheckReport, check
 
@@ -72,11 +73,11 @@ def command(
     used twice at a time, and the promises of the policy must be kept. The exit code is 1 if anything is
     wrong.
     """
-    if log == result == _standard_input.DASH:
+    if log == result == standard_input.DASH:
         raise InvalidInput(
             "LOG and RESULT are both -", where="standard input", remedy="give one of them as a file"
         )
-    with _standard_input.kept(log) as log_file, _standard_input.kept(result) as result_file:
+    with standard_input.kept(log) as log_file, standard_input.kept(result) as result_file:
         report = check(
             log_file,
             result_file,
@@ -87,7 +88,7 @@ def command(
             estimates=estimates,
             as_run=as_run,
         )
-    _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
+    output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0
 
 

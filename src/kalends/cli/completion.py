@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -35,6 +36,6 @@ def command(settings: Settings, shell: str) -> None:
     assert found is not None
     script = found(cli, {}, "kalends", COMPLETE_VARIABLE).source()
     if settings.json:
-        _output.print_json("completion", {"shell": shell, "script": script})
+        output.print_json("completion", {"shell": shell, "script": script})
     else:
         click.echo(script)

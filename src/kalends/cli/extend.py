@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _request_options
-from kalends.cli._change import change_options, length_words, send
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import request_options
+from kalends.cli.requests.change import change_options, length_words, send
 
 
 @click.command(
@@ -26,7 +27,7 @@ def command(
 
     Keeps the start. If any site refuses, the reservation stays as it was.
     """
-    wait_s = _request_options.wait_s(wait)
+    wait_s = request_options.wait_s(wait)
     with settings.connect() as client:
         send(
             settings, client, id, key, length_words("longer", by, duration),

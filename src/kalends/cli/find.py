@@ -7,8 +7,10 @@ from typing import Unpack
 import click
 from msgspec import structs
 
-from kalends.cli import _delayed_jobs, _output, _problems, _request_options, _words
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output, problems
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import delayed_jobs, request_options, words
 from kalends.core.errors import NoCommonTime
 
 
@@ -21,8 +23,8 @@ from kalends.core.errors import NoCommonTime
     ),
 )
 @click.argument("request")
-@_request_options.when_options
-@_request_options.prefer_option
+@request_options.when_options
+@request_options.prefer_option
 @click.option(
     "--count",
     default=5,
@@ -43,7 +45,7 @@ def command(
     prefer: tuple[str, ...],
     count: int,
     explain: bool,
-    **when: Unpack[_request_options.When],
+    **when: Unpack[request_options.When],
 ) -> int:
     """Find possible starts; book nothing.
 
@@ -52,20 +54,20 @@ def command(
     """
     zone = settings.time_zone()
     with settings.connect() as client:
-        preferences = _request_options.preferred(settings, client, prefer)
-        wanted = _request_options.understand(client, request, when, preferences)
-        _request_options.echo(settings, wanted, when, _words.Said(preferences=preferences))
+        preferences = request_options.preferred(settings, client, prefer)
+        wanted = request_options.understand(client, request, when, preferences)
+        request_options.echo(settings, wanted, when, words.Said(preferences=preferences))
         found = client.find(wanted, count=count, explain=explain)
     silent: list[str] = []
     if explain:
-        candidates, silent = _delayed_jobs.priced(settings, found.candidates)
+        candidates, silent = delayed_jobs.priced(settings, found.candidates)
         found = structs.replace(found, candidates=candidates)
     if found.candidates or settings.json:
-        _output.answer(settings, "found", found, lambda: _words.found_lines(found, zone))
+        output.answer(settings, "found", found, lambda: words.found_lines(found, zone))
         for each in silent:
-            _output.say(f"kalends: jobs that would be delayed are not known: {each}", error=True)
+            output.say(f"kalends: jobs that would be delayed are not known: {each}", error=True)
         return 0 if found.candidates else NoCommonTime.exit_code
-    _output.say("kalends: there is no common time in this window", error=True)
-    for line in (*_problems.refusal_lines(found.refusals), *_words.obstacle_lines(found, zone)):
-        _output.say(line, error=True)
+    output.say("kalends: there is no common time in this window", error=True)
+    for line in (*problems.refusal_lines(found.refusals), *words.obstacle_lines(found, zone)):
+        output.say(line, error=True)
     return NoCommonTime.exit_code

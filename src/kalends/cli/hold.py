@@ -6,9 +6,10 @@ from typing import Unpack
 
 import click
 
-from kalends.cli import _booking_options, _request_options
-from kalends.cli._help import section
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.help_form import section
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import booking_options, request_options
 
 
 @click.command(
@@ -20,21 +21,21 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
     ),
 )
 @click.argument("request")
-@_request_options.when_options
+@request_options.when_options
 @section("Time")(
     "--keep", default="15m", show_default=True, metavar="DURATION", help="Lifetime of the hold."
 )
-@_booking_options.options
+@booking_options.options
 @pass_settings
 def command(
-    settings: Settings, request: str, keep: str, **options: Unpack[_booking_options.BookingOptions]
+    settings: Settings, request: str, keep: str, **options: Unpack[booking_options.BookingOptions]
 ) -> int:
     """Hold slots until they are locked or released.
 
     A hold expires by itself after --keep. An older request may recall it sooner, which `kalends watch`
     reports. With --when-free, slots that are taken now are held when they come free.
     """
-    return _booking_options.run(
+    return booking_options.run(
         settings, request, options,
         lambda asked, wait_s: asked.client.hold(
             asked.wanted, agent=asked.agent, patience=asked.patience, give_up_at=asked.give_up_at,

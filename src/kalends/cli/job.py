@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
-from kalends.client.job_texts import JobName
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.jobs import shown_jobs
+from kalends.client.inputs.job_texts import JobName
 
 
 @click.command(
@@ -33,29 +35,29 @@ def command(
         raise click.UsageError("--hold, --release and --watch exclude each other.")
     if array and not (hold or release):
         raise click.UsageError("--array stands with --hold or --release.")
-    name = _jobs.job_named(settings, job)
+    name = shown_jobs.job_named(settings, job)
     if watch:
         _watch(settings, name)
         return
     zone = settings.time_zone()
-    with _jobs.client_at(settings, name.machine) as client:
+    with shown_jobs.client_at(settings, name.machine) as client:
         if hold:
             view = client.hold_job(*name, array=array)
         elif release:
             view = client.release_job(*name, array=array)
         else:
             view = client.job(*name)
-    _output.answer(settings, "job", view, lambda: _jobs.details(view, zone))
+    output.answer(settings, "job", view, lambda: shown_jobs.details(view, zone))
 
 
 def _watch(settings: Settings, name: JobName) -> None:
     zone = settings.time_zone()
-    with _jobs.client_at(settings, name.machine) as client:
+    with shown_jobs.client_at(settings, name.machine) as client:
         before = None
         for view in client.watch_job(*name):
             if settings.json:
-                _output.print_json("job", view, one_line=True)
+                output.print_json("job", view, one_line=True)
             else:
                 now = short_time(client.time_s("now"), zone)
-                _output.say(f"{now}  {_jobs.news(before, view, zone)}")
+                output.say(f"{now}  {shown_jobs.news(before, view, zone)}")
             before = view

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.job_texts import JobName
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import shown_jobs
+from kalends.client.inputs.job_texts import JobName
 from kalends.core.errors import KalendsError, Refusal
 
 
@@ -23,16 +25,16 @@ def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
 
     A running job is asked to end, and ended with all of its processes some seconds later.
     """
-    names = [_jobs.job_named(settings, job) for job in jobs]
+    names = [shown_jobs.job_named(settings, job) for job in jobs]
     views, errors = [], {}
     for name in names:
         try:
-            with _jobs.client_at(settings, name.machine) as client:
+            with shown_jobs.client_at(settings, name.machine) as client:
                 views.append(client.kill_job(*name, array=array))
         except KalendsError as error:
             errors[name] = error
     if not (errors and settings.json):
-        _output.answer(
+        output.answer(
             settings,
             "jobs",
             views,

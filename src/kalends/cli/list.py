@@ -8,9 +8,11 @@ from itertools import islice
 
 import click
 
-from kalends.cli import _output, _words
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.listing_calls import ListState
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import words
+from kalends.client.methods.listing_calls import ListState
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.identifiers import short_id
@@ -58,17 +60,17 @@ def command(
             raise click.UsageError("--waiting excludes --state, --all, --everyone and --before.")
         with settings.connect() as client:
             views = client.waiting_list()
-        _output.answer(settings, "requests", views, lambda: _words.waiting_listing(views, zone))
+        output.answer(settings, "requests", views, lambda: words.waiting_listing(views, zone))
         return
     with settings.connect() as client:
         pages = _pages(client, state or "", everyone, before, min(count + 1, PAGE_MAX))
         wanted = (view for view in pages if state or failed or view.state != "failed")
         found = list(islice(wanted, count + 1))
     shown = found[:count]
-    _output.answer(settings, "requests", shown, lambda: _words.listing(shown, zone))
+    output.answer(settings, "requests", shown, lambda: words.listing(shown, zone))
     if len(found) > count:
         last = short_id(shown[-1].id)
-        _output.say(f"there are more: kalends list --before {last}", error=True)
+        output.say(f"there are more: kalends list --before {last}", error=True)
 
 
 def _pages(

@@ -7,9 +7,11 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import shown_jobs
+from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.job_calls import JobView
 
 
@@ -27,17 +29,17 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
 
     With --json each piece is one line, its bytes in base 64.
     """
-    name = _jobs.job_named(settings, job)
+    name = shown_jobs.job_named(settings, job)
     stream: Literal["output", "error"] = "error" if error else "output"
     offset = 0
-    with _jobs.client_at(settings, name.machine) as client:
+    with shown_jobs.client_at(settings, name.machine) as client:
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
             piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)
             offset = piece.offset + len(piece.data)
             last = not piece.data and (piece.ended or not follow)
             if settings.json:
-                _output.print_json("output", piece, one_line=True)
+                output.print_json("output", piece, one_line=True)
             else:
                 sys.stdout.buffer.write(piece.data)
                 sys.stdout.buffer.flush()
@@ -50,6 +52,6 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
 def _say_why_nothing(view: JobView) -> None:
     """Tell of a job that has not been begun; one that has may just have nothing to say."""
     if view.end == "not-started":
-        _output.say(f"kalends: it was not started: {view.detail}", error=True)
+        output.say(f"kalends: it was not started: {view.detail}", error=True)
     elif not view.end and not view.started:
-        _output.say(f"kalends: it is {view.phase}, and has written nothing yet", error=True)
+        output.say(f"kalends: it is {view.phase}, and has written nothing yet", error=True)

@@ -10,13 +10,15 @@ from typing import Any
 import click
 from msgspec.structs import asdict, replace
 
-from kalends.cli import _logins, _output, _profile_edits, _whoami_lines
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.logins import logins, profile_edits, whoami_lines
 from kalends.client.connection import connect
-from kalends.client.destinations import VARIABLES
-from kalends.client.kept_logins import KeptLogin, kept_at
-from kalends.client.openid.logins import SCOPE
-from kalends.client.profiles import (
+from kalends.client.logins.destinations import VARIABLES
+from kalends.client.logins.kept_logins import KeptLogin, kept_at
+from kalends.client.logins.openid.logins import SCOPE
+from kalends.client.logins.profiles import (
     DEFAULT_PROFILE,
     UserProfile,
     check_profile_name,
@@ -84,7 +86,7 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     before = read_profiles(path).get(name, NOBODY)
     old = _still_meant(settings, before)
     wanted = _wanted(settings, old, issuer, client, scope)
-    proof = asyncio.run(_logins.proof_of(wanted))
+    proof = asyncio.run(logins.proof_of(wanted))
     view = asyncio.run(_checked(settings, wanted, proof))
     kept = kept_at(path, name)
     profile = UserProfile(
@@ -106,13 +108,13 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     changes = {
         field: value for field, value in asdict(profile).items() if value != getattr(before, field)
     }
-    _profile_edits.keep(path, name, changes)
+    profile_edits.keep(path, name, changes)
     _answer(settings, view, name, path, renewed=bool(proof.refresh))
 
 
 def _wanted(
     settings: Settings, old: UserProfile, issuer: str, client: str, scope: str
-) -> _logins.LoginWish:
+) -> logins.LoginWish:
     """Return what is said of a login; what is left out is as in the `old` profile."""
     broker = _said(settings, "broker") or old.broker
     if not broker:
@@ -127,7 +129,7 @@ def _wanted(
             where="--broker",
             remedy="write an https:// address; http:// only for this host",
         )
-    return _logins.LoginWish(
+    return logins.LoginWish(
         broker=broker,
         token=settings.given.get("token", ""),
         token_file=_whole(settings.given.get("token_file", "")),
@@ -155,7 +157,7 @@ def _whole(path: str) -> str:
 
 
 async def _checked(
-    settings: Settings, wanted: _logins.LoginWish, proof: _logins.LoginProof
+    settings: Settings, wanted: logins.LoginWish, proof: logins.LoginProof
 ) -> CallerView:
     """Return whom the server takes the user for; raises what it has against the token."""
     token = proof.token or (KeptLogin(Path(proof.token_file)).token() if proof.token_file else "")
@@ -168,14 +170,14 @@ async def _checked(
 def _answer(settings: Settings, view: CallerView, name: str, path: Path, *, renewed: bool) -> None:
     data = {"profile": name, "config": str(path), "renewed": renewed, "caller": view}
     zone = settings.time_zone()
-    good = _whoami_lines.life_words(view, zone, renewed=renewed)
-    _output.answer(
+    good = whoami_lines.life_words(view, zone, renewed=renewed)
+    output.answer(
         settings, "login", data,
         lambda: [
-            f"{_whoami_lines.who(view)}{f', {good}' if good else ''}",
+            f"{whoami_lines.who(view)}{f', {good}' if good else ''}",
             f"kept in profile {name} of {path}",
         ],
     )  # fmt: skip
     for field in ("broker", "token", "token_file"):
         if os.environ.get(VARIABLES[field]):
-            _output.say(f"{VARIABLES[field]} is set, and wins over the profile", error=True)
+            output.say(f"{VARIABLES[field]} is set, and wins over the profile", error=True)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output, _profile_edits
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.kept_logins import KeptLogin, kept_at
-from kalends.client.openid.logins import give_back
-from kalends.client.profiles import DEFAULT_PROFILE, config_path, profile_named
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.logins import profile_edits
+from kalends.client.logins.kept_logins import KeptLogin, kept_at
+from kalends.client.logins.openid.logins import give_back
+from kalends.client.logins.profiles import DEFAULT_PROFILE, config_path, profile_named
 from kalends.core.errors import KalendsError
 
 
@@ -34,13 +36,13 @@ def command(settings: Settings) -> None:
         own = profile.token_file
         told.append(f"your token is still in {own}")
     kept.forget()
-    _profile_edits.keep(path, name, {"token_file": ""})
+    profile_edits.keep(path, name, {"token_file": ""})
     data = {"profile": name, "config": str(path), "token_file": own}
-    _output.answer(
+    output.answer(
         settings, "logout", data, lambda: [f"logged out: profile {name} of {path} has no token"]
     )
     for line in filter(None, told):
-        _output.say(line, error=True)
+        output.say(line, error=True)
 
 
 async def _given_back(kept: KeptLogin) -> str:

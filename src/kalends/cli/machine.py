@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _job_options, _jobs, _nodes_drawing, _output, _terminal
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output, screen
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.jobs import job_options, nodes_drawing, shown_jobs
 from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
 
@@ -20,7 +22,7 @@ DRAWN_WIDTH_MAX = 80
     cls=ServerCommand,
     examples=("kalends machine sdsc/sp2", "kalends machine sdsc/sp2 --gaps"),
 )
-@_job_options.machine_argument
+@job_options.machine_argument
 @click.option("--gaps", is_flag=True, help="Show what a job of yours may ask for to start at once.")
 @pass_settings
 def command(settings: Settings, machine: str, gaps: bool) -> None:
@@ -30,39 +32,39 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
     """
     if gaps:
         zone = settings.time_zone()
-        with _jobs.client_at(settings, machine) as client:
+        with shown_jobs.client_at(settings, machine) as client:
             fitting, now = client.machine_gaps(machine), client.time_s("now")
-        _output.answer(settings, "gaps", fitting, lambda: _gap_lines(fitting, now, zone))
+        output.answer(settings, "gaps", fitting, lambda: _gap_lines(fitting, now, zone))
         return
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         found = client.jobs(machine, state="running", everyone=True)
     if settings.json:
-        _output.print_json("machine", found)
+        output.print_json("machine", found)
         return
-    for line in _jobs.machine_lines(found.machines):
-        _output.say(line)
-    _output.say("")
-    terminal = _terminal.console()
+    for line in shown_jobs.machine_lines(found.machines):
+        output.say(line)
+    output.say("")
+    terminal = screen.console()
     for load in found.machines:
         if load.decides:
-            _output.say(f"{load.decides} alone decides who runs when, and which nodes a job has")
+            output.say(f"{load.decides} alone decides who runs when, and which nodes a job has")
             continue
         width = min(terminal.width, DRAWN_WIDTH_MAX)
-        _terminal.print_lines(_nodes_drawing.draw_nodes(load, found.jobs, width=width), terminal)
-    _output.say("")
+        screen.print_lines(nodes_drawing.draw_nodes(load, found.jobs, width=width), terminal)
+    output.say("")
     for line in _job_lines(found):
-        _output.say(line)
+        output.say(line)
 
 
 def _job_lines(found: Jobs) -> list[str]:
-    return _output.rows(
+    return output.rows(
         ("", "JOB", "USER", "STATE", "NODES"),
         [
             (
                 sign, f"{job.machine}/{job.job}", job.user, job.phase,
-                _jobs.numbers_text(job.node_numbers),
+                shown_jobs.numbers_text(job.node_numbers),
             )
-            for sign, job in zip(_nodes_drawing.signs_of(found.jobs), found.jobs, strict=True)
+            for sign, job in zip(nodes_drawing.signs_of(found.jobs), found.jobs, strict=True)
         ],
     )  # fmt: skip
 
@@ -74,7 +76,7 @@ def _gap_lines(found: MachineGaps, now: int, zone: ZoneInfo) -> list[str]:
         return [f"nothing starts on {machine} at once, as of {made}"]
     return [
         f"what starts on {machine} at once, as of {made}",
-        *_output.rows(
+        *output.rows(
             ("NODES", "FOR", f"UNTIL ({zone.key})"),
             [
                 (

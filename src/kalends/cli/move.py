@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _request_options
-from kalends.cli._change import change_options, send
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import request_options
+from kalends.cli.requests.change import change_options, send
 from kalends.core.times import format_time
 
 
@@ -37,7 +38,7 @@ def command(
     """
     if bool(to) == elsewhere:
         raise click.UsageError("Give one of --to and --elsewhere.")
-    wait_s = _request_options.wait_s(wait)
+    wait_s = request_options.wait_s(wait)
     zone = settings.time_zone()
     with settings.connect() as client:
         if elsewhere:

@@ -11,8 +11,9 @@ from typing import Any, Final
 import click
 import msgspec
 
-from kalends.cli import _output
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 TEXT_COLUMNS_MIN: Final = 30
 """The fewest columns for wrapped text; below, lines that the terminal breaks read better."""
@@ -34,7 +35,7 @@ def command(settings: Settings, own: Sequence[str]) -> None:
     """
     if own:
         listed_own = [_own(text) for text in own]
-        _output.answer(
+        output.answer(
             settings,
             "own_policies",
             listed_own,
@@ -56,12 +57,12 @@ def command(settings: Settings, own: Sequence[str]) -> None:
     ]
     names = ["POLICY", *(policy.shown for policy in POLICIES)]
     texts = ["WHAT IT DOES (FROM)", *(f"{each.summary} ({each.paper})" for each in POLICIES)]
-    _output.answer(settings, "policies", listed, lambda: _listing(names, texts))
+    output.answer(settings, "policies", listed, lambda: _listing(names, texts))
 
 
 def _own(text: str) -> dict[str, Any]:
     """Return what a class of a user's own takes and does; raises `InvalidInput` if there is none."""
-    from kalends.cli import _own_policies
+    from kalends.cli.replays import own_policies
     from kalends.core.errors import InvalidInput
     from kalends.scheduling.own_parameters import OwnParameters
     from kalends.scheduling.registry import is_own, own_class
@@ -69,7 +70,7 @@ def _own(text: str) -> dict[str, Any]:
     if not is_own(text):
         raise InvalidInput("is no module:Class", where=f"policy {text[:60]}",
                            remedy="give none for the list of all")  # fmt: skip
-    _own_policies.look_here()
+    own_policies.look_here()
     own = own_class(text)
     parameters = OwnParameters(own, text).listed()
     module, name, *_ = text.split(":")

@@ -6,9 +6,11 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _job_options, _jobs, _output, _plan_drawing, _terminal
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output, screen
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.jobs import job_options, plan_drawing, shown_jobs
 
 DRAWN_WIDTH_MAX = 80
 
@@ -18,7 +20,7 @@ DRAWN_WIDTH_MAX = 80
     cls=ServerCommand,
     examples=("kalends queue sdsc/sp2", "kalends queue sdsc/sp2 --plan"),
 )
-@_job_options.machine_argument
+@job_options.machine_argument
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--over", is_flag=True, help="List jobs that are over, newest first.")
 @click.option("--plan", "planned", is_flag=True, help="Draw the schedule: rows are time, columns "
@@ -55,39 +57,47 @@ def command(
         return
     state: Literal["", "over"] = "over" if over else ""
     zone = settings.time_zone()
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         found = client.jobs(machine, state=state, everyone=not mine, count=count)
-    _output.answer(
+    output.answer(
         settings,
         "jobs",
         found,
-        lambda: [*_jobs.machine_lines(found.machines), "", *_jobs.listing(found.jobs, zone)],
+        lambda: [
+            *shown_jobs.machine_lines(found.machines),
+            "",
+            *shown_jobs.listing(found.jobs, zone),
+        ],
     )
 
 
 def _watch(settings: Settings, machine: str) -> None:
     zone = settings.time_zone()
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         for view in client.watch_jobs(machine, until_over=True):
             if settings.json:
-                _output.print_json("job", view, one_line=True)
+                output.print_json("job", view, one_line=True)
                 continue
             told = view.end or view.started or view.predicted is not None
-            words = _jobs.news(None, view, zone) if told else ": ".join((view.phase, *view.reasons))
+            words = (
+                shown_jobs.news(None, view, zone)
+                if told
+                else ": ".join((view.phase, *view.reasons))
+            )
             now = short_time(client.time_s("now"), zone)
-            _output.say(f"{now}  {machine}/{view.job} {words}")
+            output.say(f"{now}  {machine}/{view.job} {words}")
 
 
 def _draw(settings: Settings, machine: str, count: int) -> None:
     zone = settings.time_zone()
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         plan = client.machine_plan(machine)
     if settings.json:
-        _output.print_json("plan", plan)
+        output.print_json("plan", plan)
         return
-    terminal = _terminal.console()
+    terminal = screen.console()
     width = min(terminal.width, DRAWN_WIDTH_MAX)
     load = plan.machine
-    _output.say(f"{machine}  {load.nodes} nodes, {load.policy}")
-    _output.say("")
-    _terminal.print_lines(_plan_drawing.draw(plan, zone, width=width, count=count), terminal)
+    output.say(f"{machine}  {load.nodes} nodes, {load.policy}")
+    output.say("")
+    screen.print_lines(plan_drawing.draw(plan, zone, width=width, count=count), terminal)

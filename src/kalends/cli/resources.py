@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import CalendarView, Resources
 from kalends.core.durations import format_duration
@@ -33,19 +34,19 @@ def command(settings: Settings, resource: str | None) -> None:
             _show_one(settings, client, resource)
             return
         answer = client.resources()
-    _output.answer(settings, "resources", answer, lambda: _lines(answer))
+    output.answer(settings, "resources", answer, lambda: _lines(answer))
     if not settings.json:
         for line in _rules(answer):
-            _output.say(line)
+            output.say(line)
     for site in answer.sites:
         if site.state == "down":
-            _output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
+            output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
 
 
 def _show_one(settings: Settings, client: SyncClient, resource: str) -> None:
     now_s = client.time_s("now")
     view = client.calendar(resource, start=now_s, end=now_s + 1)
-    _output.answer(settings, "calendar", view, lambda: _one(view))
+    output.answer(settings, "calendar", view, lambda: _one(view))
 
 
 def _one(view: CalendarView) -> Iterator[str]:
@@ -56,7 +57,7 @@ def _one(view: CalendarView) -> Iterator[str]:
 
 
 def _lines(answer: Resources) -> Iterable[str]:
-    return _output.rows(
+    return output.rows(
         ("RESOURCE", "UNITS", "GRAIN", "HOURS", "ATTRIBUTES", "DESCRIPTION"),
         [
             (

@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kalends.cli import (
-    _in_step,
-    _job_options,
-    _job_script,
-    _job_start,
-    _job_terminal,
-    _jobs,
-    _output,
-)
-from kalends.cli._groups import EXIT_INTERRUPTED
-from kalends.cli._placed import check_broker, place_to_follow, placed_words
-from kalends.cli._settings import Settings, pass_settings
-from kalends.cli._told import Ear, Told, ear
-from kalends.client.job_texts import job_from
+from kalends.cli.console import output
+from kalends.cli.console.groups import EXIT_INTERRUPTED
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.told import Ear, Told, ear
+from kalends.cli.jobs import in_step, job_options, job_script, job_start, job_terminal, shown_jobs
+from kalends.cli.jobs.placed import check_broker, place_to_follow, placed_words
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import PlacedJob
 from kalends.core.errors import Conflict
 from kalends.core.jobs import JobRequest
@@ -36,19 +29,19 @@ LOOK_EVERY_S: Final = 0.1
 
 @click.command(
     "run",
-    cls=_job_script.JobCommand,
+    cls=job_script.JobCommand,
     examples=(
         "kalends run sdsc/sp2 -n 8 --for 1h -- bash",
         "kalends run 'sdsc/sp2:8 + ctc/onyx:4' --for 10m -- ./solve",
     ),
 )
-@_job_options.machine_or_wish
+@job_options.machine_or_wish
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
 )
-@_job_options.step_options
-@_job_options.job_options
+@job_options.step_options
+@job_options.job_options
 @pass_settings
 def command(
     settings: Settings,
@@ -72,21 +65,21 @@ def command(
     of output begins with the machine that wrote it. There is no terminal and no input. Ctrl-C ends all parts;
     the exit code is that of the part that has failed, or 0.
     """
-    text = _job_script.read_script(script) if script else ""
-    if _in_step.is_request(machine):
-        from kalends.cli import _run_in_step  # The usual run starts without.
+    text = job_script.read_script(script) if script else ""
+    if in_step.is_request(machine):
+        from kalends.cli.jobs import run_in_step  # The usual run starts without.
 
-        step = _in_step.step_from(machine, program, script=text, limit=limit, options=options)
-        booking = _in_step.booking(begin, at, options["end_by"])
-        return _run_in_step.run(settings, machine, step, booking)
-    _in_step.refuse_alone("run", options)
-    wish = _job_options.wish_of(machine, options["reservation"], options)
+        step = in_step.step_from(machine, program, script=text, limit=limit, options=options)
+        booking = in_step.booking(begin, at, options["end_by"])
+        return run_in_step.run(settings, machine, step, booking)
+    in_step.refuse_alone("run", options)
+    wish = job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
-        options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
-    piped = not _job_terminal.has_terminal()
+        options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
+    piped = not job_terminal.has_terminal()
     if not piped and "TERM" in os.environ:
         options["environment"] = (f"TERM={os.environ['TERM']}", *options["environment"])
-    at_site = _jobs.settings_at(settings, machine) if machine else settings
+    at_site = shown_jobs.settings_at(settings, machine) if machine else settings
     with at_site.connect() as client:
         if not machine:
             check_broker(client, "run")
@@ -101,8 +94,8 @@ def command(
     if placed is None:
         return asyncio.run(_run(at_site, job))
     told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"
-    _output.say(f"kalends: {told}", error=True)
-    return asyncio.run(_run(_jobs.settings_at(settings, placed.machine), placed))
+    output.say(f"kalends: {told}", error=True)
+    return asyncio.run(_run(shown_jobs.settings_at(settings, placed.machine), placed))
 
 
 async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:
@@ -111,19 +104,19 @@ async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:
             view, piped = (await client.submit(job)).job, job.piped
         else:
             view = await client.job(job.machine, job.number)
-            piped = not _job_terminal.has_terminal()
+            piped = not job_terminal.has_terminal()
         with ear() as heard:
             try:
                 view = await _followed(client, settings, heard, view, piped=piped)
             except Told as told:
                 if told.interrupted:
                     await client.kill_job(view.machine, view.job)
-                    _output.say(f"kalends: {view.machine}/{view.job} is ended", error=True)
+                    output.say(f"kalends: {view.machine}/{view.job} is ended", error=True)
                     return EXIT_INTERRUPTED
-                for line in _jobs.left_lines(view.machine, view.job):
-                    _output.say(line, error=True)
+                for line in shown_jobs.left_lines(view.machine, view.job):
+                    output.say(line, error=True)
                 return 0
-    return _jobs.exit_code(view)
+    return shown_jobs.exit_code(view)
 
 
 async def _followed(
@@ -132,23 +125,23 @@ async def _followed(
     """Return a job when it is over, all of whose output has been shown; raises `Told`."""
     shown = 0
     while not view.end:
-        view = await heard.unless_told(_job_start.started(client, settings, view))
+        view = await heard.unless_told(job_start.started(client, settings, view))
         if not view.end and view.attempt != shown:
             try:
                 place = client.attach(
-                    view.machine, view.job, size=_job_terminal.window(), whole=piped
+                    view.machine, view.job, size=job_terminal.window(), whole=piped
                 )
                 terminal = await heard.unless_told(place)
             except Conflict:
                 pass  # It has just ended, or is about to begin.
             else:
                 shown = view.attempt
-                await _job_terminal.Guest(terminal, heard, raw=not piped, types=True).stay()
+                await job_terminal.Guest(terminal, heard, raw=not piped, types=True).stay()
                 if terminal.missed_bytes:
                     lost = (
                         f"{terminal.missed_bytes} bytes of output came too fast, and were not kept"
                     )
-                    _output.say(f"kalends: {lost}", error=True)
+                    output.say(f"kalends: {lost}", error=True)
         if not view.end:
             await heard.unless_told(asyncio.sleep(LOOK_EVERY_S))
             view = await client.job(view.machine, view.job)

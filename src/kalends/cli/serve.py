@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -35,18 +36,19 @@ def command(settings: Settings, config: Path, only_check: bool) -> int:
     if only_check:
         return _check(settings, config)
     with server_parts():
-        from kalends.cli._server import main
+        from kalends.cli.servers.server import main
     return main(config)
 
 
 def _check(settings: Settings, config: Path) -> int:
     with server_parts():
-        from kalends.cli._server_check import check_configuration_file
+        from kalends.cli.servers.server_check import check_configuration_file
     found = check_configuration_file(config, settings.time_zone())
     lines = [
         *found.serves,
         *(f"soon: {each}" for each in found.warnings),
+        *(f"RISK: {each}" for each in found.risks),
         *(f"PROBLEM: {each}" for each in found.problems),
     ]
-    _output.answer(settings, "check", msgspec.to_builtins(found), lambda: lines)
+    output.answer(settings, "check", msgspec.to_builtins(found), lambda: lines)
     return 1 if found.problems else 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _request_options, _wait_options
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import request_options, wait_options
 
 
 @click.command(
@@ -33,8 +34,6 @@ def command(settings: Settings, id: str | None, key: str | None, follow: bool) -
     with settings.connect() as client:
         view = client.resolve(key) if key is not None else client.show(str(id))
         if follow:
-            view = _wait_options.settled(
-                settings, client, _wait_options.Waits(), "", lambda _: view
-            )
-        visits = _request_options.visits(settings, client, view)
-    _request_options.answer(settings, view, visits)
+            view = wait_options.settled(settings, client, wait_options.Waits(), "", lambda _: view)
+        visits = request_options.visits(settings, client, view)
+    request_options.answer(settings, view, visits)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _request_options
-from kalends.cli._change import change_options, length_words, send, units_kept
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import request_options
+from kalends.cli.requests.change import change_options, length_words, send, units_kept
 
 
 @click.command(
@@ -37,7 +38,7 @@ def command(
 
     Keeps the start.
     """
-    wait_s = _request_options.wait_s(wait)
+    wait_s = request_options.wait_s(wait)
     kept = units_kept(units)
     asked = [length_words("shorter", by, duration)] if by or duration or not kept else []
     asked += [f"to {count} units of {resource}" for resource, count in kept.items()]

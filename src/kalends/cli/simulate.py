@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from kalends.cli import _output, _simulated, _standard_input
-from kalends.cli._help import section
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output, standard_input
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.help_form import section
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.replays import simulated
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from kalends.cli._site_past import SitePast
+    from kalends.cli.replays.site_past import SitePast
     from kalends.simulation.experiment import SimulationResult
 
 
@@ -28,7 +30,7 @@ def _policies_completed(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     # Imported here because only shells want it.
-    from kalends.cli._completion import completed
+    from kalends.cli.console.completion import completed
 
     return completed(ctx, "policies", incomplete)
 
@@ -41,7 +43,7 @@ def _policies_completed(
         "kalends simulate --from-site sdsc/sp2 --month 2026-10 --policy fcfs,easy",
     ),
 )
-@click.argument("log", type=_simulated.FILE, required=False)
+@click.argument("log", type=simulated.FILE, required=False)
 @section("Policies")(
     "--policy",
     "policies",
@@ -52,7 +54,7 @@ def _policies_completed(
     help="Policy names, see `kalends policies`, or your own module:Class, with any parameters "
     "as in module:Class:3.",
 )
-@_simulated.workload_options
+@simulated.workload_options
 @_past_option(
     "--from-site",
     metavar="MACHINE",
@@ -61,19 +63,19 @@ def _policies_completed(
 @_past_option("--month", metavar="YYYY-MM", help="Month of their submission, e.g. 2026-10.")
 @_past_option("--from", "start", metavar="TIME", help="Begin, if it is not a month.")
 @_past_option("--to", "end", metavar="TIME", help="End.")
-@_simulated.machine_options
-@_simulated.sweep_options
+@simulated.machine_options
+@simulated.sweep_options
 @_output_option(
     "--out",
     metavar="FILE",
-    type=_simulated.FILE,
+    type=simulated.FILE,
     help="File for all jobs (.swf, .csv) or the metrics (.json). With several policies, each writes "
     "its jobs to a file of its own: out-easy.csv.  [default: none]",
 )
 @_output_option(
     "--plot",
     metavar="FILE",
-    type=_simulated.FILE,
+    type=simulated.FILE,
     help="Picture of the schedule, or of a comparison of policies: .png, .svg or .pdf.  "
     "[default: none]",
 )
@@ -105,7 +107,7 @@ def command(
     month: str | None,
     start: str | None,
     end: str | None,
-    **options: Unpack[_simulated.Simulated],
+    **options: Unpack[simulated.Simulated],
 ) -> None:
     """Replay a workload under scheduling policies.
 
@@ -114,11 +116,11 @@ def command(
     command runs a sweep: many replays on all cores, and their means. With --from-site, the jobs of a
     site's machine run again, and the schedule as it was stands beside the others.
     """
-    from kalends.cli import _replays
+    from kalends.cli.replays import replays
 
-    names = _replays.policy_names(policies)
-    kinds = _replays.kinds(by)
-    _simulated.check_pairs(log, options)
+    names = replays.policy_names(policies)
+    kinds = replays.kinds(by)
+    simulated.check_pairs(log, options)
     if force and out is None and plot is None:
         raise InvalidInput(
             "no file is written", where="--force", remedy="leave it out, or give --out or --plot"
@@ -129,10 +131,10 @@ def command(
         )
     with ExitStack() as stack:
         if from_site is not None:
-            from kalends.cli import _site_past
+            from kalends.cli.replays import site_past
 
-            _simulated.check_no_other(log, options)
-            past = stack.enter_context(_site_past.fetched(settings, from_site, month, start, end))
+            simulated.check_no_other(log, options)
+            past = stack.enter_context(site_past.fetched(settings, from_site, month, start, end))
             _simulate(
                 settings,
                 past.log,
@@ -146,7 +148,7 @@ def command(
                 by=kinds,
             )
             return
-        file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
+        file = stack.enter_context(standard_input.kept(log)) if log is not None else None
         _simulate(
             settings, file, names, out, plot, options, None, force=force, predict=predict, by=kinds
         )
@@ -158,24 +160,24 @@ def _simulate(
     names: Sequence[str],
     out: Path | None,
     plot: Path | None,
-    options: _simulated.Simulated,
+    options: simulated.Simulated,
     past: SitePast | None,
     *,
     force: bool,
     predict: bool,
     by: Sequence[str],
 ) -> None:
-    from kalends.cli import _class_tables, _metrics_table, _replays
+    from kalends.cli.replays import class_tables, metrics_table, replays
 
     if past is not None and not options["machine"] and options["nodes"] is None:
         options["machine"] = past.machine
-    nodes = _simulated.nodes_of(log, options)
-    workload = _simulated.workload_of(log, nodes, options)
-    given = _simulated.replay_options(log, nodes, options)
+    nodes = simulated.nodes_of(log, options)
+    workload = simulated.workload_of(log, nodes, options)
+    given = simulated.replay_options(log, nodes, options)
     if past is not None:
         given = past.applied(given)
     if options["loads"] is not None or options["repeat"] > 1:
-        from kalends.cli import _sweep
+        from kalends.cli.replays import sweep
 
         for name, given_there, said in (
             ("--predict", predict, "predicts no starts"),
@@ -187,35 +189,35 @@ def _simulate(
                     where=name,
                     remedy=f"leave out {name}, or --loads and --repeat",
                 )
-        cells = _sweep.run(workload, names, out, plot, options, given, force=force)
+        cells = sweep.run(workload, names, out, plot, options, given, force=force)
         _say_left_out(cells[0].results[0])
-        _output.answer(settings, "swept", _sweep.as_cells(cells), lambda: _sweep.lines(cells))
+        output.answer(settings, "swept", sweep.as_cells(cells), lambda: sweep.lines(cells))
         return
-    _simulated.check_single(options)
-    given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"], "by": by}
-    files = _replays.Files(names, out, plot, force=force)
+    simulated.check_single(options)
+    given |= {"shake_s": simulated.shake_s(options), "seed": options["seed"], "by": by}
+    files = replays.Files(names, out, plot, force=force)
     files.check_apart_from(log)
-    results = _replays.run(names, workload, files, nodes, given, predict=predict)
+    results = replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
-    shown, conditions = results, _simulated.conditions(options)
+    shown, conditions = results, simulated.conditions(options)
     if past is not None:
         from kalends.simulation.site_past import as_it_was
 
         conditions = ", ".join(filter(None, (past.said, conditions)))
         shown = [as_it_was(past.log, nodes), *results]
-    _output.answer(
+    output.answer(
         settings,
         "simulated",
-        _replays.as_data(shown),
+        replays.as_data(shown),
         lambda: [
-            *_metrics_table.lines(shown, conditions),
-            *_class_tables.lines(results),
+            *metrics_table.lines(shown, conditions),
+            *class_tables.lines(results),
         ],
     )
 
 
 def _say_left_out(result: SimulationResult) -> None:
-    from kalends.cli import _metrics_table
+    from kalends.cli.replays import metrics_table
 
-    for line in _metrics_table.left_out(result):
-        _output.say(line, error=True)
+    for line in metrics_table.left_out(result):
+        output.say(line, error=True)

@@ -6,8 +6,9 @@ from collections import Counter
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.calls import Resources, SiteStatus
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import split_resource
@@ -24,12 +25,12 @@ def command(settings: Settings) -> None:
     """
     with settings.connect() as client:
         answer = client.resources()
-    _output.answer(settings, "sites", answer.sites, lambda: site_lines(answer))
+    output.answer(settings, "sites", answer.sites, lambda: site_lines(answer))
 
 
 def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
-    return _output.rows(
+    return output.rows(
         ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
         [
             (

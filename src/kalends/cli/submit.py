@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kalends.cli import _in_step, _job_options, _job_script, _jobs, _output
-from kalends.cli._placed import check_broker, placed_words
-from kalends.cli._settings import Settings, pass_settings
-from kalends.client.job_texts import job_from
+from kalends.cli.console import output
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import in_step, job_options, job_script, shown_jobs
+from kalends.cli.jobs.placed import check_broker, placed_words
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.errors import InvalidInput
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 @click.command(
     "submit",
-    cls=_job_script.JobCommand,
+    cls=job_script.JobCommand,
     examples=(
         "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
         "kalends submit 'sdsc/sp2:8 + ctc/onyx:4' --for 1h -- ./solve",
     ),
 )
-@_job_options.machine_or_wish
+@job_options.machine_or_wish
 @click.option(
     "--redundant",
     is_flag=True,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
 )
-@_job_options.job_options
+@job_options.job_options
 @click.option("--input", default="", metavar="PATH", help="File that it reads on standard input.")
 @click.option("--output", default="", metavar="PATH",
               help="File for its output; %j is its number.  [default: kept for kalends log]")  # fmt: skip
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
 )
-@_job_options.step_options
+@job_options.step_options
 @click.option("--pick", default="", metavar="FILE",
               help="Without a machine: script whose pick(bids) orders the bids, e.g. pick.py.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
@@ -78,16 +79,16 @@ def command(
     machine is named, a broker asks sites to bid for the job. Where a request stands in the place of MACHINE,
     its nodes are booked, and the job runs on all its machines: they start at once, or none does.
     """
-    text = _job_script.read_script(script) if script else ""
-    order = _job_script.read_text(pick, "--pick") if pick else ""
+    text = job_script.read_script(script) if script else ""
+    order = job_script.read_text(pick, "--pick") if pick else ""
     said = _Said(machine, program, text, limit, begin, at, key, implementations, order, options)
-    if _in_step.is_request(machine):
+    if in_step.is_request(machine):
         options |= {"implementations": implementations, "pick": pick}
-        step = _in_step.step_from(machine, program, script=text, limit=limit, options=options)
-        booking = _in_step.booking(begin, at, options["end_by"], key)
-        _in_step.submit(settings, machine, step, booking)
+        step = in_step.step_from(machine, program, script=text, limit=limit, options=options)
+        booking = in_step.booking(begin, at, options["end_by"], key)
+        in_step.submit(settings, machine, step, booking)
     else:
-        _in_step.refuse_alone("submit", options)
+        in_step.refuse_alone("submit", options)
         _submit_one(settings, said)
 
 
@@ -108,9 +109,9 @@ class _Said(NamedTuple):
 
 def _submit_one(settings: Settings, said: _Said) -> None:
     machine, program, text, limit, begin, at, key, implementations, order, options = said
-    wish = _job_options.wish_of(machine, options["reservation"], options)
+    wish = job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
-        options["reservation"] = _jobs.reservation_id(settings, options["reservation"])
+        options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
     if machine and order:
         raise InvalidInput(
             f"it orders bids, and {machine} is named", where="--pick", remedy="leave out either"
@@ -120,7 +121,7 @@ def _submit_one(settings: Settings, said: _Said) -> None:
         ways = _implementations(machine, implementations, program, text, limit, options)
         program, text = ways[0].command, ways[0].script
         limit = f"{max(ways[0].limits_s)}s"
-    with _jobs.client_at(settings, machine) if machine else settings.connect() as client:
+    with shown_jobs.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
             check_broker(client, "submit")
         job = job_from(
@@ -131,13 +132,13 @@ def _submit_one(settings: Settings, said: _Said) -> None:
             _tell_submitted(settings, client.submit(job, key=key))
         else:
             if ways:
-                from kalends.client.implementation_file import job_of
+                from kalends.client.inputs.implementation_file import job_of
 
                 job = job_of(job, ways)
             placed = client.place_job(
                 job, **wish._asdict(), implementations=ways, pick=order, key=key
             )
-            _output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
+            output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
 
 
 def _implementations(
@@ -160,19 +161,21 @@ def _implementations(
                 where="--implementations",
                 remedy=f"leave out {name}",
             )
-    from kalends.client.implementation_file import implementations_in  # Others start without it.
+    from kalends.client.inputs.implementation_file import (
+        implementations_in,  # Others start without it.
+    )
 
-    return asyncio.run(implementations_in(_job_script.read_text(path, "--implementations")))
+    return asyncio.run(implementations_in(job_script.read_text(path, "--implementations")))
 
 
 def _tell_submitted(settings: Settings, made: Submitted) -> None:
     first, zone = made.job, settings.time_zone()
     count = f", and {made.count - 1} more" if made.count > 1 else ""
-    _output.answer(
+    output.answer(
         settings,
         "submitted",
         made,
-        lambda: [f"{first.machine}/{first.job}{count}", "", *_jobs.details(first, zone)],
+        lambda: [f"{first.machine}/{first.job}{count}", "", *shown_jobs.details(first, zone)],
     )
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _job_options, _jobs, _output, _slots
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import job_options, shown_jobs, slots
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
         "kalends usage centre/cluster --each --from 2026-10-01 --to 2026-11-01",
     ),
 )
-@_job_options.machine_argument
+@job_options.machine_argument
 @click.option("--from", "start", default="now-30d", show_default=True, metavar="TIME",
               help="Begin: jobs that ended from then on.")  # fmt: skip
 @click.option("--to", "end", default="now", show_default=True, metavar="TIME", help="End.")
@@ -54,7 +56,7 @@ def command(
 
     Where a batch system is behind the resource: what you reserved there, and what your jobs used of it.
     """
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         start_s, end_s = client.time_s(start), client.time_s(end)
         if end_s < start_s:
             raise InvalidInput(
@@ -67,20 +69,20 @@ def command(
                 remedy="leave out --each",
             )
         if each:
-            _slots.show(settings, client, machine, start_s, end_s, table, everyone=everyone)
+            slots.show(settings, client, machine, start_s, end_s, table, everyone=everyone)
             return
         if table is not None or log is not None:
             _export(client, machine, start_s, end_s, everyone, table, log)
             return
         view = client.job_usage(machine, start=start_s, end=end_s, everyone=everyone)
-    _output.answer(settings, "usage", view, lambda: _lines(view, settings))
+    output.answer(settings, "usage", view, lambda: _lines(view, settings))
 
 
 def _lines(view: UsageView, settings: Settings) -> list[str]:
     if view.slots is None:
         return _sums(view)
     of_jobs = _sums(view) if view.rows or view.reserved else []
-    return [*of_jobs, *([""] if of_jobs else []), *_slots.sums(view.slots, settings)]
+    return [*of_jobs, *([""] if of_jobs else []), *slots.sums(view.slots, settings)]
 
 
 def _sums(view: UsageView) -> list[str]:
@@ -91,7 +93,7 @@ def _sums(view: UsageView) -> list[str]:
             row.jobs,
             f"{row.node_seconds / 3600:.2f}",
             f"{row.cpu_s / 3600:.2f}",
-            _jobs.credits_text(row.credit_seconds),
+            shown_jobs.credits_text(row.credit_seconds),
         )
         for row in view.rows
     ]
@@ -102,12 +104,12 @@ def _sums(view: UsageView) -> list[str]:
             row.reservations,
             f"{row.node_seconds / 3600:.2f}",
             "-",
-            _jobs.credits_text(row.credit_seconds),
+            shown_jobs.credits_text(row.credit_seconds),
         )
         for row in view.reserved
     ]
     numbers = ("JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS")
-    return _output.rows(("USER", "PROJECT", *numbers), [*used, *reserved], right=numbers)
+    return output.rows(("USER", "PROJECT", *numbers), [*used, *reserved], right=numbers)
 
 
 def _export(
@@ -119,17 +121,17 @@ def _export(
     table: Path | None,
     log: Path | None,
 ) -> None:
-    from kalends.cli import _past_jobs
+    from kalends.cli.jobs import past_jobs
 
     if table == log:
         raise InvalidInput(
             f"both go to {table}", where="--swf", remedy="give each a file of its own"
         )
-    fetch = partial(_past_jobs.pages, client, machine, start, end, by="over", everyone=everyone)
-    for path, write in ((table, _past_jobs.write_csv), (log, _past_jobs.write_log)):
+    fetch = partial(past_jobs.pages, client, machine, start, end, by="over", everyone=everyone)
+    for path, write in ((table, past_jobs.write_csv), (log, past_jobs.write_log)):
         if path is None:
             continue
-        with _past_jobs.opened(path) as stream:
+        with past_jobs.opened(path) as stream:
             count = write(stream, fetch())
         if path != Path("-"):
-            _output.say(f"{path}: {count} jobs")
+            output.say(f"{path}: {count} jobs")

@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _output, _problems, _words
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output, problems
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.requests import words
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Event
 from kalends.core.identifiers import short_id
@@ -42,7 +44,7 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
         events = client.watch(id or "", after=after)
         for seen, event in enumerate(events, start=1):
             if settings.json:
-                _output.print_json("event", event, one_line=True)
+                output.print_json("event", event, one_line=True)
             else:
                 _tell(client, event, zone)
             if seen == count:
@@ -51,10 +53,10 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
 
 def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
     at = short_time(event.at_ms // 1000, zone)
-    _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
-    for line in _problems.refusal_lines(event.refusals):
-        _output.say(line)
+    output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
+    for line in problems.refusal_lines(event.refusals):
+        output.say(line)
     if event.kind == "recalled":
         view = client.show(event.id)
         if view.state == "held":
-            _output.say_loudly(f"  ! {_words.recalled_words(view, zone)}")
+            output.say_loudly(f"  ! {words.recalled_words(view, zone)}")

@@ -6,10 +6,12 @@ import os
 
 import click
 
-from kalends.cli import _output, _whoami_lines
-from kalends.cli._output import plain
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.profiles import config_path
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.output import plain
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.logins import whoami_lines
+from kalends.client.logins.profiles import config_path
 
 
 @click.command("whoami", cls=ServerCommand, examples=("kalends whoami", "kalends whoami --json"))
@@ -31,4 +33,4 @@ def command(settings: Settings) -> None:
         "renewed": settings.login is not None and settings.login.can_renew(),
     }
     data = {**told, "caller": plain(view)}
-    _output.answer(settings, "caller", data, lambda: _whoami_lines.lines(view, settings, config))
+    output.answer(settings, "caller", data, lambda: whoami_lines.lines(view, settings, config))

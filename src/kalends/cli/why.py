@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _output, _problems, _words
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output, problems
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.requests import words
 from kalends.contract.calls import Story
 
 
@@ -28,16 +30,16 @@ def command(settings: Settings, id: str) -> None:
     zone = settings.time_zone()
     with settings.connect() as client:
         story = client.why(id)
-    _output.answer(settings, "story", story, lambda: story_lines(story, zone))
+    output.answer(settings, "story", story, lambda: story_lines(story, zone))
 
 
 def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
     """Return the lines of a request and its events, each event with its refusals below it."""
-    told = _words.request_lines(story.request, zone)
+    told = words.request_lines(story.request, zone)
     if story.events:
         told.append(f"TIME ({zone.key})")
     for event in story.events:
         at = short_time(event.at_ms // 1000, zone)
         told.append(f"{at}  {event.kind}  {event.detail}".rstrip())
-        told += [f"  {line}" for line in _problems.refusal_lines(event.refusals)]
+        told += [f"  {line}" for line in problems.refusal_lines(event.refusals)]
     return told

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
-from kalends.client.transport import Transport
+from kalends.client.transports.retry import (
+    CLOSED,
+    Backoff,
+    ConnectionFailed,
+    asked_wait_s,
+    is_passing,
+)
+from kalends.client.transports.transport import Transport
 from kalends.contract import codec
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import OPERATION, Operation
@@ -151,10 +157,12 @@ class CallSender:
             return InvalidInput(
                 f"no answer: {failure.detail}", where=self._url, remedy=failure.mend
             )
+        plain = failure.detail == CLOSED and self._url.startswith("http://")
+        https = "write https:// if the server has a certificate; or " if plain else ""
         return Unavailable(
             f"no answer: {failure.detail}",
             where=self._url,
-            remedy="check the address, and that the server is running there",
+            remedy=f"{https}check the address, and that the server is running there",
         )
 
     def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:

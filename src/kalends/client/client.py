@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
-from kalends.client.answers import NewLength, check_kept, settled
-from kalends.client.approval_calls import ApprovalCalls
-from kalends.client.call_line import CallLine
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
-from kalends.client.follower import Follower
-from kalends.client.given_values import by_name, milliseconds
-from kalends.client.job_calls import JobCalls
-from kalends.client.notice_calls import NoticeCalls
-from kalends.client.request_builder import (
+from kalends.client.inputs.given_values import by_name, milliseconds
+from kalends.client.inputs.request_builder import (
     ArgumentValues,
     Duration,
     Preferred,
@@ -24,8 +18,14 @@ from kalends.client.request_builder import (
     request_from,
     time_s,
 )
-from kalends.client.request_calls import RequestCalls
-from kalends.client.scripts import Agent, named_script
+from kalends.client.inputs.scripts import Agent, named_script
+from kalends.client.methods.answers import NewLength, check_kept, settled
+from kalends.client.methods.approval_calls import ApprovalCalls
+from kalends.client.methods.follower import Follower
+from kalends.client.methods.job_calls import JobCalls
+from kalends.client.methods.notice_calls import NoticeCalls
+from kalends.client.methods.request_calls import RequestCalls
+from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.core.errors import error_from_problem
@@ -82,6 +82,18 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     async def whoami(self) -> calls.CallerView:
         """Return whom the server takes you for, what your token allows there, and until when."""
         return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
+
+    async def at_site(self, site: str) -> Client:
+        """Return a client of `site`, which this broker books at, as the same user; it is to be closed.
+
+        The broker gives it a pass for that site alone, and the next one before that runs out: your own token
+        stays here. It is sent only where an older broker gives none, and the token names the site. Raises
+        `NotFound`, and `NotAuthenticated` where there is neither pass nor such a token.
+        """
+        # Imported here because few programs go to a site by its broker.
+        from kalends.client.logins.site_ways import settings_at
+
+        return Client(await settings_at(site, self.settings, self._caller))
 
     async def resources(self) -> calls.Resources:
         """Return the resources that the caller may see, and which sites answer."""

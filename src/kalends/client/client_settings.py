@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.client.calls import CallSender
-from kalends.client.late_transport import LateTransport, TokenSource
-from kalends.client.retry import Backoff
-from kalends.client.transport import Access, Transport
+from kalends.client.transports.late_transport import LateTransport, TokenSource
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.transport import Access, Transport
 from kalends.core.identifiers import request_id
 
 TransportName = Literal["session", "http"]
@@ -41,7 +41,8 @@ class Surroundings(NamedTuple):
 class ClientSettings:
     """How a client reaches its server: `timeout_s` is the longest call beyond the wait that it asks for.
 
-    `token`, if there is one, is asked for the token whenever the client connects.
+    `token`, if there is one, is asked for the token whenever the client connects, and when it is about to run
+    out.
     """
 
     access: Access
@@ -57,16 +58,18 @@ class ClientSettings:
         if self.token is None:
             return self._transport(self.access)
         return LateTransport(
-            lambda token: self._transport(replace(self.access, token=token)), self.token
+            lambda token: self._transport(replace(self.access, token=token)),
+            self.token,
+            self.surroundings.wall_clock,
         )
 
     def _transport(self, access: Access) -> Transport:
         """Import only the one that is used."""
         if self.transport == "session":
-            from kalends.client.session import SessionTransport
+            from kalends.client.transports.session import SessionTransport
 
             return SessionTransport(access)
-        from kalends.client.http import HttpTransport
+        from kalends.client.transports.http import HttpTransport
 
         return HttpTransport(access)
 

@@ -7,16 +7,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from kalends.client.caller_identity import login_name
-from kalends.client.caller_proof import proof
 from kalends.client.client import Client
 from kalends.client.client_settings import ClientSettings, TransportName
-from kalends.client.destinations import Destination, destination
-from kalends.client.given_values import every
-from kalends.client.late_transport import TokenSource
-from kalends.client.retry import Backoff
-from kalends.client.transport import Access
-from kalends.client.zones import local_zone
+from kalends.client.inputs.given_values import every
+from kalends.client.inputs.zones import local_zone
+from kalends.client.logins.caller_identity import login_name
+from kalends.client.logins.caller_proof import proof
+from kalends.client.logins.destinations import Destination, destination
+from kalends.client.transports.late_transport import TokenSource
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.transport import Access
 from kalends.core.errors import InvalidInput
 from kalends.core.times import zone_named
 

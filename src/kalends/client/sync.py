@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
-from kalends.client.follower import Progress
-from kalends.client.loop_thread import LoopThread, answer
+from kalends.client.methods.follower import Progress
+from kalends.client.transports.loop_thread import LoopThread, answer
 from kalends.contract.calls import RequestView
 
 if TYPE_CHECKING:
-    from kalends.client.job_terminal import JobTerminal
+    from kalends.client.client_settings import ClientSettings
+    from kalends.client.terminals.job_terminal import JobTerminal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +109,15 @@ class SyncClient:
     def close(self) -> None:
         """Close the connections and end the thread. A later call connects again."""
         self._thread.end()
+
+    def at_site(self, site: str) -> SyncClient:
+        """Return a client of a site that this broker books at, as the same user; see `Client.at_site`."""
+        return SyncClient(self._run(self._client.at_site(site)))
+
+    @property
+    def settings(self) -> ClientSettings:
+        """How it reaches its server."""
+        return self._client.settings
 
     request = _at_once(Client.request)
     time_s = _at_once(Client.time_s)

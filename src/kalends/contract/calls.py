@@ -50,6 +50,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
@@ -755,7 +756,8 @@ class CallerView(Answer, frozen=True, kw_only=True):
     """Whom the server called `server` takes the caller for, and what the caller's token allows there.
 
     `user` and `groups` have the `realm` of the issuer, if it has one, at their end. `key` is the id of the
-    key that vouches for them; "open": everybody is believed. The token is good until `expires_at` (0: for
+    key that vouches for them; "open": everybody is believed. The token is for the servers that accept one of
+    `audiences` (the first of them; older servers do not say). It is good until `expires_at` (0: for
     ever), and it is `now` on the server's clock (seconds UTC).
     """
 
@@ -766,12 +768,16 @@ class CallerView(Answer, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     key: str
+    audiences: tuple[str, ...] = ()
     expires_at: int = 0
     now: int
 
 
-Scope = Literal["", "use", "audit", "admin", "broker"]
-"""What a token must allow: "" is open to everyone, "use" any user, "broker" vouches for users."""
+Scope = Literal["", "any", "use", "audit", "admin", "broker"]
+"""What a token must allow: "" is open to everyone, "any" to every token that is believed, "use" to users.
+
+"broker" vouches for users.
+"""
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -799,7 +805,7 @@ _BROKER_OR_VIRTUAL: tuple[Role, ...] = ("broker", "virtual")
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("health", "GET", "/healthz", Nothing, Health, "", _ALL, "Report the health of the server"),
-    Operation("whoami", "GET", "/v1/whoami", Nothing, CallerView, "use", _ALL,
+    Operation("whoami", "GET", "/v1/whoami", Nothing, CallerView, "any", _ALL,
               "Say whom the server takes the caller for"),
     Operation("resources", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
               "List the resources that the caller may see"),
@@ -839,6 +845,8 @@ OPERATIONS: tuple[Operation, ...] = (
               _BROKER, "Tell the caller no more at an address"),
     Operation("notify_test", "POST", "/v1/notices/test", NoticeAddressRef, NoticeAddressView, "use",
               _BROKER, "Send a test notice to an address of the caller"),
+    Operation("site_pass", "POST", "/v1/passes", AskSitePass, SitePass, "use", _BROKER,
+              "Give the caller a pass for a site, in the place of the caller's own token"),
     Operation("agent_upload", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
               "Check a script and store it under a name"),
     Operation("agent_list", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,

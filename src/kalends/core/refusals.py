@@ -35,7 +35,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.NO_PLACE, InvalidInput, "no machine takes such a job",
      "look at what each of them says, and ask for what one has"),
     (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
-     "start and end on the grain"),
+     "start and end on the grain; --after in place of --at finds the next such start"),
     (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
     (RefusalCode.BEYOND_HORIZON, InvalidInput, "further ahead than the owner accepts bookings",
      "give an earlier time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo
 
-from kalends.cli import _timeline
+from kalends.cli.requests import timeline
 from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval
@@ -16,18 +16,18 @@ def draw_all(
     zone: ZoneInfo,
     *,
     width: int,
-    glyphs: dict[_timeline.State, str],
+    glyphs: dict[timeline.State, str],
     mark: Interval | None = None,
     pointer: str = "^",
-) -> list[_timeline.Line]:
+) -> list[timeline.Line]:
     """Return the `views` drawn within `width` characters, with one legend.
 
     `mark` is pointed at below each.
     """
-    lines: list[_timeline.Line] = []
-    legend: _timeline.Line = []
+    lines: list[timeline.Line] = []
+    legend: timeline.Line = []
     for view in views:
-        drawn = _timeline.draw(view, zone, width=width, glyphs=glyphs)
+        drawn = timeline.draw(view, zone, width=width, glyphs=glyphs)
         first = next(n for n, line in enumerate(drawn) if line[0][0].startswith("one column"))
         lines += [[(_title(view), "")], *drawn[:first]]
         if mark is not None:

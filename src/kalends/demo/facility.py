@@ -42,8 +42,6 @@ class FacilityPlan:
 
     sites: Mapping[str, str]
     broker: str
-    jobs_at: tuple[str, ...]
-    """Where the user submits jobs."""
     virtual: Mapping[str, str] = field(default_factory=dict)
     """The configurations of virtual sites, by their names."""
 
@@ -56,7 +54,6 @@ def packaged(*path: str) -> str:
 THREE_SITES: Final = FacilityPlan(
     {name: packaged(f"site-{name}.toml") for name in ("sdsc", "caltech", "ncsa")},
     packaged("broker.toml"),
-    jobs_at=("sdsc",),
 )
 
 
@@ -80,6 +77,14 @@ class Facility:
 
     def token(self, user: str) -> str:
         return self.token_file(user).read_text("ascii").strip()
+
+    @contextlib.asynccontextmanager
+    async def at_site(self, site: str) -> AsyncIterator[kalends.Client]:
+        """Call `site` as `USER`, by a pass of the broker."""
+        async with kalends.connect(self.broker_url, token=self.token(USER)) as broker:
+            there = await broker.at_site(site)
+        async with there:
+            yield there
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which `kalends` and the examples call this broker as `USER`."""
@@ -155,7 +160,7 @@ def write_configurations(directory: Path, plan: FacilityPlan = THREE_SITES) -> N
 def make_keys(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
     """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users.
 
-    The user's token is good where jobs are submitted, too.
+    The user's token is good at the broker alone, whose passes lead to the sites.
     """
     keys, tokens = directory / "keys", directory / "tokens"
     for made in (keys, tokens):
@@ -164,7 +169,7 @@ def make_keys(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> 
     write_key_pair(keys / BROKER)
     people = load_private_key(keys / "people")
     for user, group, audience, scopes in (
-        (USER, "crystallography", [BROKER, *plan.jobs_at], ["use"]),
+        (USER, "crystallography", [BROKER], ["use"]),
         (OPERATOR, "operators", [BROKER, *plan.sites, *plan.virtual], ["use", "audit", "admin"]),
     ):
         token = mint(

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from kalends.cli import _jobs, _output, _terminal, _words
+from kalends.cli.console import output, screen
+from kalends.cli.jobs import shown_jobs
+from kalends.cli.requests import words
 from kalends.cli.why import story_lines
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
@@ -28,14 +30,14 @@ class TextTeller:
         self._zone = zone
 
     def filled(self, jobs: int, seconds: float) -> None:
-        _output.say(f"{jobs} jobs of a busy day are booked on {MACHINE}, in {seconds:.1f} s.")
+        output.say(f"{jobs} jobs of a busy day are booked on {MACHINE}, in {seconds:.1f} s.")
 
     def found(self, candidate: Candidate) -> None:
         self._step(
             "When could all three start?", f"kalends find '{TEXT}' --for {DURATION} --count 1"
         )
-        for line in _words.candidate_lines([candidate], self._zone):
-            _output.say(line)
+        for line in words.candidate_lines([candidate], self._zone):
+            output.say(line)
 
     def before(self, views: Sequence[CalendarView]) -> None:
         self._step(
@@ -49,8 +51,8 @@ class TextTeller:
             "Book all three, or none",
             f"kalends book '{TEXT}' --for {DURATION} --note '{view.note}'",
         )
-        for line in _words.request_lines(view, self._zone):
-            _output.say(line)
+        for line in words.request_lines(view, self._zone):
+            output.say(line)
 
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
         self._step("Their calendars with the reservation")
@@ -63,43 +65,43 @@ class TextTeller:
             f"kalends submit {MACHINE} -n {NODES} --for {LIMIT_S}s -- sh -c {shlex.quote(LINE)}",
             f"kalends job {job}",
         )
-        for line in _jobs.details(seen.running, self._zone):
-            _output.say(line)
+        for line in shown_jobs.details(seen.running, self._zone):
+            output.say(line)
         tell_step("What it has written", [f"kalends log {job}"], [seen.output.strip()])
-        over = _jobs.news(None, seen.over, self._zone)
+        over = shown_jobs.news(None, seen.over, self._zone)
         tell_step("End it", [f"kalends kill {job}"], [f"{job} {over}"])
 
     def why(self, story: Story) -> None:
         self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
         for line in story_lines(story, self._zone):
-            _output.say(line)
+            output.say(line)
 
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
         self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
-        for line in _words.request_lines(view, self._zone):
-            _output.say(line)
-        _output.say("")
-        _output.say("Free again at that time:")
+        for line in words.request_lines(view, self._zone):
+            output.say(line)
+        output.say("")
+        output.say("Free again at that time:")
         body = [(name, units, UNITS[name]) for name, units in free.items()]
-        for line in _output.rows(
+        for line in output.rows(
             ("RESOURCE", "FREE FOR YOU", "HAD TAKEN"), body, right=("FREE FOR YOU", "HAD TAKEN")
         ):
-            _output.say(line)
+            output.say(line)
 
     def _step(self, title: str, *commands: str) -> None:
         tell_step(title, commands, ())
 
     def _draw(self, views: Sequence[CalendarView], mark: Interval | None) -> None:
-        terminal = _terminal.console()
+        terminal = screen.console()
         lines = draw_all(
             views,
             self._zone,
             width=terminal.width,
-            glyphs=_terminal.glyphs(),
+            glyphs=screen.glyphs(),
             mark=mark,
-            pointer="▲" if _terminal.can_print("▲") else "^",
+            pointer="▲" if screen.can_print("▲") else "^",
         )
-        _terminal.print_lines(lines, terminal)
+        screen.print_lines(lines, terminal)
 
 
 class SilentTeller:
@@ -132,13 +134,13 @@ class SilentTeller:
 
 def tell_step(title: str, commands: Sequence[str], lines: Sequence[str]) -> None:
     """Print a step: its title, the commands that do the same, and what came out."""
-    _output.say("")
-    _output.say(f"== {title}")
+    output.say("")
+    output.say(f"== {title}")
     for command in commands:
-        _output.say(f"   $ {command}")
-    _output.say("")
+        output.say(f"   $ {command}")
+    output.say("")
     for line in lines:
-        _output.say(line)
+        output.say(line)
 
 
 def tell_nothing(title: str, commands: Sequence[str], lines: Sequence[str]) -> None:

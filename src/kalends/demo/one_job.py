@@ -10,8 +10,9 @@ import kalends
 from kalends.client.client import Client
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import KalendsError, Unavailable
+from kalends.core.identifiers import split_resource
 from kalends.core.jobs import JobRequest
-from kalends.demo.facility import MACHINE, OPERATOR, USER, Facility
+from kalends.demo.facility import MACHINE, OPERATOR, Facility
 from kalends.demo.together import until
 
 LINE: Final = 'echo "job $KALENDS_JOB has nodes $KALENDS_NODES"; sleep 60'
@@ -37,8 +38,7 @@ async def run_one(facility: Facility) -> JobSeen:
         command=("/bin/sh", "-c", LINE),
         directory="/",
     )
-    url, token = facility.site_url(MACHINE), facility.token(USER)
-    async with kalends.connect(url, token=token) as client:
+    async with facility.at_site(split_resource(MACHINE)[0]) as client:
         number = (await client.submit(request)).job.job
         running = await until(
             lambda: client.job(MACHINE, number),

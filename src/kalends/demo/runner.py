@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from kalends.cli import _output
-from kalends.cli._settings import Settings
+from kalends.cli.console import output
+from kalends.cli.console.settings import Settings
 from kalends.demo import narrator
 from kalends.demo.clusters import story as clusters
 from kalends.demo.clusters.sites import centres
@@ -141,7 +141,7 @@ async def _told(
     """Print what came of it, and wait for a signal if its servers are to be kept."""
     performance.played = True
     if settings.json:
-        _output.print_json(kind, report)
+        output.print_json(kind, report)
     if keep:
         if not settings.json:
             _say(try_now)
@@ -150,8 +150,8 @@ async def _told(
 
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
-        _output.say(line)
+        output.say(line)
 
 
 def _progress(line: str) -> None:
-    _output.say(f"kalends: {line}", error=True)
+    output.say(f"kalends: {line}", error=True)

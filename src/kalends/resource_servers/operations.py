@@ -12,10 +12,10 @@ from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.assembly import auditor
 from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
+from kalends.resource_servers.setup.assembly import auditor
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
-from kalends.resource_servers.assembly import (
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.setup.assembly import (
     addresses_of,
     agent_limits_of,
     calendars_of,
     limits_of,
     queues_of,
 )
-from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.garbage_collection import not_collecting
 from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore

@@ -26,27 +26,27 @@ from kalends.contract.paths import SESSION_PATH
 from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.resource_servers.assembly import calendars_of
-from kalends.resource_servers.batch_desk import BatchDesk
-from kalends.resource_servers.broker_sessions import BrokerSessions
-from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
-from kalends.resource_servers.machines import SiteMachines
+from kalends.resource_servers.jobs.batch_desk import BatchDesk
+from kalends.resource_servers.jobs.machines import SiteMachines
+from kalends.resource_servers.jobs.usage_operations import UsageOperations
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures
-from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
-from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
+from kalends.resource_servers.neighbours.broker_sessions import BrokerSessions
+from kalends.resource_servers.neighbours.near_visits import SOURCE as VISIT_SOURCE
+from kalends.resource_servers.neighbours.near_visits import VISITS_PATH, NearVisits
+from kalends.resource_servers.neighbours.peer_questions import SOURCE, PeerQuestions
+from kalends.resource_servers.neighbours.peers import PEERS_PATH, PeerCalls, peer_calls_of
+from kalends.resource_servers.neighbours.relays import RelayCalls
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
-from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
-from kalends.resource_servers.peers import PEERS_PATH, PeerCalls, peer_calls_of
-from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.restored_participant import restored_participant
-from kalends.resource_servers.rules_change import rules_change
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.resource_servers.setup.assembly import calendars_of
+from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of, check_files
+from kalends.resource_servers.setup.rules_change import rules_change
 from kalends.resource_servers.store_failures import StoreFailures
-from kalends.resource_servers.usage_operations import UsageOperations
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Authenticator

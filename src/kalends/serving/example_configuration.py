@@ -39,12 +39,12 @@ longest = "1h"
 [site.keys.claims]        # what its tokens call things; without this section as ours do
 user = "preferred_username"
 groups = "realm_access.roles"         # roles inside realm_access
-audiences = ["kalends"]               # instead of the name of this site
+audiences = ["http://127.0.0.1:7101"]  # instead of the name of this site; never one that others take
 scopes = { use = ["openid"] }         # its scope openid stands for ours; ["*"]: every token
 
 [[site.keys]]             # the broker, which vouches for its users
 file = "keys/broker.pub"
-scopes = ["use", "broker"]
+scopes = ["use", "broker"]  # use: its users may come by its passes
 brokers = ["npaci"]       # who may use it; left out, a broker's name belongs to the key that came first
 users = ["*"]
 groups = ["*"]
@@ -282,6 +282,7 @@ url = "http://127.0.0.1:7100"
 store = "npaci.sqlite"
 keep_settled = "400d"     # then requests go from the store to npaci.archive; left out: never
 key = "keys/broker"       # signs the broker's own tokens for the sites (private: mode 0600)
+pass_life = "1h"          # users come to a site by a pass for that site alone, never by their own token
 coords = ["http://127.0.0.1:7100"]   # all replicas: where a site asks what was decided
 
 [[broker.keys]]
@@ -311,6 +312,7 @@ url = "http://127.0.0.1:7101"
 name = "caltech"
 url = "https://kalends.caltech.example:7101"
 ca = "keys/caltech-ca.pem"        # the authority that signed its certificate
+# passes = false          # its owner gives our key the scope broker without use: no passes for it
 
 [[broker.sites]]          # a virtual site: a way to others, which are named here one by one
 name = "midwest"

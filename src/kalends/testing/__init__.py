@@ -11,7 +11,7 @@ Needs the extra ``server``. `docs/testing.md` tells the rest.
 
 from __future__ import annotations
 
-from kalends.cli._server_parts import server_parts
+from kalends.cli.console.server_parts import server_parts
 
 with server_parts():
     from kalends.testing.clock import MovableClock as MovableClock

@@ -19,8 +19,8 @@ from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.client.client_settings import TransportName
 from kalends.client.connection import connect, in_surroundings
-from kalends.client.retry import Backoff
 from kalends.client.sync import SyncClient
+from kalends.client.transports.retry import Backoff
 from kalends.contract.calls import SiteStatus
 from kalends.core.errors import NotFound
 from kalends.core.times import parse_time

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.destinations import DEFAULT_BROKER, VARIABLES, Destination, destination
+from kalends.client.logins.destinations import DEFAULT_BROKER, VARIABLES, Destination, destination
 
 FIELDS = ("broker", "token", "token_file", "user", "zone", "ca", "machine")
 SERVERS = st.sampled_from(["", "https://a.example", "https://a.example/", "https://b.example"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.openid.device_grant import INTERVAL_S_MAX, LIFE_S_MAX, DeviceCode, Polls
-from kalends.client.token_life import SOON_S, TokenLife, life_of
+from kalends.client.logins.openid.device_grant import INTERVAL_S_MAX, LIFE_S_MAX, DeviceCode, Polls
+from kalends.client.logins.token_life import SOON_S, TokenLife, life_of
 from kalends.core.errors import Expired, KalendsError
 
 ERRORS = st.sampled_from(["authorization_pending", "slow_down", ""])

@@ -13,7 +13,7 @@ from typing import Final
 
 import kalends
 from kalends.client.client import Client
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from tests.shells.facility import Facility, Plan
 from tests.shells.scenarios import Broken, scenario
 from tests.shells.substitutes import WALL_AT_BEGIN_S

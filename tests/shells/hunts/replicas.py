@@ -8,7 +8,7 @@ import random
 from typing import Final
 
 import kalends
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from tests.shells import books
 from tests.shells.connections import real_connect
 from tests.shells.facility import Facility, Plan

@@ -25,7 +25,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.notices.post_office import PostOffice
-from kalends.resource_servers.job_ledger import JobLedger
+from kalends.resource_servers.jobs.job_ledger import JobLedger
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler

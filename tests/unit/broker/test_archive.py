@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.archive import Archive, is_settled
 from kalends.broker.coordination.decision_record import Record, Spec, encode_record
+from kalends.broker.lives.archive import Archive, is_settled
 from kalends.contract.messages import Want
 from kalends.core.intervals import Moment
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.logs import get_logger
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 from kalends.stores.sqlite.register_file import BrokerStore
 
 DAY = 86_400
@@ -73,7 +73,7 @@ async def moved(tmp_path: Path, *records: Record) -> tuple[list[str], list[str]]
     store = await stored(tmp_path / "npaci.sqlite", records)
     file = tmp_path / "npaci.archive"
     count = await archive(file, store).move_settled()
-    left = [row.rid for row in store.read(register.page, "", 1_000)]
+    left = [row.rid for row in store.read(request_reads.page, "", 1_000)]
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     assert len(lines) == count
     assert not any(line.get("secret") or line["digest"] for line in lines)
@@ -105,7 +105,7 @@ async def test_a_file_that_cannot_be_written_takes_nothing_out_of_the_register(
     store = await stored(tmp_path / "npaci.sqlite", [record(1)])
     with pytest.raises(OSError, match="No such file"):
         await archive(tmp_path / "none" / "npaci.archive", store).move_settled()
-    assert [row.rid for row in store.read(register.page, "", 9)] == [rid(1)]
+    assert [row.rid for row in store.read(request_reads.page, "", 9)] == [rid(1)]
     await store.close()
 
 

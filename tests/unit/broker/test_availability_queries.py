@@ -8,12 +8,12 @@ from collections.abc import Collection
 import pytest
 from serving_support import ManualClock
 
-from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.searches import Searches
-from kalends.broker.site_queries import SiteQueries
+from kalends.broker.searches.availability_queries import AvailabilityQueries
+from kalends.broker.searches.searches import Searches
+from kalends.broker.searches.site_queries import SiteQueries
 from kalends.calendars import (
     AccessList,
     AccessRule,

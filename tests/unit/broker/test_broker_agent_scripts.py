@@ -12,11 +12,11 @@ import pytest
 
 import kalends
 from kalends.agents.runs import ScriptCheck
-from kalends.broker import scripts
-from kalends.broker.script_checks import LANGUAGE_ONLY, UNCHECKED, ScriptChecks, accepted
-from kalends.broker.scripts import NAMES_MAX
+from kalends.broker.desk import scripts
+from kalends.broker.desk.script_checks import LANGUAGE_ONLY, UNCHECKED, ScriptChecks, accepted
+from kalends.broker.desk.scripts import NAMES_MAX
 from kalends.broker.server import build_broker
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.core.errors import (
     Conflict,
     InvalidInput,

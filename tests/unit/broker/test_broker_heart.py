@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import structlog
 
-from kalends.broker import heart
 from kalends.broker import service as shell
+from kalends.broker.lives import heart
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.service import BrokerService

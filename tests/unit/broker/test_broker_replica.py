@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.replica import LEASE_MS, Leases, ReplicaLock
+from kalends.broker.lives.replica import LEASE_MS, Leases, ReplicaLock
 from kalends.core.errors import Conflict, Unavailable
 
 

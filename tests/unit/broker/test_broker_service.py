@@ -11,7 +11,7 @@ import pytest
 
 import kalends
 from kalends.broker.server import build_broker
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.core.errors import (
     Conflict,
     InvalidInput,

@@ -15,8 +15,8 @@ import structlog
 from aiohttp import web
 from msgspec.structs import replace
 
-from kalends.broker import site_link
-from kalends.broker.site_link import SiteLink
+from kalends.broker.sites import site_link
+from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.clock import LogicalClock

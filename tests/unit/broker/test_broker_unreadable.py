@@ -15,15 +15,15 @@ from msgspec import structs
 
 import kalends
 from kalends.broker.server import build_broker
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
-from kalends.stores.sqlite import register
 from kalends.stores.sqlite.maintenance import doctor
+from kalends.stores.sqlite.register import lives
 
 ONCE = Backoff(tries_max=1)
 WHEN = (int(time.time()) // 86_400 + 10) * 86_400
@@ -188,7 +188,7 @@ async def test_an_inquiry_about_it_is_refused_and_nothing_begins_anew(tmp_path: 
         assert refused == await here.inquire(structs.replace(stranger, rid=good))
         assert refused[0] == 403
         with closing(sqlite3.connect(here.store)) as connection:
-            key = proofs.site_key(register.secret(connection), "sdsc")
+            key = proofs.site_key(lives.secret(connection), "sdsc")
         proof = proofs.of_request(key, bad)
         status, problem = await here.inquire(structs.replace(stranger, secret=proof))
         assert (status, problem["code"]) == (500, "store-damaged")

@@ -7,9 +7,9 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker import event_ring
 from kalends.broker.coordination.effects import Happened
-from kalends.broker.event_ring import EventRing
+from kalends.broker.desk import event_ring
+from kalends.broker.desk.event_ring import EventRing
 from kalends.contract.calls import Event
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.protocol_broker import Broker, new_register
 
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads
 
 
 def test_a_late_answer_to_what_was_asked_before_a_take_over_ends_nothing_that_began_since() -> None:
@@ -29,16 +29,16 @@ def test_the_heart_finds_what_its_own_replica_owns_and_does_not_work_on() -> Non
     store = new_register()
     blue = Broker(store, name="b")
     rid, other = blue.submit(), blue.submit(key="another-key-of-it")
-    assert register.orphans(store, ("b:1",), 10) == []
-    assert register.unattended(store, "b:1", blue.coordinator.cases, 10) == []
-    found = register.unattended(store, "b:1", {other}, 10)
+    assert request_reads.orphans(store, ("b:1",), 10) == []
+    assert request_reads.unattended(store, "b:1", blue.coordinator.cases, 10) == []
+    found = request_reads.unattended(store, "b:1", {other}, 10)
     assert [record.rid for record in found] == [rid]
-    assert register.unattended(store, "b:1", set(), 1) == found
-    assert register.unattended(store, "r:1", set(), 10) == []
+    assert request_reads.unattended(store, "b:1", set(), 1) == found
+    assert request_reads.unattended(store, "r:1", set(), 10) == []
     blue.visited(rid)
-    assert [record.rid for record in register.unattended(store, "b:1", {other}, 10)] == [rid]
+    assert [record.rid for record in request_reads.unattended(store, "b:1", {other}, 10)] == [rid]
     blue.done(rid)
-    assert register.unattended(store, "b:1", {other}, 10) == []
+    assert request_reads.unattended(store, "b:1", {other}, 10) == []
 
 
 def test_a_cancel_on_its_way_is_told_to_the_sites_though_another_replica_has_told_the_commit() -> (

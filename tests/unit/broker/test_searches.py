@@ -12,9 +12,9 @@ import pytest
 
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.search_questions import BestStarts, Explanation, Pieces, WhyNone
-from kalends.broker.search_worker import HardSearch, answered, serve
-from kalends.broker.searches import CPU_S_PER_MINUTE, EASY_COST, EASY_STARTS_COST, Searches
+from kalends.broker.searches.search_questions import BestStarts, Explanation, Pieces, WhyNone
+from kalends.broker.searches.search_worker import HardSearch, answered, serve
+from kalends.broker.searches.searches import CPU_S_PER_MINUTE, EASY_COST, EASY_STARTS_COST, Searches
 from kalends.contract import messages as m
 from kalends.contract.messages import RoomNeed, Want
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode

@@ -15,9 +15,9 @@ from tests.support.patience import PATIENCE_S
 from tests.unit.broker.test_availability_queries import ADA
 from touring_support import AgentBroker, held, says
 
-from kalends.broker.availability_queries import AvailabilityQueries
-from kalends.broker.searches import Searches
-from kalends.broker.site_queries import SiteQueries
+from kalends.broker.searches.availability_queries import AvailabilityQueries
+from kalends.broker.searches.searches import Searches
+from kalends.broker.searches.site_queries import SiteQueries
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.contract.messages import FreeSteps, Want

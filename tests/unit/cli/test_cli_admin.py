@@ -27,6 +27,15 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(cli, words)
 
 
+def test_a_token_for_several_servers_comes_with_what_they_could_do(tmp_path: Path) -> None:
+    key = tmp_path / "owner.key"
+    assert run("admin", "key", str(key)).exit_code == 0
+    both = ("--audience", "npaci", "--audience", "sdsc")
+    result = run("admin", "token", "--key", str(key), "--user", "ada", *both)
+    assert result.exit_code == 0
+    assert "npaci, sdsc: each of these servers could use it at the others" in result.stderr
+
+
 def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) -> None:
     key = tmp_path / "owner.key"
     assert run("admin", "key", str(key)).exit_code == 0
@@ -35,6 +44,7 @@ def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) 
         "--audience", "sdsc", "--scope", "use", "--scope", "audit", "--for", "1h",
     )  # fmt: skip
     assert result.exit_code == 0
+    assert "at the others" not in result.stderr
     token = result.stdout.strip()
     scopes = frozenset({"use", "audit", "admin"})
     trusted = load_trusted_keys(Path(f"{key}.pub"), KeyTerms("kalends", scopes))
@@ -158,7 +168,7 @@ def test_a_time_is_taken_back_listed_and_withdrawn(broker: Broker) -> None:
     assert run(*admin, "reclaims").stdout == taken.stdout
     assert json.loads(run(*admin, "reclaims", "--json").stdout)["kind"] == "reclaims"
     assert run(*admin, "reclaim", "--end", "my-own-key").exit_code == 0
-    assert run(*admin, "reclaims").stdout == ""
+    assert run(*admin, "reclaims").stdout == "no period is reclaimed\n"
 
 
 def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_or_stays(

@@ -21,7 +21,8 @@ from kalends.agents import ready, records
 from kalends.agents.sandbox import Sandbox, SandboxUnavailable
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.broker.coordination.user_pick import pick_run
-from kalends.cli import _output, cli
+from kalends.cli import cli
+from kalends.cli.console import output
 from kalends.client.trials.samples import SLOTS, sample_job
 from kalends.contract import calls
 from kalends.core.jobs import JobRequest
@@ -71,7 +72,7 @@ def printed_calendar(
         resource=ResourceInfo(name=name, capacity=64, grain_s=HOUR_S),
         start=NOW_S, end=NOW_S + DAY_S, until=NOW_S + DAY_S, free=free, slots=taken,
     )  # fmt: skip
-    envelope = {"version": 1, "kind": "calendar", "data": _output.plain(view)}
+    envelope = {"version": 1, "kind": "calendar", "data": output.plain(view)}
     path.write_bytes(msgspec.json.encode(envelope))
     return str(path)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import kalends
 from kalends.cli import cli
-from kalends.cli._output import json_text
+from kalends.cli.console.output import json_text
 from kalends.core.errors import (
     Expired,
     KalendsError,

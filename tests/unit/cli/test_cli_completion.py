@@ -15,8 +15,8 @@ from client_broker import Broker, serving
 
 import kalends
 from kalends.cli import COMPLETE_VARIABLE, cli
-from kalends.cli._groups import LazyGroup
-from kalends.cli._settings import Settings
+from kalends.cli.console.groups import LazyGroup
+from kalends.cli.console.settings import Settings
 from kalends.contract.calls import Resources, SiteStatus
 from kalends.core.identifiers import short_id
 

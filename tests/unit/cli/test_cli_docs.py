@@ -16,8 +16,9 @@ import click
 import pytest
 
 from kalends.cli import cli
-from kalends.cli._groups import LazyGroup
-from kalends.cli._settings import LocalCommand, Settings
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.groups import LazyGroup
+from kalends.cli.console.settings import Settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 BEGIN = "<!-- help: recorded by tests/unit/cli/test_cli_docs.py, do not edit below -->\n"

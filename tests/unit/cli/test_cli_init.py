@@ -57,8 +57,9 @@ def test_a_site_and_a_broker_of_one_line_each_are_ready_to_serve(folder: Path) -
         result = run("serve", "--check", f"{name}/{name}.toml", "--json")
         assert result.exit_code == 0, result.output
         found = json.loads(result.stdout)["data"]
-        assert (found["problems"], found["warnings"]) == ([], [])
+        assert (found["problems"], found["warnings"], found["risks"]) == ([], [], [])
     assert "resource ctc/sp2: 128 units" in result.stdout
+    assert "keys/npaci.pub for use, broker, in the name of anybody" in result.stdout
     assert not list(folder.rglob("*.sqlite*")), "a check makes no store"
 
 
@@ -75,6 +76,18 @@ def test_the_site_believes_its_broker_as_that_broker_and_its_operator_as_operato
     made_at = int((folder / "ctc/tokens/operator").stat().st_mtime)
     caller = KeyRing(keys, "ctc").verify(token, made_at)
     assert caller.scopes == {"use", "audit", "admin"}
+
+
+def test_a_check_names_tokens_that_other_servers_could_use_here(folder: Path) -> None:
+    set_up_both()
+    with (folder / "ctc/ctc.toml").open("a") as file:
+        file.write(
+            '[[site.keys]]\nopenid = "https://login.example"\nclaims.audiences = ["kalends"]\n'
+        )
+    result = run("serve", "--check", "ctc/ctc.toml")
+    assert result.exit_code == 0
+    assert "trusts https://login.example for use" in result.stdout
+    assert "RISK: tokens of https://login.example for 'kalends' are taken here" in result.stdout
 
 
 def test_secrets_are_their_owners_alone_whatever_the_mask(folder: Path) -> None:

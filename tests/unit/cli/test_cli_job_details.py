@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.cli import _jobs
+from kalends.cli.jobs import shown_jobs
 from kalends.contract.job_calls import JobView
 from kalends.core.times import parse_time, zone_named
 
@@ -15,7 +15,7 @@ def test_a_job_that_is_to_change_says_since_when_and_why_the_last_change_was_not
         job=17, machine="lab/box", user="ann", phase="changing", nodes=1, limit_s=3_600, submitted=NOW,
         started=NOW, attempt=1, changing_to=4, changing_since=NOW + 60, refused="not now", refused_at=NOW,
     )  # fmt: skip
-    lines = _jobs.details(job, UTC)
+    lines = shown_jobs.details(job, UTC)
     assert "changing   to 4 nodes since Mon 2026-11-23 10:06: no answer yet" in lines
     assert "unchanged  Mon 2026-11-23 10:05: not now" in lines
 
@@ -25,7 +25,7 @@ def used(passed_s: int, ran_s: float) -> list[str]:
         job=17, machine="lab/box", user="ann", phase="ended", nodes=1, limit_s=3_600, submitted=NOW,
         started=NOW, over=NOW + passed_s, end="exit", attempt=1, node_seconds=100, ran_s=ran_s,
     )  # fmt: skip
-    return _jobs.details(job, UTC)[-2:]
+    return shown_jobs.details(job, UTC)[-2:]
 
 
 def test_what_a_job_used_is_explained_where_its_start_and_end_do_not_fit_to_it() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 import pytest
 
-from kalends.cli import _jobs, cli
+from kalends.cli import cli
+from kalends.cli.jobs import shown_jobs
 from kalends.cli.submit import command
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import Notify
@@ -80,4 +81,4 @@ def test_a_job_shows_when_its_user_is_told(asked: Notify, line: str) -> None:
         job=1, machine="lab/box", user="ann", phase="queued", nodes=1, limit_s=60, submitted=0,
         notify=asked,
     )  # fmt: skip
-    assert line in _jobs.details(view, zone_named("UTC"))
+    assert line in shown_jobs.details(view, zone_named("UTC"))

@@ -9,9 +9,9 @@ import click
 import pytest
 
 from kalends.cli import cli
-from kalends.cli._job_script import read_script
+from kalends.cli.jobs.job_script import read_script
 from kalends.cli.submit import command
-from kalends.client.job_texts import indices_in
+from kalends.client.inputs.job_texts import indices_in
 from kalends.core.errors import InvalidInput
 
 

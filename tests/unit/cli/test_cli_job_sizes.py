@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kalends.cli import _jobs
-from kalends.client.job_texts import job_from
+from kalends.cli.jobs import shown_jobs
+from kalends.client.inputs.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
@@ -80,7 +80,7 @@ def test_a_job_tells_the_sizes_that_it_can_have(
         job=1, machine="lab/box", user="ann", phase="queued", nodes=2, limit_s=3_600, submitted=0,
         sizes=sizes, malleable=malleable,
     )  # fmt: skip
-    assert said in _jobs.details(view, zone_named("UTC"))
+    assert said in shown_jobs.details(view, zone_named("UTC"))
 
 
 def test_a_listing_shows_the_nodes_that_a_job_has_now() -> None:
@@ -88,5 +88,5 @@ def test_a_listing_shows_the_nodes_that_a_job_has_now() -> None:
         job=1, machine="lab/box", user="ann", phase="running", nodes=1, limit_s=3_600, submitted=0,
         sizes=(1, 2, 4), malleable=True, started=60, node_numbers=(0, 1, 2, 3),
     )  # fmt: skip
-    header, row = _jobs.listing((view,), zone_named("UTC"))
+    header, row = shown_jobs.listing((view,), zone_named("UTC"))
     assert row[: header.index("NODES") + 5].split()[-1] == "4"

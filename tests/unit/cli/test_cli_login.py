@@ -20,6 +20,8 @@ from keyed_broker import keyed_broker, token_of_ada
 
 import kalends
 from kalends.cli import cli
+from kalends.cli.logins.whoami_lines import for_whom
+from kalends.contract.calls import CallerView
 
 
 class User:
@@ -79,9 +81,37 @@ def test_a_pasted_token_is_kept_for_its_user_only_and_never_shown(ada: User) -> 
         assert "ada at npaci" in result.stdout
         told = done(ada.types("whoami"))
     assert "groups   staff" in told.stdout
+    assert "for      npaci alone" in told.stdout
     assert f"{url} (by profile default)" in told.stdout
     assert token not in result.output + told.output + ada.config.read_text()
     assert ada.modes() == {0o600}
+
+
+def test_who_has_a_token_for_audits_alone_logs_in_and_is_told_so(ada: User) -> None:
+    with ada.broker() as url:
+        path = ada.token_file(ada.token(scopes=["audit"]))
+        done(ada.types("login", "--broker", url, "--token-file", path))
+        told = json.loads(done(ada.types("whoami", "--json")).stdout)["data"]["caller"]
+    assert (told["user"], told.get("scopes", [])) == ("ada", [])
+
+
+@pytest.mark.parametrize(
+    ("audiences", "told"),
+    [
+        ((), ""),
+        (("npaci",), "npaci alone"),
+        (("https://npaci.example",), "https://npaci.example alone"),
+        (("npaci", "sdsc"), "npaci, sdsc: each could use it at the others"),
+        (("kalends",), "kalends: whoever gets it could use it at every server"),
+    ],
+)
+def test_people_are_told_who_could_use_their_token(audiences: tuple[str, ...], told: str) -> None:
+    view = CallerView(
+        server="npaci", role="broker", user="ada", key="k", audiences=audiences, now=1
+    )
+    said = for_whom(view, "https://npaci.example/")
+    assert said.startswith(told)
+    assert bool(said) == bool(told)
 
 
 def test_a_token_file_stays_where_it_is_and_is_not_removed_at_the_end(ada: User) -> None:

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from client_broker import Broker
-from keyed_broker import keyed_broker
+from keyed_broker import keyed_broker, token_of_ada
 
 from kalends.cli import cli
-from kalends.cli._groups import MEANT
-from kalends.cli._jobs import client_at
-from kalends.cli._remedies import with_remedies
-from kalends.cli._settings import Settings
-from kalends.contract.calls import Resources, SiteStatus
-from kalends.core.errors import NotAuthenticated, Unavailable
+from kalends.cli.console.groups import MEANT
+from kalends.cli.console.remedies import with_remedies
+from kalends.cli.console.settings import Settings
+from kalends.cli.jobs.shown_jobs import client_at
+from kalends.core.errors import NotAllowed, NotAuthenticated, Unavailable
 
 Run = Callable[..., Result]
 
@@ -66,13 +65,13 @@ def test_who_has_named_no_server_is_told_how_to_name_one(named_by: str, told: st
     assert told in with_remedies(settings, error).remedy
 
 
-def test_a_site_that_refuses_the_token_of_its_broker_is_named(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_site_that_refuses_the_pass_of_its_broker_is_named(
+    broker: Broker, tmp_path: Path
 ) -> None:
     with keyed_broker(tmp_path) as refusing:
-        known = Resources(resources=(), sites=(SiteStatus(site="ctc", url=refusing, state="up"),))
-        monkeypatch.setattr(Broker, "do_resources", lambda self, user, body: known)
-        settings = Settings(broker=broker.url, token="e30.e30.e30")
+        broker.site_urls["ctc"] = refusing
+        broker.passes.append("e30.e30.e30")
+        settings = Settings(broker=broker.url)
         with (
             pytest.raises(
                 NotAuthenticated, match="the site ctc takes nobody by this token"
@@ -83,6 +82,22 @@ def test_a_site_that_refuses_the_token_of_its_broker_is_named(
     settings.profile, settings.sources = "kit", {"token_file": "profile kit"}
     assert told.value.where == refusing
     assert f"--profile ctc --broker {refusing}" in with_remedies(settings, told.value).remedy
+
+
+def test_who_needs_more_than_a_pass_allows_is_told_to_call_the_site_itself(
+    broker: Broker, tmp_path: Path
+) -> None:
+    with keyed_broker(tmp_path) as there:
+        broker.site_urls["ctc"] = there
+        broker.passes.append(token_of_ada(tmp_path))
+        with (
+            pytest.raises(
+                NotAllowed, match="the site ctc refuses that to a broker's users"
+            ) as told,
+            client_at(Settings(broker=broker.url), "ctc/sp2") as site,
+        ):
+            site.drain()
+    assert f"--broker {there} --token-file FILE" in told.value.remedy
 
 
 def test_a_token_that_was_not_renewed_names_the_profile_to_log_in_to_again() -> None:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
-from kalends.cli._placed import placed_words
-from kalends.cli._words import listing, request_lines
+from kalends.cli.jobs.placed import placed_words
+from kalends.cli.requests.words import listing, request_lines
 from kalends.cli.run import command as run
 from kalends.cli.sites import site_lines
 from kalends.contract.calls import (

@@ -53,10 +53,15 @@ def test_a_command_that_calls_a_server_loads_no_part_of_one_and_draws_nothing() 
     )
     assert done.returncode == 2
     assert "kalends.client.sync" in loaded
-    assert not loaded & (SERVER_PARTS | {"rich", "kalends.client.session"})
+    assert not loaded & (SERVER_PARTS | {"rich", "kalends.client.transports.session"})
 
 
-HEAVY_FOR_A_CALL = {"aiohttp", "rich", "kalends.contract.messages", "kalends.client.job_terminal"}
+HEAVY_FOR_A_CALL = {
+    "aiohttp",
+    "rich",
+    "kalends.contract.messages",
+    "kalends.client.terminals.job_terminal",
+}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.cli import _jobs, _plan_drawing
+from kalends.cli.jobs import plan_drawing, shown_jobs
 from kalends.contract.job_calls import (
     JobView,
     MachineLoad,
@@ -24,13 +24,13 @@ STOPPED = JobView(
 
 
 def test_a_stopped_job_is_expected_to_go_on() -> None:
-    assert _jobs.news(None, STOPPED, UTC) == "stopped: expected to go on ~Mon 2026-11-23 10:30"
-    lines = _jobs.details(STOPPED, UTC)
+    assert shown_jobs.news(None, STOPPED, UTC) == "stopped: expected to go on ~Mon 2026-11-23 10:30"
+    lines = shown_jobs.details(STOPPED, UTC)
     assert "state      stopped" in lines
     assert "goes on    ~Mon 2026-11-23 10:30 expected" in lines
     assert "started    Mon 2026-11-23 09:40, attempt 1" in lines
     assert "stood      1m30s, stopped for more urgent jobs" in lines
-    (_, row) = _jobs.listing((STOPPED,), UTC)
+    (_, row) = shown_jobs.listing((STOPPED,), UTC)
     assert "~Mon 2026-11-23 10:30" in row
 
 
@@ -43,6 +43,6 @@ def test_in_the_schedule_it_is_planned_and_not_running() -> None:
         job=17, user="ann", phase="stopped", nodes=2, start=NOW + 1_500, end=NOW + 3_600
     )
     plan = MachinePlan(machine=load, now=NOW, made_at=NOW, jobs=(job,), reservations=(), free=())
-    assert [block.kind for block in _plan_drawing.placed(plan, ["a"]) if block.sign == "a"] == [
+    assert [block.kind for block in plan_drawing.placed(plan, ["a"]) if block.sign == "a"] == [
         "planned"
     ]

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.cli import _timeline
-from kalends.cli._timeline import ASCII, draw, stack
+from kalends.cli.requests import timeline
+from kalends.cli.requests.timeline import ASCII, draw, stack
 from kalends.contract.calendar_steps import UnitCounts, grid, moments
 from kalends.contract.calls import CalendarView
 from kalends.core.resources import ResourceInfo, Slot
@@ -173,6 +173,6 @@ def test_long_windows_are_labelled_by_day() -> None:
 
 
 def test_every_state_has_a_glyph_a_meaning_and_they_all_differ() -> None:
-    for glyphs in (_timeline.UNICODE, _timeline.ASCII):
-        assert len(set(glyphs.values())) == len(glyphs) == len(_timeline._MEANING)
+    for glyphs in (timeline.UNICODE, timeline.ASCII):
+        assert len(set(glyphs.values())) == len(glyphs) == len(timeline._MEANING)
         assert all(len(glyph) == 1 for glyph in glyphs.values())

@@ -18,8 +18,8 @@ from client_broker import BUSY, NOW_S, Broker
 from rich.console import Console
 
 from kalends.cli import cli
-from kalends.cli._settings import Settings
-from kalends.cli._wait_options import Progress
+from kalends.cli.console.settings import Settings
+from kalends.cli.requests.wait_options import Progress
 from kalends.contract import calls
 from kalends.core.errors import LostRace, NoCommonTime
 

@@ -12,8 +12,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.cli._json_times import IN_ROWS, is_time, with_iso_times
-from kalends.cli._output import json_text
+from kalends.cli.console.json_times import IN_ROWS, is_time, with_iso_times
+from kalends.cli.console.output import json_text
 from kalends.contract import calls
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.resources import ResourceInfo, Slot
@@ -71,7 +71,9 @@ def _numbers(declared: object) -> bool:
 def test_every_whole_number_of_an_answer_is_a_time_or_is_known_not_to_be() -> None:
     for kind, name in whole_numbers():
         known = name in NUMBERS or name.endswith(UNITS) or (kind, name) in {*IN_ROWS, POSITION}
-        assert is_time(name, kind) != known, f"{kind}.{name}: a time (cli/_json_times.py), or not?"
+        assert is_time(name, kind) != known, (
+            f"{kind}.{name}: a time (cli/console/json_times.py), or not?"
+        )
 
 
 def test_a_calendar_tells_its_times_in_both_forms() -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from kalends.cli._plan_drawing import ROWS_MAX, draw, placed
+from kalends.cli.jobs.plan_drawing import ROWS_MAX, draw, placed
 from kalends.contract.job_calls import MachineLoad, MachinePlan, ReservedNodes, ScheduledJob
 
 NOW = 1_795_428_000

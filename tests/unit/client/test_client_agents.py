@@ -12,12 +12,12 @@ import pytest
 from client_broker import BROKEN, NOW_S, Broker, serving_broker
 
 import kalends
-from kalends.client.agent_calls import AgentCalls
 from kalends.client.client import Client
 from kalends.client.connection import in_surroundings
-from kalends.client.retry import Backoff
-from kalends.client.scripts import named_script
+from kalends.client.inputs.scripts import named_script
+from kalends.client.methods.agent_calls import AgentCalls
 from kalends.client.sync import SyncClient
+from kalends.client.transports.retry import Backoff
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import (

@@ -15,7 +15,7 @@ import kalends
 from kalends.client.client import Client
 from kalends.client.client_settings import Surroundings
 from kalends.client.connection import in_surroundings
-from kalends.client.retry import Backoff
+from kalends.client.transports.retry import Backoff
 from kalends.contract import calls
 from kalends.core.errors import (
     Conflict,
@@ -108,6 +108,8 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert [each.secret for each in await client.notice_addresses()] == [""]
     assert (await client.test_notice_address(address.to)).to == address.to
     assert (await client.remove_notice_address(address.to)).to == address.to
+    async with await client.at_site("sdsc") as site:
+        assert (await site.whoami()).user == "ada"
     about_others = {
         name for name in calls.OPERATION if name.startswith(("agent_", "job", "machine_", "slots"))
     }

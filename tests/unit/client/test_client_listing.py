@@ -12,7 +12,7 @@ from client_broker import NOW_S, Broker, serving_broker
 import kalends
 from kalends.client.client import Client
 from kalends.client.connection import in_surroundings
-from kalends.client.listing_calls import PAGE
+from kalends.client.methods.listing_calls import PAGE
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import request_id

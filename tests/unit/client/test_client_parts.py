@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kalends
-from kalends.client import zones
-from kalends.client.request_builder import length_s, time_s
-from kalends.client.retry import Backoff
-from kalends.client.transport import Access
+from kalends.client.inputs import zones
+from kalends.client.inputs.request_builder import length_s, request_from, time_s
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.transport import Access
 from kalends.core.errors import InvalidInput
 
 NOW_S = 1_800_000_000
@@ -50,6 +50,15 @@ def test_the_jitter_is_full_from_nothing_to_the_doubled_ceiling() -> None:
 def test_what_is_no_address_of_a_server_is_refused_at_once(url: str) -> None:
     with pytest.raises(InvalidInput, match="address"):
         kalends.connect(url)
+
+
+@pytest.mark.parametrize(("now_s", "start_s"), [(NOW_S, NOW_S), (NOW_S + 1, NOW_S + 60)])
+def test_an_exact_start_now_is_the_next_full_minute(now_s: int, start_s: int) -> None:
+    request = request_from(
+        "a/x", duration="1h", at=" Now", window=(None, None), note="", priority=0, prefer=(),
+        agent="", arguments=None, agent_must_run=False, now_s=now_s, zone=BERLIN,
+    )  # fmt: skip
+    assert (request.not_before, request.not_after) == (start_s, start_s + 3_600)
 
 
 @pytest.mark.parametrize("bad", ["a\r\nEvil: 1", "a\x00", "ä"])
@@ -159,7 +168,8 @@ def test_importing_the_package_loads_nothing_else_of_it() -> None:
 
 def test_the_client_loads_no_part_of_a_server() -> None:
     loaded = loaded_by(
-        "import kalends, kalends.client.session, kalends.client.http; kalends.connect_sync"
+        "import kalends, kalends.client.transports.session, kalends.client.transports.http;"
+        "kalends.connect_sync"
     )
     assert "kalends.client.sync" in loaded
     assert not loaded & set(SERVER_PARTS)

@@ -14,9 +14,9 @@ from client_broker import Broker, serving_broker
 
 import kalends
 from kalends.client.client import Client
-from kalends.client.job_terminal import JobTerminal
-from kalends.client.retry import Backoff
 from kalends.client.sync import SyncClient, SyncJobTerminal
+from kalends.client.terminals.job_terminal import JobTerminal
+from kalends.client.transports.retry import Backoff
 
 OWN_WAYS = {"__aenter__", "__aexit__", "__enter__", "__exit__", "__init__", "join"}
 """How each kind is entered and made; `join` is the first part of `attach`."""
@@ -33,6 +33,7 @@ def awaited(signature: inspect.Signature) -> inspect.Signature:
     """The signature of a method of the other kind: iterators and terminals are those of this one."""
     told = str(signature.return_annotation)
     told = told.replace("AsyncIterator", "Iterator").replace("SyncJobTerminal", "JobTerminal")
+    told = told.replace("SyncClient", "Client")
     return signature.replace(return_annotation=told)
 
 

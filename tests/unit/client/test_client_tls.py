@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from certificates import write_certificate
+from click.testing import CliRunner
 from client_broker import Broker, serving_broker
 
 import kalends
-from kalends.core.errors import InvalidInput
+from kalends.cli import cli
+from kalends.client.transports.retry import Backoff
+from kalends.client.transports.tls_probe import speaks_tls
+from kalends.core.errors import InvalidInput, Unavailable
 
 TRANSPORTS = ("session", "http")
 
@@ -56,6 +60,36 @@ async def test_speaking_tls_to_a_plain_server_says_so(transport: Any) -> None:
         async with kalends.connect(url, transport=transport) as client:
             with pytest.raises(InvalidInput, match="no TLS is spoken there"):
                 await client.health()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_speaking_no_tls_to_a_server_that_does_leads_to_https(
+    broker: Broker, transport: Any
+) -> None:
+    url, once = broker.url.replace("https:", "http:"), Backoff(tries_max=1)
+    async with kalends.connect(url, transport=transport, backoff=once) as client:
+        with pytest.raises(Unavailable, match="the server closed the connection") as caught:
+            await client.health()
+    assert "write https://" in caught.value.remedy
+    assert speaks_tls(url)
+
+
+def test_a_server_that_speaks_no_tls_or_is_not_there_is_not_taken_for_one_that_does() -> None:
+    with serving_broker() as plain:
+        url = plain.url
+        assert not speaks_tls(url)
+    assert not speaks_tls(url)
+    assert not speaks_tls("http://")
+
+
+@pytest.mark.parametrize("words", [("list",), ("book", "sdsc/sp2", "--for", "1h")])
+def test_a_command_says_that_the_port_speaks_tls(broker: Broker, words: tuple[str, ...]) -> None:
+    url = broker.url.replace("https:", "http:")
+    result = CliRunner().invoke(cli, [*words, "--broker", url])
+    assert result.exit_code == 2
+    assert "that port speaks TLS" in result.stderr
+    assert f"write {broker.url}" in result.stderr
+    assert broker.seen == []
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

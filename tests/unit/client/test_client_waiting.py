@@ -13,7 +13,7 @@ from client_broker import BUSY, NOW_S, Broker, serving_broker
 
 import kalends
 from kalends.client.connection import in_surroundings
-from kalends.client.follower import AWAY_S_MAX, LOOK_AGAIN_S, Follower
+from kalends.client.methods.follower import AWAY_S_MAX, LOOK_AGAIN_S, Follower
 from kalends.contract import calls
 from kalends.core.errors import (
     InvalidInput,

@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kalends
-from kalends.client import http_line
 from kalends.client.client import Client
-from kalends.client.http_line import EARLY_ANSWERS_MAX, HEAD_BYTES_MAX, HttpAnswer, read_answer
-from kalends.client.retry import Backoff, ConnectionFailed
-from kalends.client.transport import ANSWER_BYTES_MAX
+from kalends.client.transports import http_line
+from kalends.client.transports.http_line import (
+    EARLY_ANSWERS_MAX,
+    HEAD_BYTES_MAX,
+    HttpAnswer,
+    read_answer,
+)
+from kalends.client.transports.retry import Backoff, ConnectionFailed
+from kalends.client.transports.transport import ANSWER_BYTES_MAX
 from kalends.contract.calls import Health
 from kalends.core.errors import InvalidInput, Unavailable
 

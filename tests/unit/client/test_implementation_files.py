@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kalends.client.implementation_file import implementations_in, job_of
+from kalends.client.inputs.implementation_file import implementations_in, job_of
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 from device_provider import CLIENT, DeviceProvider, device_provider
 
-from kalends.client.kept_logins import KeptLogin
-from kalends.client.openid.device_grant import DeviceCode
-from kalends.client.openid.exchange import Exchange
-from kalends.client.openid.logins import Tokens, discovered, fresh_token, give_back, logged_in
-from kalends.client.token_life import life_of
+from kalends.client.logins.kept_logins import KeptLogin
+from kalends.client.logins.openid.device_grant import DeviceCode
+from kalends.client.logins.openid.exchange import Exchange
+from kalends.client.logins.openid.logins import (
+    Tokens,
+    discovered,
+    fresh_token,
+    give_back,
+    logged_in,
+)
+from kalends.client.logins.token_life import life_of
 from kalends.core.errors import (
     Expired,
     InvalidInput,

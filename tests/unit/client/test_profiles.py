@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from kalends.cli._profile_edits import edited
-from kalends.client.destinations import destination
-from kalends.client.profiles import (
+from kalends.cli.logins.profile_edits import edited
+from kalends.client.logins.destinations import destination
+from kalends.client.logins.profiles import (
     UserProfile,
     check_profile_name,
     config_path,

@@ -23,7 +23,6 @@ LONG_MODULES: Final = {
     "scheduling/cluster.py": "what runs, what is free and what is reserved change together",
     "scheduling/scheduler.py": "all events of a queue, and what each may be refused for",
     "stores/sqlite/journal.py": "the statements of one file, beside its schema",
-    "stores/sqlite/register.py": "the statements of one file, beside its schema",
     "stores/sqlite/sqlite_file.py": "opening, upgrading and checking a file",
 }
 LONG_FUNCTIONS: Final = {

@@ -24,7 +24,7 @@ SHELLS: Final = (
 MODULES_ONLY: Final = frozenset({"time", "random", "threading", "queue", "fcntl", "secrets"})
 """Only as ``import time``, so that another clock can be put in its place."""
 
-THREADS: Final = frozenset({"stores/sqlite/group_commit.py", "client/loop_thread.py"})
+THREADS: Final = frozenset({"stores/sqlite/group_commit.py", "client/transports/loop_thread.py"})
 """Who has threads of its own. The first one's are simulated; the second is the client for scripts."""
 
 REAL_TIME: Final = frozenset({"time.sleep", "datetime.now", "datetime.utcnow", "date.today"})

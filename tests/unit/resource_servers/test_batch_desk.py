@@ -12,7 +12,7 @@ from kalends.backends.records import (
     SystemReservation,
     Traits,
 )
-from kalends.resource_servers.batch_desk import BatchDesk
+from kalends.resource_servers.jobs.batch_desk import BatchDesk
 from kalends.resource_servers.participation.effects import Provision
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.serving.configuration import ClaimsConfiguration, load_configuration
 
 PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()

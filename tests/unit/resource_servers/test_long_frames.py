@@ -10,7 +10,7 @@ from tests.unit.resource_servers.test_site_agent_serving import ADA, START, Runn
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.principals import Principal
-from kalends.resource_servers.broker_sessions import TURN_WANTS_MAX, turns_of
+from kalends.resource_servers.neighbours.broker_sessions import TURN_WANTS_MAX, turns_of
 
 QUERIES = 30
 

@@ -10,9 +10,9 @@ import pytest
 from kalends.calendars import ResourceCalendar
 from kalends.core.errors import InvalidInput, RefusalCode
 from kalends.core.principals import Principal
-from kalends.resource_servers.assembly import calendars_of
-from kalends.resource_servers.configured_backends import adapters_of, backends_of
-from kalends.resource_servers.configured_hand_over import handed_over_of
+from kalends.resource_servers.setup.assembly import calendars_of
+from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
+from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import SiteConfiguration, configuration_of
 
 pytest.importorskip("psij")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import InvalidInput
-from kalends.resource_servers.configured_allocations import machines_through
+from kalends.resource_servers.setup.configured_allocations import machines_through
 from kalends.serving.configuration import SiteConfiguration, configuration_of
 
 CLUSTER = {"name": "cluster", "capacity": 2, "nodes": "n[1-2]"}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.priorities import PriorityGrants
+from kalends.broker.desk.priorities import PriorityGrants
 from kalends.calendars import Limit, UsageShare
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.principals import Principal
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.serving.configuration import GrantConfiguration, load_configuration
 
 HOUR = 3_600

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.assembly import calendars_of
+from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.serving.configuration import load_configuration
 
 PAGE = (Path(__file__).parents[3] / "docs" / "owners.md").read_text()

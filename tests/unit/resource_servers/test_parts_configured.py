@@ -9,9 +9,13 @@ import pytest
 
 from kalends.backends.slurm.adapter import Slurm
 from kalends.core.errors import InvalidInput
-from kalends.resource_servers.configured_allocations import machines_through
-from kalends.resource_servers.configured_backends import adapters_of, backends_of, check_files
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.setup.configured_allocations import machines_through
+from kalends.resource_servers.setup.configured_backends import (
+    adapters_of,
+    backends_of,
+    check_files,
+)
 from kalends.serving.configuration import SiteConfiguration, configuration_of
 
 CORES = {"name": "cores", "capacity": 8, "nodes": "n[1-2]", "cores_each": 4}

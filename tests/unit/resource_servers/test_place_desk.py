@@ -15,9 +15,9 @@ from kalends.batch.service import QueueService
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.resource_servers.jobs.place_desk import FOLLOWED_MAX, PlaceDesk
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.effects import PlaceAsk
-from kalends.resource_servers.place_desk import FOLLOWED_MAX, PlaceDesk
 from kalends.resource_servers.service import SiteEngine
 
 BOX: Final = "lab/box"

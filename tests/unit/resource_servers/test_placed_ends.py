@@ -10,8 +10,13 @@ from kalends.batch.queue.facts import JobEnding
 from kalends.contract.calls import PlacedEnd
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import DURATION_S_MAX
-from kalends.resource_servers.place_keys import key_of_place, request_of_key
-from kalends.resource_servers.placed_ends import TOLD_AGAIN_MAX, TOLD_AGAIN_S, end_of, newest_over
+from kalends.resource_servers.jobs.place_keys import key_of_place, request_of_key
+from kalends.resource_servers.jobs.placed_ends import (
+    TOLD_AGAIN_MAX,
+    TOLD_AGAIN_S,
+    end_of,
+    newest_over,
+)
 from kalends.stores.sqlite import job_journal
 from kalends.stores.sqlite.job_journal import JobOver
 

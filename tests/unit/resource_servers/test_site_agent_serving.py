@@ -25,7 +25,7 @@ from kalends.contract.paths import WAY_HEADER
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
-from kalends.resource_servers.near_visits import VISIT_BYTES_MAX, VISITS_PATH
+from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX, VISITS_PATH
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.server import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kalends.cli._server import main
+from kalends.cli.servers.server import main
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
-from kalends.resource_servers.assembly import auditor, calendars_of, limits_of
-from kalends.resource_servers.links import shortened
+from kalends.resource_servers.neighbours.links import shortened
+from kalends.resource_servers.setup.assembly import auditor, calendars_of, limits_of
 from kalends.serving.configuration import SiteConfiguration, load_configuration
 from kalends.serving.example_configuration import example
 

@@ -9,10 +9,10 @@ import pytest
 
 from kalends.backends.psij.handed_over import BY_COMMANDS
 from kalends.core.errors import InvalidInput
-from kalends.resource_servers.assembly import calendars_of
-from kalends.resource_servers.configured_allocations import machines_through
-from kalends.resource_servers.configured_backends import adapters_of, backends_of
-from kalends.resource_servers.configured_hand_over import handed_over_of
+from kalends.resource_servers.setup.assembly import calendars_of
+from kalends.resource_servers.setup.configured_allocations import machines_through
+from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
+from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import SiteConfiguration, configuration_of
 
 WHOLE = {"name": "cluster", "capacity": 4, "nodes": "n[1-4]", "batch_system": "slurm"}

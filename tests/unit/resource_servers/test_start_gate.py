@@ -13,10 +13,10 @@ from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.resource_servers.jobs.place_keys import key_of_place
+from kalends.resource_servers.jobs.start_gate import LATE_S, WAITS, StartGate
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.resource_servers.place_keys import key_of_place
 from kalends.resource_servers.service import SiteEngine
-from kalends.resource_servers.start_gate import LATE_S, WAITS, StartGate
 
 NOW: Final = 1_000_000
 BOX: Final = "lab/box"

@@ -11,7 +11,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import NotFound
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.resource_servers.starts_elsewhere import StartsElsewhere
+from kalends.resource_servers.jobs.starts_elsewhere import StartsElsewhere
 
 NOW = 1_000_000
 IDLE, FULL_UNTIL = 2, NOW + 600

@@ -21,9 +21,9 @@ from kalends.core.errors import NotAllowed, Refusal, RefusalCode
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import is_key_of_part, key_of_part, part_in
+from kalends.resource_servers.jobs.step_desk import StepDesk
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
-from kalends.resource_servers.step_desk import StepDesk
 from kalends.stores.sqlite import job_journal
 
 BOX: Final = "lab/box"

@@ -14,9 +14,16 @@ from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import InvalidInput
 from kalends.core.steps import StepPart, key_of_part
+from kalends.resource_servers.jobs.step_gate import (
+    MISSED,
+    MOVED,
+    WAIT_S,
+    WAITS,
+    StepGate,
+    request_of,
+)
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.service import SiteEngine
-from kalends.resource_servers.step_gate import MISSED, MOVED, WAIT_S, WAITS, StepGate, request_of
 
 BOX: Final = "lab/box"
 HERE: Final = ("box.lab.example",)

@@ -16,7 +16,7 @@ from certificates import Authority
 from tests.processes.servers import free_urls
 
 import kalends
-from kalends.cli._server import RunningServers
+from kalends.cli.servers.server import RunningServers
 from kalends.core.errors import InvalidInput
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.peer_auth import trust_in

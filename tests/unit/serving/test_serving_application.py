@@ -359,6 +359,21 @@ async def test_scopes_are_required_and_the_open_operation_needs_no_token() -> No
         assert token not in server.log.getvalue()
 
 
+async def test_whoever_has_a_believed_token_is_told_whose_it_is_and_for_whom() -> None:
+    clock = ManualClock()
+    async with serving(authenticator=key_ring(), clock=clock) as server:
+        for scopes in ((), ("audit",), ("use", "audit")):
+            headers = bearer(clock, *scopes, audience=["npaci", "sdsc"])
+            status, _, told = await server.call("GET", "/v1/whoami", headers=headers)
+            assert (status, told["user"], told.get("scopes", [])) == (200, "anna", sorted(scopes))
+            assert told["audiences"] == ["npaci", "sdsc"]
+        check_problem(await server.call("GET", "/v1/whoami"), 401, "not-authenticated")
+        old = bearer(clock)
+        clock.wall_now_s += 900
+        answer = await server.call("GET", "/v1/whoami", headers=old)
+        check_problem(answer, 401, "not-authenticated")
+
+
 async def test_open_access_believes_only_loopback_hosts_and_named_users() -> None:
     async with serving() as server:
         for host in ("evil.example", "192.0.2.1:80", "", "[2001:db8::1]:7101", "localhost.evil"):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import jwt
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.broker.test_broker_site_link import HELLO, Site, linked
 
-from kalends.broker import site_link
+from kalends.broker.sites import site_link
 from kalends.contract import messages as m
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.core.intervals import Moment
@@ -117,11 +118,13 @@ name = "sp2"
 
 
 @asynccontextmanager
-async def session(directory: Path, clocks: Clocks) -> AsyncIterator[Broker]:
+async def session(
+    directory: Path, clocks: Clocks, token: Callable[[Ed25519PrivateKey], str] | None = None
+) -> AsyncIterator[Broker]:
     """A broker that has proved who it is once, and has been greeted."""
     public = write_key_pair(directory / "key")
     key = load_private_key(directory / "key")
-    headers = {"Authorization": f"Bearer {token_of(key)}"}
+    headers = {"Authorization": f"Bearer {(token or token_of)(key)}"}
     async with (
         site_with(directory, clocks, public) as (url, http),
         http.ws_connect(f"{url}/v1/session", headers=headers) as socket,
@@ -135,6 +138,15 @@ async def test_a_session_goes_on_after_the_token_that_opened_it_has_run_out(tmp_
     async with session(tmp_path, clocks) as broker:
         clocks.pass_(BELIEVED_S - 1)
         assert await broker.is_answered(1)
+
+
+async def test_no_token_passes_for_open_access_by_its_id(tmp_path: Path) -> None:
+    claims = {"sub": "ctc", "aud": "sdsc", "scope": "broker", "exp": int(time.time()) + 60}
+    async with session(
+        tmp_path, Clocks(), lambda key: jwt.encode({**claims, "jti": "open"}, key, "EdDSA")
+    ) as broker:
+        await broker.send()
+        assert await broker.closed() == (1008, "source: the token is that of ctc, not of npaci")
 
 
 async def test_no_wall_clock_ends_a_session(tmp_path: Path) -> None:

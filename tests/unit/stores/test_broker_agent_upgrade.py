@@ -16,7 +16,8 @@ from kalends.broker.coordination.decision_record import Begin, Commit, Record, S
 from kalends.core.errors import Conflict, StoreDamaged
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite import maintenance, register, script_table, sqlite_file
+from kalends.stores.sqlite import maintenance, script_table, sqlite_file
+from kalends.stores.sqlite.register import request_reads, request_writes
 from kalends.stores.sqlite.register_file import KIND
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
@@ -97,11 +98,11 @@ def schema_of(path: Path) -> list[tuple[str, ...]]:
 def test_an_older_store_keeps_its_content_and_takes_scripts(path: Path) -> None:
     file = open_store(path, KIND, "npaci")
     with closing(file.reader()) as reader:
-        opened = register.read(reader, OPEN)
+        opened = request_reads.read(reader, OPEN)
         assert opened is not None
         assert (opened.state, opened.user, opened.key) == ("open", "anna", "the-key")
         assert (opened.spec.script, opened.tours, opened.left) == ("", 0, ())
-        reserved = register.read(reader, DONE)
+        reserved = request_reads.read(reader, DONE)
         assert reserved is not None
         assert (reserved.state, reserved.chosen) == ("commit", {"sdsc": (7,)})
     assert file.epoch == 2
@@ -109,7 +110,7 @@ def test_an_older_store_keeps_its_content_and_takes_scripts(path: Path) -> None:
     named = script_table.Named("mine", "a" * 64, 6, ("choose",), 1)
     assert script_table.keep(file.connection, "anna", named, "source", 100) == named
     opened.chosen = {"sdsc": (1,)}
-    (won,) = register.apply(file.connection, [Commit(OPEN, 1, "", encode_record(opened))])
+    (won,) = request_writes.apply(file.connection, [Commit(OPEN, 1, "", encode_record(opened))])
     assert won.won
     file.connection.execute("commit")
     file.close()
@@ -234,7 +235,7 @@ def test_a_crash_at_any_statement_leaves_the_old_store_or_the_new_one(path: Path
         assert found in (old, whole)
         versions.add(found == whole)
         file = open_store(path, KIND, "npaci")
-        assert register.read(file.connection, OPEN) is not None
+        assert request_reads.read(file.connection, OPEN) is not None
         file.close()
         assert schema_of(path) == whole
         if process.exitcode == 0:
@@ -248,9 +249,9 @@ def test_who_begins_with_a_script_keeps_its_source_until_it_is_decided(path: Pat
     script = "b" * 64
     begun = record(request_id(1_800_000_000_000, 9), "third-key")
     begun.spec = Spec(begun.spec.request, agent="mine", script=script)
-    (result,) = register.apply(file.connection, [Begin(begun, "the source")])
+    (result,) = request_writes.apply(file.connection, [Begin(begun, "the source")])
     assert result.won
     assert script_table.source_of(file.connection, script) == "the source"
-    register.apply(file.connection, [Commit(begun.rid, 1, "", encode_record(begun))])
+    request_writes.apply(file.connection, [Commit(begun.rid, 1, "", encode_record(begun))])
     assert script_table.source_of(file.connection, script) == ""
     file.close()

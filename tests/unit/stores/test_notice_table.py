@@ -19,7 +19,7 @@ from kalends.broker.coordination.decision_record import (
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
 from kalends.notices.request_notice import Occasion, RequestNotice
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.notice_table import (
     KeepAddress,
     NoticeAddress,
@@ -28,6 +28,7 @@ from kalends.stores.sqlite.notice_table import (
     post_notice,
     waiting_notices,
 )
+from kalends.stores.sqlite.register import request_writes, tables
 from kalends.stores.sqlite.register_file import KIND
 from kalends.stores.sqlite.sqlite_file import open_store
 
@@ -50,7 +51,7 @@ def begun(connection: sqlite3.Connection, number: int, key: str = "") -> Record:
         rid=rid, user="ann", key=key or f"key-{number}", digest="d", stamp=1, owner="a:1", reservation=rid,
         created_ms=0, spec=Spec(request),
     )  # fmt: skip
-    register.apply(connection, (Begin(record),))
+    request_writes.apply(connection, (Begin(record),))
     return record
 
 
@@ -66,9 +67,9 @@ def test_a_decision_that_is_made_brings_its_notice(connection: sqlite3.Connectio
     keep_address(connection, KeepAddress(ANN, 8))
     record = begun(connection, 1)
     op = Commit(record.rid, 1, "", encode_record(record), notices=(notice(record),))
-    (first,) = register.apply(connection, (op,))
+    (first,) = request_writes.apply(connection, (op,))
     assert first.won
-    (second,) = register.apply(connection, (op,))
+    (second,) = request_writes.apply(connection, (op,))
     assert not second.won
     assert waiting(connection) == [notice(record)]
 
@@ -76,7 +77,7 @@ def test_a_decision_that_is_made_brings_its_notice(connection: sqlite3.Connectio
 def test_for_who_is_told_nowhere_nothing_is_kept(connection: sqlite3.Connection) -> None:
     record = begun(connection, 1)
     op = Commit(record.rid, 1, "", encode_record(record), notices=(notice(record),))
-    register.apply(connection, (op,))
+    request_writes.apply(connection, (op,))
     assert waiting(connection) == []
 
 
@@ -88,7 +89,9 @@ def test_that_there_is_no_other_place_for_a_job_is_told_once_however_often_it_is
     records = [begun(connection, number, key) for number, key in enumerate(tries)]
     for record in records:
         told = (notice(record, "not-placed"),)
-        register.apply(connection, (Close(record.rid, 1, encode_record(record), notices=told),))
+        request_writes.apply(
+            connection, (Close(record.rid, 1, encode_record(record), notices=told),)
+        )
     first, _, other, no_try = records
     assert [each.id for each in waiting(connection)] == [
         f"{record.rid}-not-placed" for record in (first, other, no_try)
@@ -100,7 +103,7 @@ def test_a_notice_that_cannot_be_read_hides_no_other(connection: sqlite3.Connect
     connection.execute("insert into notice (client, body) values ('bob', x'c1')")
     record = begun(connection, 1)
     op = Commit(record.rid, 1, "", encode_record(record), notices=(notice(record),))
-    register.apply(connection, (op,))
+    request_writes.apply(connection, (op,))
     found = waiting_notices(connection, 100, 100)
     assert list(found.notices.values()) == [notice(record)]
     assert len(found.unreadable) == 1
@@ -119,8 +122,8 @@ def test_who_has_many_waiting_keeps_nobody_else_from_being_told(
 
 
 def test_a_store_from_before_there_were_notices_gets_their_tables(tmp_path: Path) -> None:
-    before = (register.REQUESTS, register.script_table.SCHEMA, register.IDENTITY, register.STARTS,
-              register.ENDINGS, register.AGAIN)  # fmt: skip
+    before = (tables.REQUESTS, script_table.SCHEMA, tables.IDENTITY, tables.STARTS,
+              tables.ENDINGS, tables.AGAIN)  # fmt: skip
     path = tmp_path / "old.sqlite"
     open_store(path, KIND._replace(version=6, schema="".join(before), upgrades={}), "npaci").close()
     file = open_store(path, KIND, "npaci")

@@ -12,7 +12,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.scripts import Stop, asked_for
 from kalends.resource_servers.participation.claims.claim_sets import decode_stake, stored
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives, tables
 from kalends.stores.sqlite.register_file import KIND
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
@@ -23,7 +23,7 @@ THEIRS = "2" * 32
 def identity(path: Path, kind: StoreKind = KIND) -> str:
     file = open_store(path, kind, "npaci")
     try:
-        return register.identity(file.connection)
+        return lives.identity(file.connection)
     finally:
         file.close()
 
@@ -37,7 +37,7 @@ def test_a_register_keeps_its_identity_and_no_other_has_it(tmp_path: Path) -> No
 
 def test_a_register_from_before_gets_an_identity_and_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "old"
-    later = KIND.schema[KIND.schema.index(register.IDENTITY) :]
+    later = KIND.schema[KIND.schema.index(tables.IDENTITY) :]
     schema = KIND.schema.replace(later, "")
     open_store(path, KIND._replace(version=2, schema=schema), "npaci").close()
     assert identity(path) == identity(path)

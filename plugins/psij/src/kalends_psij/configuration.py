@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from kalends.client.caller_identity import login_name, token_in
+from kalends.client.logins.caller_identity import login_name, token_in
 from kalends.core.identifiers import split_resource
 from psij import JobExecutorConfig
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from kalends.client.job_texts import job_from
+from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends_psij.configuration import ALL

@@ -28,11 +28,12 @@ class ServerLine:
 
     def __init__(self, access: ServerAccess) -> None:
         """Connects to nothing yet; raises `InvalidInput` for an address that cannot be one."""
-        self._access = access
-        self._made = {access.url: self._connect(access.url)}
+        self._server = kalends.connect(
+            access.url, token=access.token, user=access.user, ca=access.ca
+        )
         self._loop = asyncio.new_event_loop()
         self._followers: dict[str, asyncio.Task[JobFollower]] = {}
-        self._open: dict[str, Client] = {}
+        self._sites: dict[str, asyncio.Task[Client]] = {}
         self._told: SimpleQueue[Callable[[], None]] = SimpleQueue()
         for name, target in (("calls", self._loop.run_forever), ("callbacks", self._tell_all)):
             threading.Thread(target=target, name=f"kalends-psij {name}", daemon=True).start()
@@ -64,38 +65,30 @@ class ServerLine:
 
     async def site(self) -> Client:
         """Return a client of the server, which is a site; raises `InvalidInput` for a broker."""
-        client = await self._client(self._access.url)
-        if (await client.health()).role != "site":
+        if (await self._server.health()).role != "site":
             raise InvalidInput(
                 "which machine is not said, and the server is a broker",
                 where="url",
                 remedy="put the machine behind the address, as http://127.0.0.1:7100/lab/box",
             )
-        return client
+        return self._server
 
     async def _make_follower(self, machine: str) -> JobFollower:
-        client = await self._client(self._access.url)
+        client = self._server
         if (await client.health()).role == "broker":
-            site, _ = split_resource(machine)
-            urls = {each.site: each.url for each in (await client.resources()).sites}
-            if site not in urls:
-                raise NotFound(
-                    f"the broker knows no site {site}",
-                    where="queue_name",
-                    remedy=f"name a machine of {', '.join(sorted(urls))}",
-                )
-            client = await self._client(urls[site])
+            client = await self._at(split_resource(machine)[0])
         return JobFollower(client, machine)
 
-    async def _client(self, url: str) -> Client:
-        if url not in self._open:
-            self._open[url] = self._made.get(url) or self._connect(url)
-            await self._open[url].__aenter__()
-        return self._open[url]
-
-    def _connect(self, url: str) -> Client:
-        access = self._access
-        return kalends.connect(url, token=access.token, user=access.user, ca=access.ca)
+    async def _at(self, site: str) -> Client:
+        """Return the one client of a site that the broker knows; it comes by a pass of the broker."""
+        making = self._sites.get(site)
+        if making is None or (making.done() and making.exception() is not None):
+            making = self._sites[site] = asyncio.create_task(self._server.at_site(site))
+        try:
+            return await asyncio.shield(making)
+        except NotFound as error:
+            error.where = "queue_name"
+            raise
 
     def _tell_all(self) -> None:
         while True:

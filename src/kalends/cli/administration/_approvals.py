@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli._output import rows
-from kalends.cli._short_time import short_time
+from kalends.cli.console.output import rows
+from kalends.cli.console.short_time import short_time
 from kalends.contract.approval_calls import ApprovalView
 from kalends.contract.slot_words import slot_words
 from kalends.core.durations import format_duration

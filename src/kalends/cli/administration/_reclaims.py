@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
-from kalends.cli import _output
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output
+from kalends.cli.console.short_time import short_time
 from kalends.contract.reclaim_calls import ReclaimedReservation, ReclaimView
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
@@ -45,7 +45,7 @@ def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]
         for each in view.reservations
     ]
     headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "WHAT BECOMES OF IT")
-    return [f"  {line}" for line in _output.rows(headings, rows, right=["UNITS"])]
+    return [f"  {line}" for line in output.rows(headings, rows, right=["UNITS"])]
 
 
 def _named(view: ReclaimView) -> list[str]:

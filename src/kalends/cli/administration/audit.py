@@ -6,8 +6,9 @@ from collections import Counter
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import AuditClaim, Audited, AuditRecord
 
@@ -31,7 +32,7 @@ def command(settings: Settings) -> int:
     """
     with settings.connect() as client:
         audited = _everything(client)
-    _output.answer(settings, "audited", audited, lambda: _lines(audited))
+    output.answer(settings, "audited", audited, lambda: _lines(audited))
     return 1 if audited.problems else 0
 
 

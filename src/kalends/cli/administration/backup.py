@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -31,4 +32,4 @@ def command(settings: Settings, store: Path, destination: Path) -> None:
         from kalends.stores.sqlite.maintenance import backup
     backup(store, destination)
     made = {"store": str(store), "destination": str(destination)}
-    _output.answer(settings, "backup", made, lambda: [f"{store} is copied to {destination}"])
+    output.answer(settings, "backup", made, lambda: [f"{store} is copied to {destination}"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -26,4 +27,4 @@ def command(settings: Settings) -> None:
     with server_parts():
         from kalends.serving.example_configuration import example
     text = example()
-    _output.answer(settings, "config", {"toml": text}, text.splitlines)
+    output.answer(settings, "config", {"toml": text}, text.splitlines)

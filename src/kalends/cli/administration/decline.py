@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._approvals import decided_lines, id_and_revision
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -35,4 +36,4 @@ def command(settings: Settings, id: str, word: str) -> None:
     named, revision = id_and_revision(id)
     with settings.connect() as client:
         view = client.decline(named, word=word, revision=revision)
-    _output.answer(settings, "approval", view, lambda: decided_lines(view))
+    output.answer(settings, "approval", view, lambda: decided_lines(view))

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import kalends
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kalends.backends.check_up import CheckUp
-    from kalends.resource_servers.configured_allocations import MachineThrough
+    from kalends.resource_servers.setup.configured_allocations import MachineThrough
     from kalends.serving.configuration import AgentsConfiguration, SiteConfiguration
 
 CONFIGURATION: Final = ".toml"
@@ -55,13 +56,13 @@ def command(settings: Settings, file: Path) -> int:
         from kalends.stores.sqlite.maintenance import doctor
     findings = doctor(file)
     report = {"store": str(file), "problems": findings}
-    _output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
+    output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
     return 1 if findings else 0
 
 
 def _check_configured(settings: Settings, file: Path) -> int:
     with server_parts():
-        from kalends.cli._server import read_configuration
+        from kalends.cli.servers.server import read_configuration
     configuration = read_configuration(file)
     site, server = configuration.site, configuration.site or configuration.broker
     if server is None:
@@ -80,7 +81,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
         "scripts": _rows(scripts)[0],
     }
     found = {**systems, **machines, **scripts}
-    _output.answer(settings, "doctor", report, lambda: _lines(found))
+    output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
 
 
@@ -114,7 +115,7 @@ def _checked_machines(site: SiteConfiguration) -> dict[str, CheckUp]:
     with server_parts():
         from kalends.backends.check_up import CheckUp, check_launching
         from kalends.batch.host_check import beyond_reach
-        from kalends.resource_servers.configured_allocations import machines_through
+        from kalends.resource_servers.setup.configured_allocations import machines_through
     through = {each.resource for each in machines_through(site)}
     is_root = os.geteuid() == 0
     used = (Path(sys.executable), Path(kalends.__file__).parent)
@@ -134,13 +135,13 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
         from kalends.backends.check_up import check_launching, check_up
         from kalends.backends.psij.check_up import check_handing_over
         from kalends.backends.slurm.allocations import missing_commands
-        from kalends.resource_servers.configured_allocations import machines_through
-        from kalends.resource_servers.configured_backends import (
+        from kalends.resource_servers.setup.configured_allocations import machines_through
+        from kalends.resource_servers.setup.configured_backends import (
             adapters_of,
             backends_of,
             check_files,
         )
-        from kalends.resource_servers.configured_hand_over import handed_over_of
+        from kalends.resource_servers.setup.configured_hand_over import handed_over_of
     check_files(site)
     adapters, machines = adapters_of(site), machines_through(site)
     backends = backends_of(site, adapters)

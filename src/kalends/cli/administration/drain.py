@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -24,6 +25,6 @@ def command(settings: Settings) -> None:
     """
     with settings.connect() as client:
         health = client.drain(True)
-    _output.answer(
+    output.answer(
         settings, "health", health, lambda: [f"{health.role} {health.name}: {health.status}"]
     )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def command(settings: Settings, /, role: str | None, name: str | None, **options
         "certificate": str(written.certificate or ""), "public_key": str(written.public_key or ""),
         "operator_token": str(written.operator_token or ""),
     }  # fmt: skip
-    _output.answer(settings, "init", made, lambda: _next_steps(plan, written))
+    output.answer(settings, "init", made, lambda: _next_steps(plan, written))
 
 
 def _ask(role: str | None, name: str | None, options: dict[str, Any]) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -28,7 +29,7 @@ def command(settings: Settings, name: Path) -> None:
         from kalends.serving.auth.keys import write_key_pair
     public = write_key_pair(name)
     made = {"private": str(name), "public": str(public)}
-    _output.answer(
+    output.answer(
         settings,
         "key",
         made,

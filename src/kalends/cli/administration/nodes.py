@@ -6,8 +6,10 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import shown_jobs
 
 
 @click.command(
@@ -35,7 +37,7 @@ def command(
     Drained nodes finish what they run. Jobs on failed nodes are ended, and run again elsewhere if their
     users allow it.
     """
-    numbers = _jobs.numbers_in(nodes, "NODES")
-    with _jobs.client_at(settings, machine) as client:
+    numbers = shown_jobs.numbers_in(nodes, "NODES")
+    with shown_jobs.client_at(settings, machine) as client:
         load = client.serve_nodes(machine, what, numbers, detail=reason)
-    _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))
+    output.answer(settings, "machine", load, lambda: shown_jobs.machine_lines((load,)))

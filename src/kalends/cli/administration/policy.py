@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.jobs import shown_jobs
 
 
 @click.command(
@@ -21,6 +23,6 @@ def command(settings: Settings, machine: str, policy: str) -> None:
 
     This lasts until you switch again, or change what the configuration says of the machine.
     """
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         load = client.set_policy(machine, policy)
-    _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))
+    output.answer(settings, "machine", load, lambda: shown_jobs.machine_lines((load,)))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._reclaims import reclaim_lines
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ def command(
         else:
             key = key or client.new_key()
             if not dry_run:
-                _output.say(f"{'key':8} {key}", error=True)
+                output.say(f"{'key':8} {key}", error=True)
             view = client.reclaim(
                 resource, at=at, duration=length, notice=notice, reason=reason, units=units or 0,
                 dry_run=dry_run, key=key,
             )  # fmt: skip
     zone = settings.time_zone()
-    _output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))
+    output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))
 
 
 def _ended(client: SyncClient, key: str) -> ReclaimView:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._reclaims import reclaim_lines
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.reclaim_calls import Reclaims
 
 
@@ -28,9 +29,12 @@ def command(settings: Settings) -> None:
     with settings.connect() as client:
         found = client.reclaims()
     zone = settings.time_zone()
-    _output.answer(
+    output.answer(
         settings,
         "reclaims",
         Reclaims(reclaims=found),
-        lambda: [line for view in found for line in reclaim_lines(view, zone)],
+        lambda: (
+            [line for view in found for line in reclaim_lines(view, zone)]
+            or ["no period is reclaimed"]
+        ),
     )

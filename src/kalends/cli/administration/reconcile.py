@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.calls import LostReservation, Reconciled
 from kalends.core.errors import Unavailable
 
@@ -56,7 +57,7 @@ def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) 
         return _accept(settings, store)
     with settings.connect() as client:
         reconciled = client.reconcile(wait_s=wait_s, go_on=go_on)
-    _output.answer(settings, "reconciled", reconciled, lambda: _lines(reconciled))
+    output.answer(settings, "reconciled", reconciled, lambda: _lines(reconciled))
     if any(site.lost for site in reconciled.sites) or reconciled.unreached:
         return 1
     if reconciled.comparing:
@@ -69,7 +70,7 @@ def _accept(settings: Settings, store: Path) -> int:
         from kalends.stores.sqlite.maintenance import reconcile
     epoch = reconcile(store)
     report = {"store": str(store), "epoch": epoch}
-    _output.answer(settings, "reconcile", report, lambda: [f"{store} is accepted, epoch {epoch}"])
+    output.answer(settings, "reconcile", report, lambda: [f"{store} is accepted, epoch {epoch}"])
     return 0
 
 

@@ -6,9 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _jobs, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.jobs import shown_jobs
 from kalends.contract.job_calls import NewPlan
 
 
@@ -25,13 +27,13 @@ def command(settings: Settings, machine: str) -> None:
     All who wait are planned as if they came now, in the order in which they did. What runs goes on.
     """
     zone = settings.time_zone()
-    with _jobs.client_at(settings, machine) as client:
+    with shown_jobs.client_at(settings, machine) as client:
         plan = client.replan(machine)
-    _output.answer(settings, "replanned", plan, lambda: _lines(plan, zone))
+    output.answer(settings, "replanned", plan, lambda: _lines(plan, zone))
 
 
 def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
-    lines = _jobs.machine_lines((plan.machine,))
+    lines = shown_jobs.machine_lines((plan.machine,))
     if not plan.moved:
         return [*lines, "", "no promise is void"]
     rows = [
@@ -42,4 +44,4 @@ def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
         )
         for each in plan.moved
     ]
-    return [*lines, "", *_output.rows(("JOB", f"PROMISED ({zone.key})", "NOW"), rows)]
+    return [*lines, "", *output.rows(("JOB", f"PROMISED ({zone.key})", "NOW"), rows)]

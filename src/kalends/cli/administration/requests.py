@@ -6,9 +6,10 @@ import time
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._approvals import approval_listing
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.contract.approval_calls import Approvals
 
 
@@ -30,7 +31,7 @@ def command(settings: Settings) -> None:
     with settings.connect() as client:
         found = client.approvals()
     zone = settings.time_zone()
-    _output.answer(
+    output.answer(
         settings,
         "approvals",
         Approvals(requests=found),

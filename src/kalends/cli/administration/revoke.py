@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -71,7 +72,7 @@ def command(
     if not revoked:
         raise click.UsageError("name what to revoke: --token, --token-of, --key or --key-of")
     revoke(file, revoked, note)
-    _output.answer(
+    output.answer(
         settings,
         "revoked",
         {"file": str(file), "revoked": [each._asdict() for each in revoked]},

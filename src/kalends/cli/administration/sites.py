@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
 from kalends.contract.calls import Bidders, BidderView
 
 
@@ -26,11 +27,11 @@ def command(settings: Settings) -> None:
     with settings.connect() as client:
         found = client.bidders()
     zone = settings.time_zone()
-    _output.answer(settings, "bidders", found, lambda: list(_lines(found, zone)))
+    output.answer(settings, "bidders", found, lambda: list(_lines(found, zone)))
 
 
 def _lines(found: Bidders, zone: ZoneInfo) -> Iterator[str]:
-    yield from _output.rows(
+    yield from output.rows(
         (
             "SITE", "STATE", "ASKED", "BID", "LATE", "SILENT", "REFUSED", "CHOSEN", "PLACED", "THERE",
             "NEXT END",

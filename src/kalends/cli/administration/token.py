@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import server_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.core.durations import parse_duration
 from kalends.core.times import format_time
 
@@ -100,8 +101,11 @@ def command(
     if destination is not None:
         write_new(destination, f"{token}\n".encode())
         made: dict[str, object] = {"file": str(destination), "expires_at": expires_at}
-        _output.answer(settings, "token", made, list)
+        output.answer(settings, "token", made, list)
     else:
         made = {"token": token, "expires_at": expires_at}
-        _output.answer(settings, "token", made, lambda: [token])
-    _output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)
+        output.answer(settings, "token", made, lambda: [token])
+    output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)
+    if len(audiences) > 1:
+        each = "each of these servers could use it at the others: one token for each would be safer"
+        output.say(f"{', '.join(audiences)}: {each}", error=True)

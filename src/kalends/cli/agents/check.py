@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _agent_options, _agent_words, _output
-from kalends.cli._server_parts import agent_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
-from kalends.client.scripts import read_script
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import agent_parts
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import agent_options, agent_words
+from kalends.client.inputs.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.scripts import script_hash
 
@@ -30,7 +32,7 @@ EXIT_FAILED = 1
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@_agent_options.argument_option
+@agent_options.argument_option
 @pass_settings
 def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
     """Check a script and measure its cost.
@@ -40,11 +42,11 @@ def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
     the exit code is 1.
     """
     source = read_script(file)
-    arguments = _agent_options.argument_values(argument)
+    arguments = agent_options.argument_values(argument)
     with agent_parts():
         from kalends.client.trials.script_check import check
     checked = asyncio.run(check(source, arguments))
-    _output.answer(settings, "checked", checked, lambda: _lines(str(file), source, checked))
+    output.answer(settings, "checked", checked, lambda: _lines(str(file), source, checked))
     if checked.code == "rejected":
         return InvalidInput.exit_code
     fine = all(sample.code == "ok" for sample in checked.samples)
@@ -54,7 +56,7 @@ def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
 def _lines(file: str, source: str, checked: TrialCheck) -> list[str]:
     if checked.violations:
         broken = len(checked.violations)
-        told = _agent_words.violation_lines(file, source, checked.violations)
+        told = agent_words.violation_lines(file, source, checked.violations)
         return [*told, f"{broken} rule{'' if broken == 1 else 's'} broken"]
     if checked.code != "ok":
         return [f"{file} could not be checked: {checked.code}: {checked.detail}"]
@@ -69,7 +71,7 @@ def _lines(file: str, source: str, checked: TrialCheck) -> list[str]:
 
 
 def _sample_rows(checked: TrialCheck) -> list[str]:
-    return _output.rows(
+    return output.rows(
         ("CALL", "SLOTS", "ENDED", "CHOSEN", "STEPS", "CPU MS", "WALL MS", "DETAIL"),
         [
             (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -25,4 +26,4 @@ def command(settings: Settings, name: str) -> None:
     """
     with settings.connect() as client:
         view = client.delete_agent(name)
-    _output.answer(settings, "agent", view, lambda: [f"deleted {view.name}"])
+    output.answer(settings, "agent", view, lambda: [f"deleted {view.name}"])

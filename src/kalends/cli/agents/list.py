@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _agent_words, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import agent_words
 
 
 @click.command(
@@ -19,4 +21,4 @@ def command(settings: Settings) -> None:
     zone = settings.time_zone()
     with settings.connect() as client:
         agents = client.agents()
-    _output.answer(settings, "agents", agents, lambda: _agent_words.agent_listing(agents, zone))
+    output.answer(settings, "agents", agents, lambda: agent_words.agent_listing(agents, zone))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import agent_parts
-from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.server_parts import agent_parts
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -28,18 +29,18 @@ def command(settings: Settings, name: str | None) -> None:
         from kalends.agents import ready
     if name is None:
         listed = [{"name": known, "summary": ready.summary(known)} for known in ready.names()]
-        _output.answer(settings, "ready", listed, lambda: _listing(listed))
+        output.answer(settings, "ready", listed, lambda: _listing(listed))
         return
     plain = name.removeprefix("ready:")
     source = ready.source(plain)
     if settings.json:
         found = {"name": plain, "summary": ready.summary(plain), "source": source}
-        _output.print_json("ready", found)
+        output.print_json("ready", found)
     else:
-        _output.say_script(source)
+        output.say_script(source)
 
 
 def _listing(listed: list[dict[str, str]]) -> list[str]:
-    return _output.rows(
+    return output.rows(
         ("NAME", "WHAT IT PREFERS"), [(each["name"], each["summary"]) for each in listed]
     )

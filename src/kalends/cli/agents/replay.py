@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._server_parts import agent_parts
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._sites import SITE_HELP, site_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.server_parts import agent_parts
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.site_calls import SITE_HELP, site_client
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ def command(settings: Settings, run: str, site: str | None, save: Path | None) -
     if save is not None:
         _keep(save, record)
     replayed = asyncio.run(replay(record))
-    _output.answer(settings, "replayed", replayed, lambda: _lines(replayed))
+    output.answer(settings, "replayed", replayed, lambda: _lines(replayed))
     return 0 if replayed.same else EXIT_DIFFERS
 
 
 def _fetched(settings: Settings, number: str, site: str) -> bytes:
-    with site_settings(settings, site).connect() as client:
+    with site_client(settings, site) as client:
         return client.agent_run(number).record
 
 

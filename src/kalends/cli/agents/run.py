@@ -12,12 +12,14 @@ from zoneinfo import ZoneInfo
 import click
 import msgspec
 
-from kalends.cli import _agent_options, _agent_words, _output, _request_options
-from kalends.cli._server_parts import agent_parts
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._short_time import short_time
-from kalends.client.request_builder import request_from
-from kalends.client.scripts import read_script
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.server_parts import agent_parts
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.short_time import short_time
+from kalends.cli.requests import agent_options, agent_words, request_options
+from kalends.client.inputs.request_builder import request_from
+from kalends.client.inputs.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.times import parse_time
 
@@ -38,17 +40,17 @@ EXIT_FAILED = 1
 )
 @click.argument("file", metavar="FILE|ready:NAME")
 @click.argument("request")
-@_request_options.when_options
-@_agent_options.agent_option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True,
+@request_options.when_options
+@agent_options.agent_option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True,
     required=True, metavar="FILE",
     help="Output of `kalends calendar --json`; may be repeated.")  # fmt: skip
-@_agent_options.argument_option
-@_agent_options.agent_option("--message", "messages", multiple=True, metavar="JSON",
+@agent_options.argument_option
+@agent_options.agent_option("--message", "messages", multiple=True, metavar="JSON",
     help="Message to the agent, e.g. '{\"skip\": 3}'; may be repeated.")  # fmt: skip
-@_agent_options.agent_option(
+@agent_options.agent_option(
     "--recall", is_flag=True, help="Also call `recall` for each chosen slot."
 )
-@_agent_options.agent_option("--now", metavar="TIME", help="Time of the run.  [default: now]")
+@agent_options.agent_option("--now", metavar="TIME", help="Time of the run.  [default: now]")
 @pass_settings
 def command(
     settings: Settings,
@@ -59,7 +61,7 @@ def command(
     messages: tuple[str, ...],
     recall: bool,
     now: str | None,
-    **when: Unpack[_request_options.When],
+    **when: Unpack[request_options.When],
 ) -> int:
     """Run a script here on saved calendars.
 
@@ -74,12 +76,12 @@ def command(
     with agent_parts():
         source = _source(file)
     wanted = request_from(
-        request, duration=when["duration"], at=when["at"], window=_request_options.window(when), note="",
-        priority=0, prefer=(), agent="mine", arguments=_agent_options.argument_values(argument),
+        request, duration=when["duration"], at=when["at"], window=request_options.window(when), note="",
+        priority=0, prefer=(), agent="mine", arguments=agent_options.argument_values(argument),
         agent_must_run=False,
         now_s=wall_s, zone=zone,
     )  # fmt: skip
-    inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)
+    inbox = tuple(agent_options.plain_data(message, "--message") for message in messages)
     with agent_parts():
         from kalends.client.trials.trial_run import Trial, run
     trial = Trial(
@@ -87,7 +89,7 @@ def command(
         recall=recall,
     )  # fmt: skip
     ran = asyncio.run(run(trial, _calendars(calendars)))
-    _output.answer(settings, "run", ran, lambda: _lines(file, source, ran, zone))
+    output.answer(settings, "run", ran, lambda: _lines(file, source, ran, zone))
     codes = {site.code for site in ran.sites}
     if "rejected" in codes:
         return InvalidInput.exit_code
@@ -131,7 +133,7 @@ def _no_calendar(path: Path, detail: str) -> InvalidInput:
 def _lines(file: str, source: str, ran: LocalRun, zone: ZoneInfo) -> Iterable[str]:
     rejected = next((site for site in ran.sites if site.violations), None)
     if rejected is not None:
-        return _agent_words.violation_lines(file, source, rejected.violations)
+        return agent_words.violation_lines(file, source, rejected.violations)
     lines = [line for site in ran.sites for line in _site_lines(site, zone)]
     return [*lines, f"run in {ran.place}"]
 
@@ -164,7 +166,7 @@ def _choice_rows(site: SiteRun, zone: ZoneInfo) -> list[str]:
     if not held:
         return []
     asked_back = any(choice.recall for choice in held)
-    return _output.rows(
+    return output.rows(
         ("SLOT", "RESOURCE", "UNITS", "FREE", f"START ({zone.key})", "END",
          *(("ASKED BACK",) if asked_back else ())),
         [

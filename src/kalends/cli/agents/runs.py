@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _agent_words, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.cli._sites import SITE_HELP, site_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.site_calls import SITE_HELP, site_client
+from kalends.cli.requests import agent_words
 
 
 @click.command(
@@ -33,6 +35,6 @@ def command(settings: Settings, id: str | None, site: str, count: int) -> None:
     if id:
         with settings.connect() as client:
             full = client.full_id(id)
-    with site_settings(settings, site).connect() as client:
+    with site_client(settings, site) as client:
         runs = client.agent_runs(full, count=count)
-    _output.answer(settings, "runs", runs, lambda: _agent_words.run_listing(runs, zone))
+    output.answer(settings, "runs", runs, lambda: agent_words.run_listing(runs, zone))

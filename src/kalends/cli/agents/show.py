@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _agent_words, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import agent_words
 
 
 @click.command(
@@ -28,8 +30,8 @@ def command(settings: Settings, name: str) -> None:
     with settings.connect() as client:
         view = client.agent(name)
     if settings.json:
-        _output.print_json("agent", view)
+        output.print_json("agent", view)
         return
-    for line in _agent_words.agent_lines(view, zone):
-        _output.say(line, error=True)
-    _output.say_script(view.source)
+    for line in agent_words.agent_lines(view, zone):
+        output.say(line, error=True)
+    output.say_script(view.source)

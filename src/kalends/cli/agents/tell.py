@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _agent_options, _output, _request_options
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import agent_options, request_options
 
 
 @click.command(
@@ -29,12 +31,12 @@ def command(settings: Settings, id: str, message: str | None, agent: str | None,
 
     ID is an open request. MESSAGE is JSON or a word. The agent reads it on its next visit to each site.
     """
-    value = None if message is None else _agent_options.plain_data(message, "MESSAGE")
+    value = None if message is None else agent_options.plain_data(message, "MESSAGE")
     if value is None and agent is None:
         raise click.UsageError("Give a MESSAGE, or --agent AGENT.")
-    other = _agent_options.agent_named(agent)
+    other = agent_options.agent_named(agent)
     with settings.connect() as client:
         full, key = client.full_id(id), key or client.new_key()
-        _output.say(f"{'key':8} {key}", error=True)
+        output.say(f"{'key':8} {key}", error=True)
         view = client.tell_agent(full, message=value, agent=other, key=key)
-    _request_options.answer(settings, view)
+    request_options.answer(settings, view)

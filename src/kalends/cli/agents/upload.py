@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from kalends.cli import _agent_words, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.scripts import read_script
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import agent_words
+from kalends.client.inputs.scripts import read_script
 
 
 @click.command(
@@ -32,4 +34,4 @@ def command(settings: Settings, name: str, file: Path) -> None:
     zone = settings.time_zone()
     with settings.connect() as client:
         view = client.upload_agent(name, source)
-    _output.answer(settings, "agent", view, lambda: _agent_words.agent_lines(view, zone))
+    output.answer(settings, "agent", view, lambda: agent_words.agent_lines(view, zone))

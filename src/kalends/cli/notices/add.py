@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _notice_words, _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.requests import notice_words
 
 
 @click.command(
@@ -25,4 +27,4 @@ def command(settings: Settings, to: str) -> None:
     """
     with settings.connect() as client:
         view = client.add_notice_address(to, zone=settings.time_zone())
-    _output.answer(settings, "notice", view, lambda: _notice_words.added_lines(view))
+    output.answer(settings, "notice", view, lambda: notice_words.added_lines(view))

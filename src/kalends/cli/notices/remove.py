@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from kalends.cli import _output
-from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
 
 
 @click.command(
@@ -22,4 +23,4 @@ def command(settings: Settings, to: str) -> None:
     """
     with settings.connect() as client:
         view = client.remove_notice_address(to)
-    _output.answer(settings, "notice", view, lambda: [f"you are told no more at {view.to}"])
+    output.answer(settings, "notice", view, lambda: [f"you are told no more at {view.to}"])

@@ -69,7 +69,7 @@ def _plan(slurm_files: Mapping[str, str]) -> FacilityPlan:
     for name, file in slurm_files.items():
         text = packaged("clusters", "site-cluster.toml")
         sites[name] = text.replace("SITE", name).replace("SLURM_CONF", file)
-    return FacilityPlan(sites, packaged("broker.toml"), jobs_at=CENTRES)
+    return FacilityPlan(sites, packaged("broker.toml"))
 
 
 @contextlib.contextmanager

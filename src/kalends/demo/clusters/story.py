@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -12,12 +13,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 import kalends
-from kalends.cli import _output, _words
+from kalends.cli.console import output
+from kalends.cli.requests import words
 from kalends.client.client import Client
 from kalends.contract.calls import Candidate, RequestView
 from kalends.core.durations import parse_duration
 from kalends.core.errors import NoCommonTime, Unavailable
-from kalends.core.identifiers import short_id
+from kalends.core.identifiers import short_id, split_resource
 from kalends.core.jobs import JobRequest
 from kalends.demo.clusters import rod
 from kalends.demo.clusters.loopback_slurm import free_ports
@@ -68,7 +70,7 @@ async def play(
         tell(
             "When could all three start?",
             [f"kalends find '{TEXT}' {options}"],
-            _words.candidate_lines([found], zone),
+            words.candidate_lines([found], zone),
         )
         port = free_ports(RANKS)
         booked = await client.submit_in_step(
@@ -77,7 +79,7 @@ async def play(
         tell(
             "One program on both machines, and the beamline along: all at once, or nothing",
             [f"kalends submit '{TEXT}' --for {DURATION} --begin {LEAD} {_options(port)}"],
-            _words.request_lines(booked, zone),
+            words.request_lines(booked, zone),
         )
         seen = {name: await _said(centres, name, "show", "reservation", "-o") for name in CENTRES}
         tell("What each Slurm has reserved", ["scontrol show reservation"], _reserved(seen))
@@ -92,7 +94,7 @@ async def play(
         tell(
             "Both parts have ended: what is left of the slots is free again",
             [f"kalends list | grep {short_id(booked.id)}"],
-            [_words.listing([ended], zone)[1], "no Slurm has it any more"],
+            [words.listing([ended], zone)[1], "no Slurm has it any more"],
         )
     return ClustersReport(
         request=TEXT, found=found, reservation=booked, reservations_of_slurm=seen, outputs=outputs,
@@ -213,9 +215,8 @@ async def _written(centres: Centres, machine: str, number: int) -> tuple[str, st
     return machine, said.decode()
 
 
-def _site(centres: Centres, machine: str) -> Client:
-    facility = centres.facility
-    return kalends.connect(facility.site_url(machine), token=facility.token(USER))
+def _site(centres: Centres, machine: str) -> AbstractAsyncContextManager[Client]:
+    return centres.facility.at_site(split_resource(machine)[0])
 
 
 async def _said(centres: Centres, name: str, *words: str) -> str:
@@ -234,4 +235,4 @@ def _reserved(seen: dict[str, str]) -> list[str]:
         for line in said.splitlines():
             fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
             body.append((name, *(fields[each] for each in wanted)))
-    return list(_output.rows(("CLUSTER", "RESERVATION", "NODES", "USERS", "START", "END"), body))
+    return list(output.rows(("CLUSTER", "RESERVATION", "NODES", "USERS", "START", "END"), body))

@@ -82,7 +82,6 @@ def _plan(slurm_file: str) -> FacilityPlan:
     return FacilityPlan(
         sites,
         packaged("federation", "broker.toml"),
-        jobs_at=tuple(sites),
         virtual={VIRTUAL: packaged("federation", "virtual.toml")},
     )
 

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 import kalends
-from kalends.cli import _jobs
-from kalends.cli._placed import placed_words
+from kalends.cli.jobs import shown_jobs
+from kalends.cli.jobs.placed import placed_words
 from kalends.cli.sites import site_lines
 from kalends.cli.why import story_lines
 from kalends.client.client import Client
@@ -93,7 +93,7 @@ async def _occupy(federation: Federation, tell: Tell) -> dict[str, int]:
     if federation.slurm is None:
         others.append((LAST, LAST_NODES, 1_200))
     for site, nodes, limit_s in others:
-        async with _site(facility, site, OPERATOR) as there:
+        async with _operated(facility, site) as there:
             sleep = ("/bin/sleep", str(limit_s))
             job = JobRequest(
                 machine=f"{site}/cluster", nodes=nodes, limit_s=limit_s, command=sleep, directory="/"
@@ -156,7 +156,7 @@ async def _twice(
         raise Unavailable("the job has a place at one site only", where=placed.machine)
     other = placed.also[0]
     sooner = split_resource(other.machine)[0]
-    async with _site(facility, sooner, OPERATOR) as there:
+    async with _operated(facility, sooner) as there:
         await there.kill_job(other.machine, filled[sooner])
     started = await until(
         lambda: client.show(view.id),
@@ -176,7 +176,7 @@ async def _twice(
         [
             f"{_name(placed)}: {placed_words(placed, zone)}",
             said,
-            f"{_name(placed)}: {_jobs.news(None, left, zone)}",
+            f"{_name(placed)}: {shown_jobs.news(None, left, zone)}",
         ],
     )
     return view, started, left
@@ -216,7 +216,7 @@ async def _lost(
             f"{_name(placed)}: {placed_words(placed, zone)}",
             said,
             *story_lines(story, zone),
-            f"{_name(placed)}: {_jobs.news(None, come_back, zone)}",
+            f"{_name(placed)}: {shown_jobs.news(None, come_back, zone)}",
         ],
     )
     return view, elsewhere, story, come_back
@@ -241,7 +241,7 @@ async def end_all(federation: Federation) -> None:
     """End all jobs at queues of ours, as far as their sites can still be asked."""
     for site in federation.facility.servers.keys() & {*POLICIES, LAST}:
         with contextlib.suppress(KalendsError):
-            async with _site(federation.facility, site, OPERATOR) as there:
+            async with _operated(federation.facility, site) as there:
                 for job in (await there.jobs(f"{site}/cluster", everyone=True)).jobs:
                     await there.kill_job(job.machine, job.job)
                 await until(
@@ -255,8 +255,8 @@ async def end_all(federation: Federation) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _site(facility: Facility, site: str, user: str) -> AsyncIterator[Client]:
-    url, token = facility.servers[site].url, facility.token(user)
+async def _operated(facility: Facility, site: str) -> AsyncIterator[Client]:
+    url, token = facility.servers[site].url, facility.token(OPERATOR)
     async with kalends.connect(url, token=token) as client:
         yield client
 
@@ -280,13 +280,13 @@ async def _written(facility: Facility, placed: PlacedJob) -> str:
     if (over.end, over.status) != ("exit", 0):
         raise Unavailable(f"the job has not run: {over.end}: {over.detail}", where=_name(placed))
     site = split_resource(placed.machine)[0]
-    async with _site(facility, site, USER) as there:
+    async with facility.at_site(site) as there:
         return (await there.job_output(placed.machine, placed.number)).data.decode().strip()
 
 
 async def _over(facility: Facility, placed: PlacedJob) -> JobView:
     site = split_resource(placed.machine)[0]
-    async with _site(facility, site, USER) as there:
+    async with facility.at_site(site) as there:
         return await until(
             partial(there.job, placed.machine, placed.number),
             lambda view: bool(view.end),

@@ -22,6 +22,12 @@ from kalends.rim.web_addresses import is_loopback
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
 """All that a token can allow (`kalends.contract.calls.Scope`)."""
 
+ANY: Final = "any"
+"""What any token will do for that is believed, whatever it allows."""
+
+OPEN: Final = "open"
+"""The key of callers where everybody is believed; those of tokens are thumbprints."""
+
 USER_HEADER: Final = "Kalends-User"
 GROUPS_HEADER: Final = "Kalends-Groups"
 
@@ -33,7 +39,8 @@ def _never() -> bool:
 class Caller(msgspec.Struct, frozen=True):
     """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
 
-    `key` is the id of the key that vouches, "open" where access is open. `is_revoked` says whether the token,
+    `key` is the id of the key that vouches, "open" where access is open; `audiences` are the first of those
+    for whom the token is. `is_revoked` says whether the token,
     or that key, has been revoked meanwhile. With `hosts`, who calls must show a certificate for one of these.
     """
 
@@ -41,16 +48,17 @@ class Caller(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
     token_id: str
     expires_at: int = 0
-    key: str = "open"
+    key: str = OPEN
     vouching: VouchedNames = ANYBODY
     is_revoked: Callable[[], bool] = _never
     hosts: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
 
     def require(self, scope: str, now_s: int) -> None:
         """Raises `NotAuthenticated` once the token has expired or was revoked, `NotAllowed` without `scope`.
 
-        "" asks for nothing. A session keeps its caller for hours: that is why both are looked at on every
-        call.
+        "" asks for nothing, and `ANY` only for a token that is believed. A session keeps its caller for
+        hours: that is why both are looked at on every call.
         """
         if not scope:
             return
@@ -66,7 +74,7 @@ class Caller(msgspec.Struct, frozen=True):
                 where="token",
                 remedy="connect again with a new token",
             )
-        if scope not in self.scopes:
+        if scope != ANY and scope not in self.scopes:
             raise NotAllowed(
                 f"this call needs the scope {scope!r}, which the token does not carry",
                 where="token",
@@ -124,13 +132,13 @@ class OpenAccess:
                 remedy=f"send {USER_HEADER}: NAME",
             )
         groups = [text.strip() for text in headers.get(GROUPS_HEADER, "").split(",")]
-        return Caller(principal_of(user, [text for text in groups if text]), SCOPES, "open")
+        return Caller(principal_of(user, [text for text in groups if text]), SCOPES, OPEN)
 
     def follow(self, older: Authenticator) -> None:
         """Nothing is known."""
 
     def believes(self, caller: Caller) -> bool:
-        return caller.token_id == "open"
+        return caller.key == OPEN
 
     async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
         """Nothing is needed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,12 @@ CLOCK_SKEW_S_MAX: Final = 60
 
 SERVERS_SCOPES: Final = frozenset({"broker", "near"})
 """Scopes of servers; tokens with no other scope name a server and no user."""
+
+AUDIENCES_MAX: Final = 8
+"""Of those that a token names, so many are told."""
+
+SITE_PASS: Final = "kalends-pass+jwt"
+"""What a broker's pass says that it is (RFC 8725, section 3.11): it names users as the broker knows them."""
 
 Revoked = Callable[[str, str], bool]
 """Whether a token, by its id, or a key, by its own, has been revoked."""
@@ -34,13 +40,21 @@ class _Registered(msgspec.Struct):
     nbf: int | float = 0
 
 
-def caller_from(
-    payload: bytes, digest: str, key: TrustedKey, audience: str, revoked: Revoked, now_s: int
-) -> Caller:
-    """Return whom `payload`, which `key` has signed, vouches for at the server called `audience`.
+class SignedClaims(NamedTuple):
+    """What `key` has signed; `kind` is the ``typ`` of the token, and `digest` its id if it has none."""
 
-    `digest` is the id of a token that has none. Raises `NotAuthenticated` with the reason.
+    payload: bytes
+    kind: str
+    key: TrustedKey
+    digest: str
+
+
+def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: int) -> Caller:
+    """Return whom `signed` vouches for at the server called `audience`.
+
+    Raises `NotAuthenticated` with the reason.
     """
+    payload, kind, key, digest = signed
     terms = key.terms
     try:
         registered = msgspec.json.decode(payload, type=_Registered)
@@ -51,29 +65,29 @@ def caller_from(
         raise refused(
             f"its issuer is {short(registered.iss)}, but its key is listed for {terms.issuer!r}"
         )
-    _check_audience(registered.aud, terms.claims.audiences or (audience,))
+    audiences = (registered.aud,) if isinstance(registered.aud, str) else tuple(registered.aud)
+    _check_audience(audiences, terms.claims.audiences or (audience,))
     expires_at = _check_times(registered, terms.longest_s, now_s)
     token_id = registered.jti or digest
     if revoked(token_id, key.key_id):
         raise was_revoked()
     try:
         scopes = terms.claims.scopes_in(claims, terms.scopes)
-        principal = _principal_in(claims, key, scopes)
+        principal = _principal_in(claims, key, scopes, whole=kind == SITE_PASS)
     except ValueError as error:
         raise refused(str(error)) from error
     return Caller(
         principal, scopes, short(token_id)[1:-1], expires_at, key.key_id, terms.vouching,
-        lambda: revoked(token_id, key.key_id), terms.hosts,
+        lambda: revoked(token_id, key.key_id), terms.hosts, audiences[:AUDIENCES_MAX],
     )  # fmt: skip
 
 
-def _check_audience(said: str | list[str], audiences: tuple[str, ...]) -> None:
-    named = [said] if isinstance(said, str) else said
+def _check_audience(named: tuple[str, ...], audiences: tuple[str, ...]) -> None:
     if not set(named).isdisjoint(audiences):
         return
     wanted = " or ".join(repr(each) for each in audiences)
     raise refused(
-        f"it is for {', '.join(short(name) for name in named[:8]) or 'nobody'}, not for {wanted}",
+        f"it is for {', '.join(short(name) for name in named[:AUDIENCES_MAX]) or 'nobody'}, not for {wanted}",
         remedy=f"ask for a token with the audience {wanted}",
     )
 
@@ -99,16 +113,22 @@ def _check_times(said: _Registered, longest_s: int, now_s: int) -> int:
     return expires_at
 
 
-def _principal_in(claims: dict[str, Any], key: TrustedKey, scopes: frozenset[str]) -> Principal:
-    """Return user and groups as they are called here; raises `ValueError` and `NotAuthenticated`."""
+def _principal_in(
+    claims: dict[str, Any], key: TrustedKey, scopes: frozenset[str], *, whole: bool
+) -> Principal:
+    """Return user and groups as they are called here; raises `ValueError` and `NotAuthenticated`.
+
+    `whole` names have a realm where they need one, as those in the messages of brokers.
+    """
     names, vouching = key.terms.claims, key.terms.vouching
+    realm = "" if whole else vouching.realm
     user, groups = names.user_in(claims, vouching.realm), names.groups_in(claims)
-    if scopes <= SERVERS_SCOPES:
+    if scopes and scopes <= SERVERS_SCOPES:
         return principal_of(user, groups)
-    groups = [in_realm(each, vouching.realm) for each in groups]
+    groups = [in_realm(each, realm) for each in groups]
     if names.many_groups:
         groups = [each for each in groups if vouching.has_group(each)]
-    principal = principal_of(in_realm(user, vouching.realm) if user else "", groups)
+    principal = principal_of(in_realm(user, realm) if user else "", groups)
     if beyond := vouching.beyond(principal):
         kind = beyond.split()[1]
         raise NotAuthenticated(

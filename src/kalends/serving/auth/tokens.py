@@ -23,7 +23,15 @@ from jwt.utils import base64url_decode
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.serving.auth.callers import SCOPES, Authenticator, Caller, principal_of
-from kalends.serving.auth.claims import Revoked, caller_from, expired, refused, short, was_revoked
+from kalends.serving.auth.claims import (
+    Revoked,
+    SignedClaims,
+    caller_from,
+    expired,
+    refused,
+    short,
+    was_revoked,
+)
 from kalends.serving.auth.providers import Provider
 from kalends.serving.auth.public_keys import LIFETIME_S_MAX, TrustedKey, key_id
 
@@ -58,11 +66,12 @@ def mint(
     issuer: str,
     lifetime_s: int,
     now_s: int,
+    kind: str = "JWT",
 ) -> str:
     """Return a token for `user` at the servers named in `audience`, valid from `now_s` for `lifetime_s`.
 
-    Raises `InvalidInput` for an empty audience, an unknown scope, a lifetime outside one second to a
-    year, and for names that no server would take.
+    `kind` is its ``typ``. Raises `InvalidInput` for an empty audience, an unknown scope, a lifetime outside
+    one second to a year, and for names that no server would take.
     """
     if not audience or not all(audience):
         raise InvalidInput("a token needs at least one server as its audience", where="audience")
@@ -92,7 +101,7 @@ def mint(
         exp=now_s + lifetime_s,
         jti=secrets.token_hex(8),
     )
-    headers = {"kid": key_id(private_key.public_key())}
+    headers = {"kid": key_id(private_key.public_key()), "typ": kind}
     token = _JWS.encode(msgspec.json.encode(claims), private_key, "EdDSA", headers)
     if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise InvalidInput(
@@ -182,8 +191,8 @@ class KeyRing:
                 raise was_revoked()
             self._verified.move_to_end(digest)
             return known
-        key, payload = self._check_signature(token)
-        caller = caller_from(payload, digest.hex(), key, self._audience, self._is_revoked, now_s)
+        signed = self._check_signature(token)
+        caller = caller_from(signed, self._audience, self._is_revoked, now_s)
         self._verified[digest] = caller
         if len(self._verified) > VERIFIED_MAX:
             self._verified.popitem(last=False)
@@ -223,8 +232,8 @@ class KeyRing:
     def _keys(self) -> list[TrustedKey]:
         return [*self._listed, *(key for each in self._providers for key in each.keys)]
 
-    def _check_signature(self, token: str) -> tuple[TrustedKey, bytes]:
-        """Return the listed key that signed `token`, and the signed payload."""
+    def _check_signature(self, token: str) -> SignedClaims:
+        """Return what `token` says, and the listed key that has signed it."""
         header = _header(token)
         keys = self._keys()
         # A key listed as a PEM file has no name of its own: then every key may be the one.
@@ -240,7 +249,8 @@ class KeyRing:
                 continue
             except jwt.InvalidTokenError as error:
                 raise refused("it is malformed") from error
-            return key, complete["payload"]
+            kind = str(complete["header"].get("typ", ""))
+            return SignedClaims(complete["payload"], kind, key, _digest(token).hex())
         raise refused(
             "it is signed by a key that this owner does not list",
             remedy="ask the owner of this server to list the public key of the issuer",

@@ -14,6 +14,7 @@ notices    mail and webhooks
 servers    a site, a broker and a virtual site
 parser     the file to these values
 checks     what several of these check
+token_risks   what lets a user's token be used by who was sent it
 """
 
 from kalends.serving.configuration.keys import (

@@ -66,6 +66,11 @@ class KeyConfiguration(Section, frozen=True, kw_only=True):
     longest_s: DurationS = field(name="longest", default=DurationS(366 * 86_400))
     claims: ClaimsConfiguration = ClaimsConfiguration()
 
+    @property
+    def place(self) -> str:
+        """Where the keys are: a file, or an address."""
+        return str(self.file or self.openid or self.jwks)
+
 
 class TlsConfiguration(Section, frozen=True, kw_only=True):
     """The certificate of a server. `clients` is the authority that signs those of servers that call it."""

@@ -26,10 +26,12 @@ class MemberConfiguration(Section, frozen=True, kw_only=True):
 class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
     """A site that a broker books at, or a virtual site, at whose `members` it books.
 
-    A member of a member is written with all names on the way: ``campus/psc``.
+    A member of a member is written with all names on the way: ``campus/psc``. Users get passes for it, and
+    its members, unless `passes` says that its owner does not let this broker's key vouch for users there.
     """
 
     members: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
+    passes: bool = True
 
 
 class NearConfiguration(Section, frozen=True, kw_only=True):

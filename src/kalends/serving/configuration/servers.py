@@ -46,6 +46,9 @@ from kalends.serving.configuration.rules import (
 )
 from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Name, Section
 
+PASS_S_MAX: Final = 86_400
+"""As long a user whose token was revoked could still come to a site."""
+
 KEEP_SETTLED_S_MIN: Final = 30 * 86_400
 
 
@@ -210,6 +213,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     key: Path | None = None
     coords: tuple[Url, ...] = ()
     limits: BrokerLimits = BrokerLimits()
+    pass_s: DurationS = field(name="pass_life", default=DurationS(3_600))
+    """So long a pass is good that a user gets for a site, or as long as the user's token, if that is less."""
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
     bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
     """So long the bids of sites for a job are waited for; less, where many others could be asked."""
@@ -259,6 +264,7 @@ def check_broker(broker: BrokerConfiguration) -> None:
             where="broker.keep_settled",
             remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
         )
+    check_at_most(broker.pass_s, PASS_S_MAX, "broker.pass_life")
     if broker.notices is not None:
         check_notices(broker.notices, "broker.notices")
     check_unique([site.name for site in broker.sites], "broker.sites")

@@ -20,7 +20,7 @@ from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.alarms import Report
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
-from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
+from kalends.serving.auth.callers import ANY, ANYONE, Authenticator, Caller
 from kalends.serving.auth.certificates import check_certificate
 from kalends.serving.auth.claims import SERVERS_SCOPES
 from kalends.serving.clocks import Clock, SystemClock
@@ -271,7 +271,8 @@ def _sessions(server: _Server) -> _Respond:
     limits = server.dispatcher.limits
 
     async def respond(request: web.Request) -> web.StreamResponse:
-        caller = server.caller_of(request, "use")
+        # Each call in it needs a scope of its own.
+        caller = server.caller_of(request, ANY)
         user = caller.principal.user
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)

@@ -20,6 +20,7 @@ def whoami(role: Role, name: str, clock: Clock) -> Handler:
             groups=caller.principal.groups,
             scopes=tuple(sorted(caller.scopes)),
             key=caller.key,
+            audiences=caller.audiences,
             expires_at=caller.expires_at,
             now=clock.wall_s(),
         )

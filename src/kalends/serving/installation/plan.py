@@ -113,6 +113,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         yield f"store = {_quoted(f'{self.name}.sqlite')}"
         if self.role == "broker":
             yield f"key = {_quoted(f'keys/{self.name}')}"
+            yield 'pass_life = "1h"  # of what users are given for sites, which never see their tokens'
 
     def _tls(self) -> Iterator[str]:
         if not self.has_tls:

@@ -21,10 +21,11 @@ from kalends.broker.coordination.decision_record import (
 )
 from kalends.broker.reconciliation.recognition import Live
 from kalends.core.errors import Problem, Unavailable
-from kalends.stores.sqlite import letter_table, notice_table, register, script_table
+from kalends.stores.sqlite import letter_table, notice_table, script_table
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit
 from kalends.stores.sqlite.letter_table import LettersDone
 from kalends.stores.sqlite.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
+from kalends.stores.sqlite.register import lives, request_reads, request_writes, tables
 from kalends.stores.sqlite.script_table import Named
 from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
 
@@ -35,9 +36,9 @@ KIND: Final = StoreKind(
     name="broker",
     application_id=0x6B6C7362,  # "klsb"
     version=7,
-    schema=register.SCHEMA,
+    schema=tables.SCHEMA,
     shared=True,
-    upgrades=register.UPGRADES,
+    upgrades=tables.UPGRADES,
 )
 
 
@@ -78,18 +79,18 @@ class ForgetScript(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """As `register.put_back`."""
+    """As `lives.put_back`."""
 
 
 class MadeGood(NamedTuple):
-    """As `register.made_good`, which gives the result."""
+    """As `lives.made_good`, which gives the result."""
 
     known: tuple[Live, ...]
     problem: Problem
 
 
 class ForgetSettled(NamedTuple):
-    """As `register.forget`, which gives the result."""
+    """As `request_writes.forget`, which gives the result."""
 
     rids: tuple[str, ...]
 
@@ -118,27 +119,27 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
     results: list[Result] = []
     for write in writes:
         if isinstance(write, LeaseRenewal):
-            register.beat(connection, *write)
+            lives.beat(connection, *write)
             results.append(None)
         elif isinstance(write, Remember):
-            register.remember(connection, write)
+            lives.remember(connection, write)
             results.append(None)
         elif isinstance(write, Retire):
-            register.retire(connection, *write)
+            lives.retire(connection, *write)
             results.append(None)
         elif isinstance(write, Resign):
-            register.resign(connection, write.owner)
+            lives.resign(connection, write.owner)
             results.append(None)
         elif isinstance(write, Live):
-            register.live(connection, write)
+            lives.live(connection, write)
             results.append(None)
         elif isinstance(write, PutBack):
-            register.put_back(connection)
+            lives.put_back(connection)
             results.append(None)
         elif isinstance(write, MadeGood):
-            results.append(register.made_good(connection, *write))
+            results.append(lives.made_good(connection, *write))
         elif isinstance(write, ForgetSettled):
-            results.append(register.forget(connection, write.rids))
+            results.append(request_writes.forget(connection, write.rids))
         elif isinstance(write, KeepScript):
             kept = script_table.keep(connection, *write)
             results.append((kept,) if kept is not None else ())
@@ -147,7 +148,7 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
         elif isinstance(write, NoticeWrite):
             results.append(_carry_out_notice(connection, write))
         else:
-            results.extend(register.apply(connection, (write,)))
+            results.extend(request_writes.apply(connection, (write,)))
     return results
 
 
@@ -178,8 +179,8 @@ class BrokerStore:
             file.connection, carry_out, observe=observe
         )
         self.epoch = file.epoch
-        self.secret = self.read(register.secret)
-        self.register = self.read(register.identity)
+        self.secret = self.read(lives.secret)
+        self.register = self.read(lives.identity)
         """The register's identity; the same for all replicas, for ever."""
 
     @classmethod
@@ -231,7 +232,7 @@ PROBLEMS_MAX: Final = 100
 def problems_of(connection: sqlite3.Connection) -> list[str]:
     """What is wrong with the register's rows, at most `PROBLEMS_MAX` lines; empty when nothing is."""
     problems: list[str] = []
-    for row in register.every(connection):
+    for row in request_reads.every(connection):
         if isinstance(row, Unreadable):
             problems.append(f"{row.rid}: {row.reason}")
         elif row.state in COMMITTED and not row.chosen:

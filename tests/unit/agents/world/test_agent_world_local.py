@@ -13,7 +13,7 @@ from kalends.agents import local, ready
 from kalends.agents.world.offers import offers
 from kalends.agents.world.views import Asker
 from kalends.calendars import ResourceCalendar
-from kalends.cli import _output
+from kalends.cli.console import output
 from kalends.contract.calls import CalendarView
 from kalends.core.errors import InvalidInput
 from kalends.core.language import parse_alternatives
@@ -30,7 +30,7 @@ def printed(made: ResourceCalendar, capsys: pytest.CaptureFixture[str], days: in
     end = MONDAY + days * DAY_S
     steps, until = made.free_steps(ADA, MONDAY, end, MONDAY, VIEW_STEPS_MAX)
     slots = made.slots(ADA, MONDAY, end, LISTING_MAX)
-    _output.print_json(
+    output.print_json(
         "calendar",
         CalendarView(
             resource=made.info, start=MONDAY, end=end, until=until, free=tuple(steps),

@@ -13,7 +13,7 @@ from kalends.broker.coordination.fault_containment import ASIDE_MAX
 from kalends.broker.coordination.transaction import Transaction
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_rows, request_writes
 
 
 class Fault(Exception):
@@ -59,10 +59,10 @@ class Fragile(Broker):
     def hears(self, site: str, message: m.Message) -> None:
         self.contained(lambda: self.coordinator.receive(site, message, self.now))
 
-    def unattended(self) -> list[register.Row]:
+    def unattended(self) -> list[request_rows.Row]:
         """What the heart would take up now."""
         me, attended = self.coordinator.identity.owner, self.coordinator.containment.attended()
-        return register.unattended(self.register, me, attended, 10)
+        return request_reads.unattended(self.register, me, attended, 10)
 
     def passes(self, ms: int) -> None:
         self.ms += ms
@@ -139,7 +139,7 @@ def test_a_commit_that_breaks_after_it_is_durable_is_a_commit() -> None:
     broker.poisoned = rid
     (commit,) = broker.waiting
     broker.waiting.clear()
-    (result,) = register.apply(broker.register, (commit,))
+    (result,) = request_writes.apply(broker.register, (commit,))
     broker.contained(lambda: broker.coordinator.registered(result, broker.now))
     assert broker.unknown == [1]
     broker.poisoned = ""

@@ -25,7 +25,7 @@ from kalends.core.language import parse_alternatives
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_writes, tables
 
 NOW = Moment(1_000, 1_800_000_000_000)
 ANNA = Principal("anna")
@@ -37,7 +37,7 @@ class Rig:
 
     def __init__(self, resources: int = 1) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(register.SCHEMA)
+        self.connection.executescript(tables.SCHEMA)
         numbers = itertools.count(100)
         self.coordinator = Coordinator(
             Identity("npaci-1", "npaci-1:1", ()),
@@ -67,7 +67,7 @@ class Rig:
         self.take()
         operations, self.waiting = self.waiting, []
         self.written += operations
-        for result in register.apply(self.connection, operations):
+        for result in request_writes.apply(self.connection, operations):
             self.coordinator.registered(result, NOW)
         self.take()
 
@@ -93,7 +93,7 @@ class Rig:
         self.coordinator.receive("sdsc", done, NOW)
 
     def row(self, rid: str) -> Record:
-        record = register.read(self.connection, rid)
+        record = request_reads.read(self.connection, rid)
         assert record is not None
         return record
 
@@ -103,7 +103,7 @@ def test_who_loses_the_key_to_another_replica_is_answered_by_its_request_and_for
 ):
     rig = Rig()
     theirs = record_of(RIDS[0], "first-key", "npaci-2:1")
-    register.apply(rig.connection, [r.Begin(theirs)])
+    request_writes.apply(rig.connection, [r.Begin(theirs)])
     rid = rig.submit()
     rig.write()
     assert rig.answers[1].id == theirs.rid
@@ -189,7 +189,7 @@ def test_what_the_register_refused_is_not_told() -> None:
     rig.visited(rid, "yes")
     rig.take()
     taken = rig.row(rid)
-    register.apply(rig.connection, [r.Raise(rid, 1, "npaci-2:1", r.encode_record(taken))])
+    request_writes.apply(rig.connection, [r.Raise(rid, 1, "npaci-2:1", r.encode_record(taken))])
     rig.write()
     assert rig.told == []
     assert rig.coordinator.cases == {}

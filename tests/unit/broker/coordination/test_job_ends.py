@@ -32,7 +32,7 @@ from kalends.core.identifiers import minted_ms
 from kalends.core.principals import Principal
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.learned_runs import JobRun, LearnedRuns, LearnedShare
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import job_starts, request_writes
 
 OVER = T0 + 1_000
 """When jobs have ended; they were asked for at `T0`, and a second."""
@@ -54,7 +54,7 @@ def run_at_b() -> tuple[Rig, str]:
 def hear_of(rig: Rig, site: str, message: m.EndOfJob) -> tuple[list[str], list[str]]:
     """Let the site say it; return who is answered, and what the operator hears."""
     rig.coordinator.receive(site, message, rig.now)
-    (result,) = register.apply(rig.connection, rig.coordinator.take_effects().operations)
+    (result,) = request_writes.apply(rig.connection, rig.coordinator.take_effects().operations)
     rig.coordinator.registered(result, rig.now)
     effects = rig.coordinator.take_effects()
     return noted([(send.to, send.message) for send in effects.sends]), list(effects.alarms)
@@ -211,9 +211,9 @@ def test_a_start_of_the_broker_learns_from_what_is_written_down() -> None:
     rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=150))
     again = Rig()
-    again.coordinator.ends.recall(register.newest_ends(rig.connection, 10), 10)
+    again.coordinator.ends.recall(job_starts.newest_ends(rig.connection, 10), 10)
     assert learned(again) == (0.25, 1)
-    assert register.newest_ends(rig.connection, 0) == []
+    assert job_starts.newest_ends(rig.connection, 0) == []
 
 
 def with_ends(shares: Sequence[float]) -> tuple[Rig, list[str]]:
@@ -244,7 +244,7 @@ def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_w
     ends.learned = rig.coordinator.bids.candidates.learned = LearnedRuns()
     again = JobEnds(ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally())
     rig.coordinator.ends = again
-    again.recall(register.newest_ends(rig.connection, 6), 6)
+    again.recall(job_starts.newest_ends(rig.connection, 6), 6)
     assert learned(rig) == (0.1, 6)
     assert tell_again(rig, rids[:12]) == ["b"] * 12
     assert learned(rig) == (0.1, 6), "the old ones are known, or too old"
@@ -265,7 +265,7 @@ def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> N
     other = Rig()
     other.connection = rig.connection
     other.ms = rig.ms
-    other.coordinator.ends.recall(register.newest_ends(rig.connection, 1), 1)
+    other.coordinator.ends.recall(job_starts.newest_ends(rig.connection, 1), 1)
     rid = rig.submit(key="another-key")
     for site, in_s in (("a", 600), ("c", 500), ("b", 0)):
         rig.hear(site, bid(rid, offer(site, 4_000 + in_s)))
@@ -281,7 +281,7 @@ def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> N
 def test_rows_that_cannot_be_read_leave_room_for_others_that_a_start_learns_from() -> None:
     rig, rids = with_ends((0.5, 0.5, 0.5))
     rig.connection.execute("update request set body = x'00' where rid = ?", (rids[2],))
-    assert [each.rid for each in register.newest_ends(rig.connection, 2)] == rids[:2]
+    assert [each.rid for each in job_starts.newest_ends(rig.connection, 2)] == rids[:2]
 
 
 # What is compared

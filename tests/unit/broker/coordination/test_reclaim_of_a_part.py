@@ -87,7 +87,7 @@ def test_a_look_says_who_would_go_and_changes_nothing() -> None:
     world = ReclaimWorld()
     rid = world.book("here/pool:2", at=4)
     view = world.reclaim("here/pool", 4, 5, units=2, dry_run=True)
-    assert view.waiting == (rid,)
+    assert (view.waiting, view.key) == ((rid,), "")
     (told,) = view.reservations
     assert told.state == "waiting"
     assert [units for _, _, units in view.lacking] == [1]

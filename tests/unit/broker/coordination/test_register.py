@@ -22,7 +22,14 @@ from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import (
+    job_starts,
+    lives,
+    request_reads,
+    request_rows,
+    request_writes,
+    tables,
+)
 
 REQUEST = Request(
     alternatives=(Alternative(terms=(Term(resource="sdsc/sp2"),)),),
@@ -303,14 +310,14 @@ class RegisterMachine(RuleBasedStateMachine):
         self.replicas[0].execute("pragma journal_mode = wal")
         for replica in self.replicas:
             replica.execute("pragma synchronous = off")
-        self.replicas[0].executescript(register.SCHEMA)
+        self.replicas[0].executescript(tables.SCHEMA)
         self.twin = Twin()
 
     @rule(replica=st.integers(0, 1), batch=st.lists(operations(), min_size=1, max_size=6))
     def apply(self, replica: int, batch: list[r.Operation]) -> None:
         connection = self.replicas[replica]
         connection.execute("begin immediate")
-        results = register.apply(connection, batch)
+        results = request_writes.apply(connection, batch)
         connection.execute("commit")
         assert results == [self.twin.apply(operation) for operation in batch]
 
@@ -319,15 +326,15 @@ class RegisterMachine(RuleBasedStateMachine):
         """A transaction that is rolled back leaves nothing behind."""
         connection = self.replicas[replica]
         connection.execute("begin immediate")
-        register.apply(connection, batch)
+        request_writes.apply(connection, batch)
         connection.rollback()
 
     @invariant()
     def tables_agree(self) -> None:
         for connection in self.replicas:
             for rid in RIDS:
-                assert register.read(connection, rid) == self.twin.rows.get(rid)
-            page = register.page(connection, "", 10)
+                assert request_reads.read(connection, rid) == self.twin.rows.get(rid)
+            page = request_reads.page(connection, "", 10)
             assert page == [row for _, row in sorted(self.twin.rows.items()) if row is not None]
 
     def teardown(self) -> None:
@@ -343,7 +350,7 @@ TestRegister.settings = settings(max_examples=25, stateful_step_count=20)
 @pytest.fixture
 def connection() -> sqlite3.Connection:
     made = sqlite3.connect(":memory:", isolation_level=None)
-    made.executescript(register.SCHEMA)
+    made.executescript(tables.SCHEMA)
     return made
 
 
@@ -351,46 +358,46 @@ def test_a_request_without_a_living_owner_is_an_orphan_until_it_is_done(
     connection: sqlite3.Connection,
 ) -> None:
     mine, theirs = (record_of(RIDS[0], KEYS[0], OWNERS[0]), record_of(RIDS[1], KEYS[1], OWNERS[1]))
-    register.apply(connection, [r.Begin(mine), r.Begin(theirs)])
-    assert register.orphans(connection, OWNERS[:2], 10) == []
-    assert register.orphans(connection, OWNERS[:1], 10) == [theirs]
-    assert len(register.orphans(connection, (), 10)) == 2
-    register.apply(connection, [r.Close(theirs.rid, 1, encode_record(theirs))])
-    assert register.orphans(connection, OWNERS[:1], 10) == []
+    request_writes.apply(connection, [r.Begin(mine), r.Begin(theirs)])
+    assert request_reads.orphans(connection, OWNERS[:2], 10) == []
+    assert request_reads.orphans(connection, OWNERS[:1], 10) == [theirs]
+    assert len(request_reads.orphans(connection, (), 10)) == 2
+    request_writes.apply(connection, [r.Close(theirs.rid, 1, encode_record(theirs))])
+    assert request_reads.orphans(connection, OWNERS[:1], 10) == []
 
 
 def test_what_is_cancelled_belongs_to_the_canceller(connection: sqlite3.Connection) -> None:
     record = record_of(RIDS[0], KEYS[0], OWNERS[0])
     body = encode_record(record)
-    register.apply(
+    request_writes.apply(
         connection,
         [r.Begin(record), r.Commit(record.rid, 1, "", body), r.Finish(record.rid, "commit"),
          r.Cancel(record.rid, OWNERS[1], body)],
     )  # fmt: skip
-    assert [row.rid for row in register.orphans(connection, OWNERS[:1], 10)] == [record.rid]
-    assert register.orphans(connection, OWNERS[:2], 10) == []
+    assert [row.rid for row in request_reads.orphans(connection, OWNERS[:1], 10)] == [record.rid]
+    assert request_reads.orphans(connection, OWNERS[:2], 10) == []
 
 
 def test_who_retires_takes_earlier_starts_of_the_same_replica_along_and_no_others(
     connection: sqlite3.Connection,
 ) -> None:
     for owner in ("npaci_1-1:1", "npaci_1-1:2", "npaci_1-11:3", "npacix1-1:4"):
-        register.beat(connection, owner, 0)
-    register.beat(connection, "npacix1-1:4", 0)
-    register.retire(connection, "npaci_1-1", "npaci_1-1:2")
-    assert register.beats(connection) == {"npaci_1-1:2": 1, "npaci_1-11:3": 1, "npacix1-1:4": 2}
-    register.resign(connection, "npaci_1-1:2")
-    assert register.beats(connection) == {"npaci_1-11:3": 1, "npacix1-1:4": 2}
+        lives.beat(connection, owner, 0)
+    lives.beat(connection, "npacix1-1:4", 0)
+    lives.retire(connection, "npaci_1-1", "npaci_1-1:2")
+    assert lives.beats(connection) == {"npaci_1-1:2": 1, "npaci_1-11:3": 1, "npacix1-1:4": 2}
+    lives.resign(connection, "npaci_1-1:2")
+    assert lives.beats(connection) == {"npaci_1-11:3": 1, "npacix1-1:4": 2}
 
 
 def test_the_bound_of_the_logical_clock_goes_back_only_where_a_clock_was_wrong(
     connection: sqlite3.Connection,
 ) -> None:
-    register.beat(connection, OWNERS[0], ASTRAY_MS + 500)
-    register.beat(connection, OWNERS[1], 500)
-    assert register.clock_bound(connection) == ASTRAY_MS + 500
-    register.beat(connection, OWNERS[1], 499)
-    assert register.clock_bound(connection) == 499
+    lives.beat(connection, OWNERS[0], ASTRAY_MS + 500)
+    lives.beat(connection, OWNERS[1], 500)
+    assert lives.clock_bound(connection) == ASTRAY_MS + 500
+    lives.beat(connection, OWNERS[1], 499)
+    assert lives.clock_bound(connection) == 499
 
 
 def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_shows(
@@ -399,23 +406,26 @@ def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_s
     first = record_of(RIDS[0], KEYS[0])
     change = record_of(RIDS[1], KEYS[1], reservation=first.rid)
     body = encode_record(first)
-    register.apply(
+    request_writes.apply(
         connection,
         [r.Begin(first), r.Commit(first.rid, 1, "", body), r.Finish(first.rid, "commit")],
     )
-    register.apply(connection, [r.Begin(change)])
-    current = register.current(connection, first.rid)
+    request_writes.apply(connection, [r.Begin(change)])
+    current = request_reads.current(connection, first.rid)
     assert current is not None
     assert current.rid == first.rid
-    assert register.changing(connection, first.rid) == change.rid
+    assert request_rows.changing(connection, first.rid) == change.rid
     commit = r.Commit(change.rid, 1, first.rid, encode_record(change))
-    assert register.apply(connection, [commit])[0].won
-    current = register.current(connection, first.rid)
+    assert request_writes.apply(connection, [commit])[0].won
+    current = request_reads.current(connection, first.rid)
     assert current is not None
     assert current.rid == change.rid
-    assert register.changing(connection, first.rid) == ""
-    assert [row.state for row in register.history(connection, first.rid)] == ["replaced", "commit"]
-    listed = list(register.of_user(connection, "anna", "", everyone=False))
+    assert request_rows.changing(connection, first.rid) == ""
+    assert [row.state for row in request_rows.history(connection, first.rid)] == [
+        "replaced",
+        "commit",
+    ]
+    listed = list(request_reads.of_user(connection, "anna", "", everyone=False))
     assert [row.rid for row in listed] == [first.rid]
 
 
@@ -425,13 +435,13 @@ def test_a_job_may_start_at_the_first_site_that_asks_and_at_no_other(
     record = record_of(RIDS[0], KEYS[0])
     record.chosen = {"east": (1,), "west": (2,)}
     commit = r.Commit(record.rid, 1, "", encode_record(record), places=("east", "west"))
-    register.apply(connection, [r.Begin(record), commit])
-    first, second, again = register.apply(connection, [ask("west"), ask("east"), ask("west")])
+    request_writes.apply(connection, [r.Begin(record), commit])
+    first, second, again = request_writes.apply(connection, [ask("west"), ask("east"), ask("west")])
     assert (first.won, second.won, again.won) == (True, False, True)
     assert second.record is not None
     assert second.record.started == "west"
-    register.apply(connection, [r.Cancel(record.rid, OWNERS[0], encode_record(record))])
-    (late,) = register.apply(connection, [ask("west")])
+    request_writes.apply(connection, [r.Cancel(record.rid, OWNERS[0], encode_record(record))])
+    (late,) = request_writes.apply(connection, [ask("west")])
     assert not late.won
 
 
@@ -442,11 +452,11 @@ def test_a_register_that_was_put_back_lets_no_job_start_that_may_have_started_el
     record = record_of(RIDS[0], KEYS[0])
     record.chosen = dict.fromkeys(("east", "west")[:places], (1,))
     commit = r.Commit(record.rid, 1, "", encode_record(record), places=tuple(record.chosen))
-    register.apply(connection, [r.Begin(record), commit])
-    register.put_back(connection)
+    request_writes.apply(connection, [r.Begin(record), commit])
+    lives.put_back(connection)
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    register.made_good(connection, (), lost)
-    (asked,) = register.apply(connection, [ask("east")])
+    lives.made_good(connection, (), lost)
+    (asked,) = request_writes.apply(connection, [ask("east")])
     assert asked.won == (places == 1)
 
 
@@ -461,7 +471,7 @@ def job(*, at_most_once: bool = False) -> JobRequest:
 
 def started_in_the_east(connection: sqlite3.Connection, what: JobRequest) -> None:
     commit(connection, 0, "east", what)
-    (begun,) = register.apply(connection, [ask("east")])
+    (begun,) = request_writes.apply(connection, [ask("east")])
     assert begun.won
 
 
@@ -479,7 +489,7 @@ def commit(
         record.rid, 1, record.replaces, encode_record(record), (site,), elsewhere=bool(number),
         running=running, again=not what.at_most_once,
     )  # fmt: skip
-    return register.apply(connection, [r.Begin(record), op])[1]
+    return request_writes.apply(connection, [r.Begin(record), op])[1]
 
 
 def note(end: str, number: int = 0, site: str = "east") -> r.NoteEnd:
@@ -494,11 +504,11 @@ def test_a_job_that_was_moved_starts_only_once_its_end_where_it_ran_is_written_d
     what = job(at_most_once=at_most_once)
     started_in_the_east(connection, what)
     assert commit(connection, 1, "west", what).won
-    too_early, end, then = register.apply(
+    too_early, end, then = request_writes.apply(
         connection, [ask("west", 1), note("killed"), ask("west", 1)]
     )
     assert (too_early.won, end.won, then.won) == (False, True, True)
-    (back,) = register.apply(connection, [ask("east")])
+    (back,) = request_writes.apply(connection, [ask("east")])
     assert not back.won
 
 
@@ -512,7 +522,7 @@ def test_a_lost_site_is_waited_for_unless_the_job_may_run_twice(
     what = job(at_most_once=at_most_once)
     started_in_the_east(connection, what)
     commit(connection, 1, "west", what)
-    (asked,) = register.apply(connection, [ask("west", 1, lost)])
+    (asked,) = request_writes.apply(connection, [ask("west", 1, lost)])
     assert asked.won == starts
 
 
@@ -522,12 +532,12 @@ def test_a_job_that_ends_by_itself_while_it_is_moved_does_not_start_again(
 ) -> None:
     started_in_the_east(connection, job())
     commit(connection, 1, "west", job())
-    _, asked = register.apply(connection, [note(end), ask("west", 1)])
+    _, asked = request_writes.apply(connection, [note(end), ask("west", 1)])
     assert not asked.won
     assert asked.record is not None
     assert asked.record.ended is not None
     assert asked.record.ended.end == end
-    assert register.stranded(connection, ["east", "west"], (), 10) == []
+    assert job_starts.stranded(connection, ["east", "west"], (), 10) == []
 
 
 def test_what_was_moved_twice_still_waits_for_the_end_where_it_ran(
@@ -537,7 +547,9 @@ def test_what_was_moved_twice_still_waits_for_the_end_where_it_ran(
     commit(connection, 1, "west", job())
     assert not commit(connection, 2, "north", job(), before=1).won  # It has not started there.
     assert commit(connection, 3, "north", job(), before=1, running=False).won
-    early, _, then = register.apply(connection, [ask("north", 3), note("killed"), ask("north", 3)])
+    early, _, then = request_writes.apply(
+        connection, [ask("north", 3), note("killed"), ask("north", 3)]
+    )
     assert (early.won, then.won) == (False, True)
 
 
@@ -546,7 +558,7 @@ def test_a_job_that_has_ended_or_did_not_run_as_was_taken_stays_where_it_is(
 ) -> None:
     commit(connection, 0, "east", job())
     assert not commit(connection, 1, "west", job()).won
-    register.apply(connection, [ask("east"), note("exit")])
+    request_writes.apply(connection, [ask("east"), note("exit")])
     assert not commit(connection, 2, "west", job()).won
 
 
@@ -555,25 +567,27 @@ def test_stranded_are_jobs_that_wait_at_lost_sites_and_those_that_run_there_and_
     connection: sqlite3.Connection, at_most_once: bool
 ) -> None:
     commit(connection, 0, "east", job(at_most_once=at_most_once))
-    assert len(register.stranded(connection, ["east"], (), 10)) == 1
-    register.apply(connection, [ask("east")])
-    assert len(register.stranded(connection, ["east"], (), 10)) == (not at_most_once)
-    assert register.stranded(connection, ["west"], (), 10) == []
-    register.apply(connection, [note("killed")])
-    assert register.stranded(connection, ["east"], (), 10) == []
+    assert len(job_starts.stranded(connection, ["east"], (), 10)) == 1
+    request_writes.apply(connection, [ask("east")])
+    assert len(job_starts.stranded(connection, ["east"], (), 10)) == (not at_most_once)
+    assert job_starts.stranded(connection, ["west"], (), 10) == []
+    request_writes.apply(connection, [note("killed")])
+    assert job_starts.stranded(connection, ["east"], (), 10) == []
 
 
 def test_a_register_that_has_forgotten_a_start_and_a_move_waits_for_the_end_all_the_same(
     connection: sqlite3.Connection,
 ) -> None:
     commit(connection, 0, "east", job())
-    register.put_back(connection)
+    lives.put_back(connection)
     moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
     moved.state, moved.replaces, moved.changes, moved.chosen = "commit", RIDS[0], 1, {"west": (1,)}
-    register.apply(connection, [r.Recover(moved)])
+    request_writes.apply(connection, [r.Recover(moved)])
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    register.made_good(connection, (), lost)
-    early, _, then = register.apply(connection, [ask("west", 1), note("killed"), ask("west", 1)])
+    lives.made_good(connection, (), lost)
+    early, _, then = request_writes.apply(
+        connection, [ask("west", 1), note("killed"), ask("west", 1)]
+    )
     assert (early.won, then.won) == (False, True)
 
 
@@ -582,8 +596,8 @@ def test_what_was_before_a_move_that_was_recovered_is_not_known_and_nothing_star
 ) -> None:
     moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
     moved.state, moved.replaces, moved.chosen = "commit", RIDS[0], {"west": (1,)}
-    register.apply(connection, [r.Recover(moved)])
-    (asked,) = register.apply(connection, [ask("west", 1)])
+    request_writes.apply(connection, [r.Recover(moved)])
+    (asked,) = request_writes.apply(connection, [ask("west", 1)])
     assert not asked.won
     assert asked.record is not None
     assert asked.record.started == r.FORGOTTEN
@@ -595,7 +609,7 @@ def test_an_end_by_a_clock_that_is_behind_lets_the_next_start_come(
     started_in_the_east(connection, job())
     commit(connection, 1, "west", job())
     past = r.NoteEnd(RIDS[0], 1, "east", PlacedEnd(at=5, end="killed"), "reply")
-    noted, asked = register.apply(connection, [past, ask("west", 1)])
+    noted, asked = request_writes.apply(connection, [past, ask("west", 1)])
     assert (noted.won, asked.won) == (True, True)
 
 

@@ -27,9 +27,9 @@ from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import text_of_job, view_of
+from kalends.broker.desk.request_queries import check_own
 from kalends.broker.planning.directory import Directory
-from kalends.broker.request_queries import check_own
-from kalends.client.place_builder import attributes_in, preferences_in
+from kalends.client.inputs.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
@@ -45,7 +45,7 @@ from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.federation.offered_places import decided_within_s
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import job_starts, lives, request_reads, request_writes, tables
 
 T0 = 1_800_000_000
 ANN = Principal("ann")
@@ -65,7 +65,7 @@ class Rig:
         """`away` are sites that were not there since the broker has started."""
         self.directory = directory or Directory({site: f"http://{site}" for site in SITES})
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(register.SCHEMA)
+        self.connection.executescript(tables.SCHEMA)
         numbers = itertools.count(100)
         self.ms = 1_000
         self.coordinator = Coordinator(
@@ -113,7 +113,7 @@ class Rig:
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent
-            for result in register.apply(self.connection, effects.operations):
+            for result in request_writes.apply(self.connection, effects.operations):
                 self.coordinator.registered(result, self.now)
 
     def submit(
@@ -147,7 +147,7 @@ class Rig:
         return self.settle()
 
     def row(self, rid: str) -> Record:
-        record = register.read(self.connection, rid)
+        record = request_reads.read(self.connection, rid)
         assert record is not None
         return record
 
@@ -893,21 +893,21 @@ def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_hav
     rig.connection.backup(copy)
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
     rig.connection = copy
-    register.put_back(copy)
+    lives.put_back(copy)
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    register.made_good(copy, (), lost)
+    lives.made_good(copy, (), lost)
     with pytest.raises(Conflict, match="restored from a copy"):
         check_may_leave(rig.row(rid))
-    assert register.stranded(copy, ["b"], (), 10) == []
+    assert job_starts.stranded(copy, ["b"], (), 10) == []
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
 
 
 def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others() -> None:
     rig, rid = placed_at_b()
-    ((record, number),) = register.stranded(rig.connection, ["b"], (), 1)
+    ((record, number),) = job_starts.stranded(rig.connection, ["b"], (), 1)
     assert (record.rid, number) == (rid, 1)
-    assert register.stranded(rig.connection, ["b"], {rid}, 1) == []
-    assert register.stranded(rig.connection, ["a", "c"], (), 1) == []
+    assert job_starts.stranded(rig.connection, ["b"], {rid}, 1) == []
+    assert job_starts.stranded(rig.connection, ["a", "c"], (), 1) == []
 
 
 @pytest.mark.parametrize("moved", [True, False])

@@ -17,7 +17,7 @@ from kalends.contract.calls import LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import request_reads, request_writes
 from kalends.stores.sqlite.register_file import KIND
 
 RID = request_id(1_800_000_000_000, 1)
@@ -158,18 +158,18 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
     connection = _memory()
     connection.executescript(KIND.schema)
     if state is not None:
-        register.apply(connection, [Begin(row("open", wants=(), chosen={}))])
+        request_writes.apply(connection, [Begin(row("open", wants=(), chosen={}))])
         connection.execute("update request set state = ?", (state,))
-    rows = [each for each in [register.read(connection, RID)] if isinstance(each, Record)]
+    rows = [each for each in [request_reads.read(connection, RID)] if isinstance(each, Record)]
     (recover,) = found(kept("locked", att=3), *rows)
     assert isinstance(recover, Recover)
-    (done,) = register.apply(connection, [recover])
+    (done,) = request_writes.apply(connection, [recover])
     assert done.won
-    recovered = register.read(connection, RID)
+    recovered = request_reads.read(connection, RID)
     assert isinstance(recovered, Record)
     assert (recovered.state, recovered.att, recovered.done) == ("commit", 3, False)
     assert (recovered.user, recovered.chosen, recovered.wants) == ("ann", CHOSEN, (HERE,))
-    assert [each.rid for each in register.orphans(connection, ("b:1",), 10)] == [RID]
+    assert [each.rid for each in request_reads.orphans(connection, ("b:1",), 10)] == [RID]
     (again,) = compare(
         "there",
         m.Compared(kept=(kept("locked", site="there", att=3, wants=(THERE,)),)),
@@ -177,8 +177,8 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
         OURS,
         1,
     ).operations
-    register.apply(connection, [again])
-    whole = register.read(connection, RID)
+    request_writes.apply(connection, [again])
+    whole = request_reads.read(connection, RID)
     assert isinstance(whole, Record)
     assert whole.wants == (HERE, THERE)
 
@@ -199,15 +199,15 @@ def put_back_and_shown(*of_site: m.Kept, state: str | None = "commit") -> dict[s
     connection = _memory()
     connection.executescript(KIND.schema)
     if state is not None:
-        register.apply(connection, [Begin(row("open", done=False))])
+        request_writes.apply(connection, [Begin(row("open", done=False))])
         connection.execute("update request set state = ?, done = 1", (state,))
     for here in of_site:
-        rows = [each for each in register.every(connection) if each.rid == here.rid]
+        rows = [each for each in request_reads.every(connection) if each.rid == here.rid]
         for operation in found(here, *[each for each in rows if isinstance(each, Record)]):
             assert isinstance(operation, Recover)
-            register.apply(connection, [operation])
-    current = register.current(connection, RID)
-    states = {each.rid: each.state for each in register.every(connection)}
+            request_writes.apply(connection, [operation])
+    current = request_reads.current(connection, RID)
+    states = {each.rid: each.state for each in request_reads.every(connection)}
     return states | {"shown": current.rid if current is not None else ""}
 
 

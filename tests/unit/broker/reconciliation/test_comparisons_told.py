@@ -6,9 +6,9 @@ from typing import Any
 
 import structlog
 
-from kalends.broker.comparisons import Comparisons
-from kalends.broker.life import Lives
+from kalends.broker.lives.life import Lives
 from kalends.broker.planning.directory import Directory
+from kalends.broker.sites.comparisons import Comparisons
 from kalends.contract import messages as m
 from kalends.serving.alarms import Alarms
 from kalends.serving.clocks import moment

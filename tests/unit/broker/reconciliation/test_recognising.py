@@ -17,7 +17,7 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import LostRace
 from kalends.core.identifiers import request_id
-from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register import lives, request_reads, request_writes
 from kalends.stores.sqlite.register_file import KIND
 
 SECRET = "the secret of the register"
@@ -88,28 +88,28 @@ def database() -> Any:
 
 def test_a_register_is_made_good_once_and_gives_up_what_was_open(database: Any) -> None:
     committed = row("open", rid=request_id(1_800_000_000_000, 2), key="another")
-    register.apply(database, [Begin(row("open", rid=RID)), Begin(committed)])
-    register.apply(database, [Commit(committed.rid, 1, "", encode_record(committed))])
+    request_writes.apply(database, [Begin(row("open", rid=RID)), Begin(committed)])
+    request_writes.apply(database, [Commit(committed.rid, 1, "", encode_record(committed))])
     problem = LostRace("it was put back").to_problem()
-    assert register.made_good(database, (), problem) is None
-    register.put_back(database)
-    assert register.is_put_back(database)
-    assert register.made_good(database, (Live(TWO, 9),), problem) == 1
-    assert not register.is_put_back(database)
-    assert register.position_of(database, TWO) == 9
-    found = {each.rid: each for each in register.every(database) if isinstance(each, Record)}
+    assert lives.made_good(database, (), problem) is None
+    lives.put_back(database)
+    assert lives.is_put_back(database)
+    assert lives.made_good(database, (Live(TWO, 9),), problem) == 1
+    assert not lives.is_put_back(database)
+    assert lives.position_of(database, TWO) == 9
+    found = {each.rid: each for each in request_reads.every(database) if isinstance(each, Record)}
     assert (found[RID].public_state, found[RID].done) == ("failed", True)
     assert found[RID].problem is not None
     assert found[RID].problem.detail == "it was put back"
     assert found[committed.rid].state == "commit"
-    assert register.made_good(database, (), problem) is None
+    assert lives.made_good(database, (), problem) is None
 
 
 def test_what_is_not_certain_leaves_no_tombstone(database: Any) -> None:
     ask = Ask(RID, 1, "a secret of the site", "here", "here", proved=True, certain=False)
-    register.apply(database, [ask])
-    register.apply(database, [Begin(row("open", rid=RID))])
-    assert register.read(database, RID) is not None
+    request_writes.apply(database, [ask])
+    request_writes.apply(database, [Begin(row("open", rid=RID))])
+    assert request_reads.read(database, RID) is not None
 
 
 @given(st.lists(st.tuples(st.sampled_from([ONE, TWO]), st.integers(0, 9))))
@@ -117,10 +117,10 @@ def test_how_far_a_life_has_come_never_goes_back(told: list[tuple[str, int]]) ->
     connection = _memory()
     connection.executescript(KIND.schema)
     for life, position in told:
-        register.live(connection, Live(life, position))
+        lives.live(connection, Live(life, position))
     for life in (ONE, TWO):
         positions = [position for of, position in told if of == life]
-        assert register.position_of(connection, life) == (max(positions) if positions else None)
+        assert lives.position_of(connection, life) == (max(positions) if positions else None)
 
 
 def known_marks(site: Site) -> dict[str, int]:

@@ -29,8 +29,8 @@ class MovedReservations:
                 self._went[stake.replaces] = place_of(stake, here or claims)
                 yield reclaimed.key
 
-    def find(self, reclaims: Collection[Reclaimed]) -> None:
-        """Find where those are that were moved just before the site stopped, and not noted."""
+    def catch_up(self, reclaims: Collection[Reclaimed]) -> None:
+        """Note where those are that were moved just before the site stopped, and not noted then."""
         missing = {
             rid
             for reclaimed in reclaims

@@ -82,7 +82,7 @@ class ReclaimReminders:
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
                 if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
-        self.moved.find(self._reclaims.values())
+        self.moved.catch_up(self._reclaims.values())
 
     # Calls of owners
 
@@ -115,11 +115,11 @@ class ReclaimReminders:
         return self._view(self._reclaims[body.key])
 
     def _foreseen(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
-        """Return what would become of it; everything is as before."""
+        """Return what would become of it, under no key; everything is as before."""
         if reclaimed.units:
             self._share(reclaimed)
         try:
-            return self._view(reclaimed)
+            return structs.replace(self._view(reclaimed), key="")
         finally:
             self.room.give_up(reclaimed.key)
 

@@ -1,0 +1,100 @@
+"""A client's words to the agent of an open request: messages, or another agent in its place."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.plain_data import plain_data
+from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.desk.request_queries import Records
+from kalends.broker.desk.scripts import Scripts
+from kalends.broker.service import BrokerService
+from kalends.contract import calls
+from kalends.core.errors import Conflict, InvalidInput, Unavailable
+from kalends.serving.auth.callers import Caller
+
+TRIES_MAX: Final = 8
+"""A request is between two attempts for one write of the register: a few of them are enough."""
+
+
+class AgentMailbox:
+    """The call ``agent_tell``; durable when it is answered."""
+
+    def __init__(self, service: BrokerService, records: Records, scripts: Scripts) -> None:
+        self._service = service
+        self._records = records
+        self._scripts = scripts
+
+    async def tell(self, caller: Caller, body: calls.TellAgent) -> calls.RequestView:
+        """Repeating a call answers with the request as it is then.
+
+        Raises `Conflict` for a request that is decided, `InvalidInput` for what is no message and for
+        a request without an agent, `LimitExceeded` when too many messages wait.
+        """
+        if not body.message and not body.agent:
+            raise InvalidInput(
+                "the message and the agent are missing",
+                where="message",
+                remedy="give a message, or name the agent that is to go on",
+            )
+        if body.message:
+            plain_data(body.message, "message")
+        digest = _digest(body)
+        for _ in range(TRIES_MAX):
+            record = self._records.to_end(caller, body.id)
+            if self._told(record, body.key, digest):
+                return self._records.view(record)
+            self._leave(record, body, digest)
+            await self._service.settle()
+        raise Unavailable(
+            "the request is busy",
+            remedy="try again",
+            retry_after_s=0.5,
+        )
+
+    def _told(self, record: Record, key: str, digest: str) -> bool:
+        """Whether this very call has been carried out already."""
+        for each, told in record.told_agent:
+            if each == key:
+                if told != digest:
+                    raise key_reused(key)
+                return True
+        return False
+
+    def _leave(self, record: Record, body: calls.TellAgent, digest: str) -> None:
+        if record.state != "open":
+            raise Conflict(
+                f"it is {record.public_state}: its agent has ended",
+                remedy="see `kalends show` for what became of it",
+                request_id=record.reservation,
+            )
+        if not record.spec.script:
+            raise InvalidInput(
+                "this request was made without an agent",
+                where="id",
+                remedy="book with an agent to have one to talk to",
+                request_id=record.reservation,
+            )
+        spec: Spec | None = None
+        source = ""
+        if body.agent:
+            # Its owner's scripts: who may see a request of others may not book with their own.
+            resolved = self._scripts.resolve(record.user, body.agent, "agent")
+            source = resolved.source
+            spec = msgspec.structs.replace(
+                record.spec, agent=resolved.agent, script=resolved.script
+            )
+        self._service.runner.asked(
+            lambda coordinator: coordinator.calls.tell_agent(
+                record, body.key, digest, body.message, spec, source, self._service.moment()
+            )
+        )
+
+
+def _digest(body: calls.TellAgent) -> str:
+    asked = msgspec.msgpack.encode((body.message, body.agent))
+    return hashlib.blake2b(asked, digest_size=16).hexdigest()

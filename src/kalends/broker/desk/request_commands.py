@@ -1,0 +1,399 @@
+"""Book, change, lock, release and cancel: from a call to the coordinator, and back with its answer.
+
+Every call is idempotent: book and change by their key, the others by what they bring about. A call
+waits as long as it says; a request goes on without its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
+from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.user_calls import UserCalls
+from kalends.broker.coordination.views import text_of_job
+from kalends.broker.desk.booked_steps import step_of
+from kalends.broker.desk.changes import changed_request, changed_wants
+from kalends.broker.desk.priorities import PriorityGrants
+from kalends.broker.desk.request_queries import Records, check_own, ended_by
+from kalends.broker.desk.scripts import Scripts
+from kalends.broker.planning.planner import executable, fixed_wants
+from kalends.broker.service import BrokerService
+from kalends.contract import calls
+from kalends.core import limits
+from kalends.core.durations import format_duration
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LostRace,
+    NotFound,
+    error_from_problem,
+)
+from kalends.core.implementations import check_implementations
+from kalends.core.intervals import Moment
+from kalends.core.language import format_alternatives
+from kalends.core.requests import Alternative, Request, Term
+from kalends.serving.auth.callers import Caller
+from kalends.stores.sqlite.register import request_reads
+
+POLL_S_MIN: Final = 0.01
+POLL_S_MAX: Final = 0.2
+"""How often the register is looked at for what another replica, or a site, is about to settle."""
+
+Finish = Callable[[Record, int, Moment], None]
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class RequestCommands:
+    """The calls that change something."""
+
+    def __init__(
+        self,
+        service: BrokerService,
+        records: Records,
+        scripts: Scripts,
+        grants: PriorityGrants,
+    ) -> None:
+        self._service = service
+        self._records = records
+        self._scripts = scripts
+        self._grants = grants
+
+    async def book(self, caller: Caller, body: calls.Book) -> calls.RequestView:
+        request = body.request
+        request.check(from_wire=True)
+        executable(request)
+        step = step_of(body)
+        priority = self._grants.granted(caller.principal, request.priority)
+        spec = Spec(
+            request=structs.replace(request, priority=priority),
+            text=format_alternatives(request.alternatives),
+            hold=body.hold,
+            hold_s=body.hold_s if body.hold else 0,
+            wants=fixed_wants(request) or (),
+            patience=body.patience,
+            give_up_at=body.give_up_at,
+            step=step,
+        )
+        user = caller.principal.user
+
+        async def asked() -> tuple[Spec, None]:
+            """A key that is known already finds its request, whatever became of the script since."""
+            if body.give_up_at and body.give_up_at <= self._service.moment().wall_s:
+                raise InvalidInput(
+                    "the deadline has passed",
+                    where="give_up_at",
+                    remedy="give a later time, or leave it out",
+                )
+            if not request.agent:
+                return spec, None
+            found = self._scripts.resolve(user, request.agent, "request.agent")
+            return structs.replace(spec, agent=found.agent, script=found.script), None
+
+        in_step = (msgspec.to_builtins(step),) if step is not None else ()
+        digest = _digest(
+            "book", request, body.hold, body.hold_s, body.patience, body.give_up_at, *in_step
+        )
+        view = await self._decided(caller, body.key, digest, body.wait_ms, asked)
+        return view if step is None else await self._with_parts(caller, view, body.wait_ms / 1000)
+
+    async def _with_parts(
+        self, caller: Caller, view: calls.RequestView, wait_s: float
+    ) -> calls.RequestView:
+        """The request once all sites have said which jobs its parts are, or as it is after `wait_s`."""
+        if view.state != "reserved":
+            return view
+        record = self._records.of(caller, view.id)
+        steps = self._service.coordinator.steps
+        return self._records.view(await self._polled(record, wait_s, steps.all_known))
+
+    async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
+        """Answers once a site has the job, or nobody can be found for it."""
+        once = body.job.at_most_once or (body.redundant and not body.job.rerun)
+        job = structs.replace(body.job, at_most_once=once)
+        job.check(from_wire=True)
+        job.check_offered()
+        if job.machine:
+            raise InvalidInput(
+                f"the job names {job.machine}",
+                where="job.machine",
+                remedy="leave it out, or submit the job to that machine's site",
+            )
+        check_implementations(job, body.implementations)
+        if len(_ENCODER.encode((job, body.implementations))) > limits.PLACED_JOB_BYTES_MAX:
+            raise InvalidInput(
+                f"script, arguments and environment of more than {limits.PLACED_JOB_BYTES_MAX} bytes",
+                where="job",
+                remedy="keep them in a file on the machines, or name a machine",
+            )
+        self._service.directory.check_homes(body.homes)
+        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
+        named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
+        digest = _digest("place", msgspec.to_builtins(job), *wishes, *named)
+
+        async def asked() -> tuple[Spec, None]:
+            if body.pick:
+                await self._scripts.check_pick(caller.principal.user, body.pick)
+            now_s = self._service.moment().wall_s
+            # How long an implementation runs, hangs on the machine.
+            shortest_s = 1 if body.implementations else job.limit_s
+            if body.end_by and body.end_by < max(now_s, job.not_before) + shortest_s:
+                raise InvalidInput(
+                    f"it may run for {format_duration(job.limit_s)}, and that is not left until then",
+                    where="end_by",
+                    remedy="give a later time, or let it run for less",
+                )
+            nodes = math.prod(job.shape) if job.shape else job.nodes
+            term = Term(attributes=body.on, units=nodes)
+            request = Request(
+                alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
+                not_before=now_s, not_after=body.end_by,
+            )  # fmt: skip
+            text = text_of_job(term, [each.name for each in body.implementations])
+            spec = Spec(
+                request=request, text=text, job=job, prefer=body.prefer, homes=body.homes,
+                implementations=body.implementations, pick=body.pick, redundant=body.redundant,
+                by_limits=body.by_limits,
+            )  # fmt: skip
+            return spec, None
+
+        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
+    async def place_elsewhere(
+        self, caller: Caller, body: calls.PlaceElsewhere
+    ) -> calls.RequestView:
+        """Answers once another site has the job; then it is not at the one before any more.
+
+        Raises why it stays where it is.
+        """
+
+        async def moved() -> tuple[Spec, Record]:
+            old = self._records.of(caller, body.id)
+            check_own(old, caller)
+            check_may_leave(old)
+            return elsewhere(old), old
+
+        digest = _digest("place elsewhere", body.id)
+        view = await self._decided(caller, body.key, digest, body.wait_ms, moved)
+        if view.state == "failed" and view.problem is not None:
+            raise error_from_problem(view.problem)
+        return view
+
+    async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
+        """The reservation after the change; raises what stood in the way, and the old stands.
+
+        A repeated call finds its key, also when the change has made it senseless meanwhile.
+        """
+        digest = _digest("change", body.id, body.start, body.duration_s, body.units)
+
+        async def changed() -> tuple[Spec, Record]:
+            old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
+            check_own(old, caller)
+            if old.state != "commit":
+                raise Conflict(
+                    f"it is {old.public_state}, but only a reservation can be changed",
+                    request_id=old.reservation,
+                )
+            if old.spec.job is not None:
+                raise Conflict(
+                    "it is a job, which waits in a queue: it has no slot to change",
+                    remedy="cancel it, and submit it again",
+                    request_id=old.reservation,
+                )
+            wants = changed_wants(old, body)
+            request = changed_request(old, wants, body)
+            text = format_alternatives(request.alternatives)
+            return Spec(request=request, text=text, wants=wants), old
+
+        view = await self._decided(caller, body.key, digest, body.wait_ms, changed)
+        if view.state == "failed" and view.problem is not None:
+            raise error_from_problem(view.problem)
+        return view
+
+    async def lock(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        record = self._records.to_end(caller, body.id)
+        if record.public_state in ("cancelled", "replaced"):
+            raise Conflict(
+                f"it is {record.public_state} and holds nothing",
+                remedy="hold or book it again",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._users.lock)
+
+    async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        record = self._records.to_end(caller, body.id)
+        if record.public_state == "reserved":
+            raise Conflict(
+                "it is reserved, not held",
+                remedy="cancel it to free its slots",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._by(caller, record, self._users.release))
+
+    async def cancel(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        """Answers once every site has freed its slots, or when the time to wait is over.
+
+        What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
+        """
+        record = self._records.to_end(caller, body.id)
+        if record.state == "open":
+            view = await self._finished(record, body, self._by(caller, record, self._users.release))
+            if view.state != "reserved":
+                return view
+            record = self._records.to_end(caller, body.id)
+        while True:
+            view = await self._finished(record, body, self._by(caller, record, self._users.cancel))
+            if view.state != "replaced":
+                return view
+            # It has another place, or time, since a moment ago: that is what is to be cancelled.
+            standing = self._records.to_end(caller, body.id)
+            if standing.rid == record.rid:
+                return view
+            record = standing
+
+    @property
+    def _users(self) -> UserCalls:
+        return self._service.coordinator.calls
+
+    def _by(self, caller: Caller, record: Record, end: Callable[..., None]) -> Finish:
+        return partial(end, by=ended_by(record, caller, self._service.moment().wall_s))
+
+    async def _decided(
+        self,
+        caller: Caller,
+        key: str,
+        digest: str,
+        wait_ms: int,
+        asked: Callable[[], Awaitable[tuple[Spec, Record | None]]],
+    ) -> calls.RequestView:
+        """The answer to the request of this key, which is begun unless it is known already.
+
+        What is `asked` is looked at only where the key is not known: what was sound when it was asked
+        first may have no sense any more, just because it was carried out.
+        """
+        service = self._service
+        service.lives.check()
+        user = caller.principal.user
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        known = await self._of_key(user, key, digest)
+        if known is None:
+            try:
+                spec, replaces = await asked()
+            except KalendsError:
+                # Meanwhile it may have been begun, and be itself what is in the way.
+                await service.settle()
+                known = await self._of_key(user, key, digest)
+                if known is None:
+                    raise
+        if known is not None:
+            return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
+        with service.tickets.new() as ticket:
+            service.runner.asked(
+                lambda coordinator: coordinator.calls.submit(
+                    caller.principal,
+                    key,
+                    digest,
+                    spec,
+                    ticket.number,
+                    service.moment(),
+                    replaces=replaces,
+                )
+            )
+            view = await ticket.answer(wait_ms / 1000)
+        left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
+        if view is not None and view.state != "open":
+            service.measures.booking_seconds.observe(loop.time() - began_s)
+            return view
+        await service.settle()
+        record = service.store.read(request_reads.by_key, user, key)
+        if record is None:
+            raise LostRace("it was cancelled before it began", remedy="try again")
+        return await self._elsewhere(record, left_s)
+
+    async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
+        """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
+        service = self._service
+        known = service.store.read(request_reads.by_key, user, key)
+        if known is None and service.coordinator.table.working_on(user, key) is not None:
+            await service.settle()
+            known = service.store.read(request_reads.by_key, user, key)
+        if known is None:
+            return None
+        if known.digest != digest:
+            raise key_reused(key)
+        service.coordinator.table.notice(known)
+        return known
+
+    async def _elsewhere(self, record: Record, wait_s: float) -> calls.RequestView:
+        """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""
+        service = self._service
+        if record.public_state == "open" and wait_s > 0:
+            with service.tickets.new() as ticket:
+                joined = service.coordinator.calls.join(record.rid, ticket.number)
+                if joined:
+                    service.stir()
+                    view = await ticket.answer(wait_s)
+                    if view is not None:
+                        return view
+            if not joined:
+                record = await self._polled(record, wait_s, attrgetter("is_told"))
+            record = service.store.read(request_reads.read, record.rid) or record
+        return self._records.view(self._records.standing(record))
+
+    async def _confirmed(self, record: Record, wait_s: float) -> Record:
+        """`record` once all its sites have said Done: only then can it be replaced."""
+        if record.state != "commit" or record.done:
+            return record
+        return await self._polled(
+            record, wait_s, lambda record: record.done or record.state != "commit"
+        )
+
+    async def _polled(
+        self, record: Record, wait_s: float, enough: Callable[[Record], bool]
+    ) -> Record:
+        """`record` from the register once it is `enough`, or after `wait_s`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_s
+        step_s = POLL_S_MIN
+        while not enough(record) and (left_s := deadline_s - loop.time()) > 0:
+            await asyncio.sleep(min(step_s, left_s))
+            step_s = min(step_s * 2, POLL_S_MAX)
+            record = self._service.store.read(request_reads.read, record.rid) or record
+        return record
+
+    async def _finished(
+        self,
+        record: Record,
+        body: calls.Finish,
+        finish: Finish,
+    ) -> calls.RequestView:
+        """The answer to `finish`, or the request as it is when the time to wait is over."""
+        service = self._service
+        with service.tickets.new() as ticket:
+            service.runner.asked(lambda _: finish(record, ticket.number, service.moment()))
+            view = await ticket.answer(body.wait_ms / 1000)
+        if view is not None:
+            return view
+        await service.settle()
+        now = service.store.read(request_reads.read, record.rid)
+        if now is None:
+            raise NotFound("no such request, or not yours", where="id")
+        return self._records.view(now)
+
+
+def _digest(*asked: object) -> str:
+    """The same for the same call, in any process and version of Python."""
+    return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""One replica: its lives, its heart, and what is told while its store fails."""

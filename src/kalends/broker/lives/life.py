@@ -1,0 +1,110 @@
+"""The lives of a replica: each lasts from an opening of its store to the store's failure, or the stop.
+
+When the store fails, nobody knows which of the last operations were stored, and so the coordinator's
+memory is worth nothing: it is dropped with everything that waited, and a new life begins from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.lives import store_trouble
+from kalends.broker.reconciliation.recognition import Recognition
+from kalends.core.intervals import Moment
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite.register_file import BrokerStore
+
+STUCK_S: Final = 1.0
+"""A write takes milliseconds. After this time whoever waits is told that the store is stuck."""
+
+
+class Life(NamedTuple):
+    """`name` is drawn at random."""
+
+    name: str
+    store: BrokerStore
+    coordinator: Coordinator
+    recognition: Recognition
+
+
+class Lives:
+    """The present life, if the store can be used; `failed` hears of its end, `moment` reads the clocks."""
+
+    def __init__(
+        self, logger: Logger, failed: Callable[[], None], moment: Callable[[], Moment]
+    ) -> None:
+        self.current: Life | None = None
+        self.failure = ""
+        self.moment = moment
+        self._logger = logger
+        self._failed = failed
+        self._failed_store: BrokerStore | None = None
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Raises `Unavailable` while the store cannot be used."""
+        return self._living().coordinator
+
+    @property
+    def store(self) -> BrokerStore:
+        """Raises `Unavailable` while the store cannot be used."""
+        return self._living().store
+
+    @property
+    def cases(self) -> Mapping[str, Transaction]:
+        return self.current.coordinator.cases if self.current is not None else {}
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long the store has not taken what it was given."""
+        return self.current.store.writer.stuck_s if self.current is not None else 0.0
+
+    def begin(self, life: Life) -> None:
+        self.current = life
+        self.failure = ""
+
+    def fail(self, error: Exception) -> None:
+        """What this replica remembers may not be what is stored: forget it all."""
+        life, self.current = self.current, None
+        if life is None:
+            return
+        self.failure = str(error)
+        self._logger.error("broker_begins_anew", exc_info=error)
+        self._failed_store = life.store
+        self._failed()
+
+    def end(self) -> Life | None:
+        """Return the present life, which ends here."""
+        life, self.current = self.current, None
+        return life
+
+    async def close_failed(self) -> None:
+        """Close the store of the life that failed last."""
+        failed, self._failed_store = self._failed_store, None
+        if failed is not None:
+            await failed.close()
+
+    def check(self) -> None:
+        """Raises `Unavailable` while nothing can be begun, or ended, that the register is to know of."""
+        self.check_not_stuck()
+        if self.current is not None and self.current.recognition.put_back:
+            raise store_trouble.put_back()
+
+    def check_not_stuck(self) -> None:
+        if (stuck_s := self.stuck_s) >= STUCK_S:
+            raise store_trouble.stuck(stuck_s)
+
+    def check_whole(self) -> None:
+        """Raises `Unavailable` while what is not in the register may be what it has forgotten."""
+        life = self.current
+        if life is None or life.recognition.is_certain(self.moment().monotonic_ms):
+            return
+        raise store_trouble.put_back() if life.recognition.put_back else store_trouble.not_certain()
+
+    def _living(self) -> Life:
+        if self.current is None:
+            raise store_trouble.unusable()
+        return self.current

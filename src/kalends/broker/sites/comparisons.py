@@ -1,0 +1,246 @@
+"""Comparisons of a broker with its sites: what one side may have forgotten, and the other remembers.
+
+What differs is mended (`reconciler`), or only told to an auditor (`audits`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from kalends.broker.coordination.decision_record import Operation
+from kalends.broker.lives import store_trouble
+from kalends.broker.lives.life import Lives
+from kalends.broker.planning.directory import Directory
+from kalends.broker.reconciliation.audit import Audits
+from kalends.broker.reconciliation.recognition import Recognition
+from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.contract import messages as m
+from kalends.contract.calls import Reconciled
+from kalends.core.errors import LostRace, Unavailable
+from kalends.core.intervals import Moment
+from kalends.serving.alarms import Alarms
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite.register import request_reads
+from kalends.stores.sqlite.register_file import MadeGood, PutBack, Result, Write
+
+PUT_BACK: Final = "register"
+"""What alarms about a register that was put back are about."""
+
+
+class Comparisons:
+    """All comparisons of one replica.
+
+    `step` gives something to the coordinator, `stir` has what was said sent, `written` writes; `certain` and
+    `wake` are those of the heart.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        coords: tuple[str, ...],
+        lives: Lives,
+        logger: Logger,
+        *,
+        alarms: Alarms,
+        step: Callable[[Callable[[], object]], None],
+        stir: Callable[[], None],
+        written: Callable[[Sequence[Write]], Coroutine[Any, Any, Sequence[Result]]],
+        certain: Callable[[], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._directory = directory
+        self._lives = lives
+        self._logger = logger
+        self._alarms = alarms
+        self._step = step
+        self._stir = stir
+        self._written = written
+        self._certain = certain
+        self._wake = wake
+        self._audits = Audits(
+            lambda *page: lives.store.read(request_reads.between, *page), lambda: lives.store.secret
+        )
+        self._reconciler = Reconciler(
+            lambda *page: lives.store.read(request_reads.between, *page),
+            {name: site.url for name, site in directory.sites.items()},
+            coords,
+            lambda: lives.store.secret,
+        )
+        self._reconciled = asyncio.Event()
+
+    def beat(self) -> None:
+        self._reconciler.beat()
+
+    def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
+        """What is to be sent to sites, and what the register is to be mended by."""
+        sends, mending = self._reconciler.take()
+        return sends + self._audits.take(), mending
+
+    def lost(self, site: str) -> None:
+        """`site` is not connected any more."""
+        self._reconciler.lost(site)
+        self._audits.lost(site)
+        self._reconciled.set()
+
+    def known(self, site: str, known: m.Known, now: Moment) -> None:
+        """Compare the site's past with what is remembered of it, and ours with what it remembers."""
+        life = self._lives.current
+        if life is None:
+            return
+        if known.behind:
+            self._alarms.tell(
+                f"{site} may have forgotten promises: what it has is compared", _about(site)
+            )
+        try:
+            includes_all = life.recognition.hear(site, known.marks)
+        except Unavailable as error:
+            self._lives.fail(error)
+            return
+        if not includes_all and not life.recognition.put_back:
+            self._alarms.tell(
+                f"this broker's register was restored to an earlier state: {site} was told more than it"
+                " knows. Nothing new is taken until it has been compared with all sites",
+                PUT_BACK,
+            )
+            life.store.writer.submit((PutBack(),), lambda _: None, self._lives.fail)
+            self._lives.fail(store_trouble.put_back())
+            return
+        if known.forgotten:
+            self._step(lambda: life.coordinator.site_forgot(site, now))
+        if known.behind or known.forgotten or life.recognition.put_back:
+            self._begin_comparison(site, again=True)
+            self._stir()
+        if life.recognition.is_certain(now.monotonic_ms):
+            self._certain()
+
+    def compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
+        life = self._lives.current
+        if life is None:
+            return
+        try:
+            if isinstance(message, m.Compared) and self._audits.running(site):
+                self._audits.receive(site, message, now.wall_ms)
+                self._reconciled.set()
+                return
+            self._reconciler.receive(site, message, now.wall_ms)
+        except Exception as error:
+            # The boundary of one comparison: the next one begins anew.
+            self._alarms.tell(f"the comparison with {site} broke off: {error!r}", _about(site))
+            self._reconciler.lost(site)
+            self._audits.lost(site)
+            self._reconciled.set()
+            return
+        if (report := self._reconciler.reports.get(site)) and not self._reconciler.running(site):
+            self._alarms.settle(_about(site))
+            for lost in report.lost:
+                self._alarms.tell(
+                    f"{lost.id} of {lost.user} cannot be made good at {site}:"
+                    f" {', '.join(lost.blockers)}",
+                    _about(site),
+                )
+            life.recognition.settle(site)
+            if life.recognition.put_back and not life.recognition.unsettled():
+                write = _made_good(life.recognition)
+                life.store.writer.submit((write,), self._go_on, self._lives.fail)
+            self._reconciled.set()
+
+    def _go_on(self, results: Sequence[Result]) -> None:
+        """The restored register has been made good."""
+        life = self._lives.current
+        if life is None:
+            return
+        life.recognition.put_back = False
+        self._alarms.settle(PUT_BACK)
+        if isinstance(results[0], int):
+            if results[0]:
+                self._alarms.tell(
+                    f"{results[0]} requests that were open when it was restored have failed",
+                    PUT_BACK,
+                )
+            self._logger.info("register_made_good", failed=results[0])
+            # A site that was settled early may lack what a later one has reminded us of: that is named.
+            for site in (name for name, site in self._directory.sites.items() if site.up):
+                self._begin_comparison(site)
+            self._stir()
+        self._wake()
+
+    def _begin_comparison(self, site: str, *, again: bool = False) -> None:
+        """What differs is mended: whoever only looks has nothing to look at."""
+        self._audits.lost(site)
+        self._reconciler.begin(site, again=again)
+
+    async def differences(self, wait_s: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """In what the register and the sites differ, and the sites that were not looked at within `wait_s`.
+
+        Nothing is mended: that is `reconcile`'s.
+        """
+        reached = [name for name, site in self._directory.sites.items() if site.up]
+        reached = [name for name in reached if not self._reconciler.running(name)]
+        for site in reached:
+            self._audits.begin(site)
+        self._stir()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while any(map(self._audits.running, reached)):
+                    self._reconciled.clear()
+                    await self._reconciled.wait()
+        found = {name: self._audits.differences.get(name) for name in reached}
+        differences = tuple(each for of_one in found.values() for each in of_one or ())
+        return differences, tuple(name for name in self._directory.sites if found.get(name) is None)
+
+    async def reconcile(self, wait_s: float, go_on: bool) -> Reconciled:
+        """Compare with all sites that are connected; what has ended within `wait_s`, and how.
+
+        `go_on`: a restored register takes new requests again without the sites that are missing.
+        """
+        reached = [name for name, site in self._directory.sites.items() if site.up]
+        for site in reached:
+            self._begin_comparison(site)
+        self._stir()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._until_compared(reached)
+                if self._lives.current is not None and self._lives.current.recognition.put_back:
+                    # That it is made good may be on its way to the disk; then all is compared once more.
+                    await self._written(())
+                    await self._until_compared(reached)
+        reports = dict(self._reconciler.reports)
+        comparing = {
+            site: self._reconciler.compared(site)
+            for site in reached
+            if self._reconciler.running(site)
+        }
+        life = self._lives.current
+        if go_on and life is not None and life.recognition.put_back:
+            self._go_on(await self._written((_made_good(life.recognition),)))
+        return Reconciled(
+            sites=tuple(reports[site] for site in reached if site in reports),
+            comparing=comparing,
+            unreached=tuple(
+                site
+                for site in self._directory.sites
+                if site not in reports and site not in comparing
+            ),
+            recovering=self._lives.current is not None and self._lives.current.recognition.put_back,
+        )
+
+    async def _until_compared(self, sites: Sequence[str]) -> None:
+        while any(map(self._reconciler.running, sites)):
+            self._reconciled.clear()
+            await self._reconciled.wait()
+
+
+def _about(site: str) -> str:
+    """Return what alarms about a comparison with `site` are about: the next one that ends settles them."""
+    return f"comparison with {site}"
+
+
+def _made_good(recognition: Recognition) -> MadeGood:
+    problem = LostRace(
+        "the broker's register was restored to an earlier state while this was open",
+        remedy="ask again with a new key",
+    ).to_problem()
+    return MadeGood(tuple(recognition.accounted()), problem)

@@ -1,0 +1,1 @@
+"""What lies between every command and whoever called it: options, answers, errors, the terminal."""

@@ -1,0 +1,196 @@
+"""The form of every command: the global options, which may stand before or after its name, and its help."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from kalends.cli.console import colours
+from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
+from kalends.cli.console.settings import Settings
+from kalends.client.logins.destinations import DEFAULT_BROKER
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    assert parameter.name is not None
+    settings, source = ctx.ensure_object(Settings), ctx.get_parameter_source(parameter.name)
+    if source is not ParameterSource.DEFAULT:
+        setattr(settings, parameter.name, value)
+    if source is ParameterSource.COMMANDLINE and isinstance(value, str):
+        settings.given[parameter.name] = value
+
+
+def _option(
+    name: str,
+    envvar: str | None,
+    help: str,
+    *,
+    hidden: bool,
+    section: str = "Connection",
+    **keywords: Any,
+) -> click.Option:
+    return SectionedOption(
+        [name],
+        envvar=None if hidden else envvar,
+        show_envvar=True,
+        expose_value=False,
+        callback=_remember,
+        is_eager=True,
+        hidden=hidden,
+        section=section,
+        help=help,
+        **keywords,
+    )
+
+
+def _complete(parameter: click.Parameter) -> None:
+    """Let what the server knows, and the user's profiles, complete the values of `parameter`."""
+
+    def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from kalends.cli.console.completion import VALUES, completed
+
+        if parameter.name in VALUES:
+            return completed(ctx, parameter.name, incomplete)
+        return type(parameter).shell_complete(parameter, ctx, incomplete)
+
+    parameter.shell_complete = complete  # type: ignore[method-assign]  # many commands declare such
+
+
+def _form_options(*, hidden: bool) -> list[click.Parameter]:
+    """What every command has: `hidden` are those that only the help of the program shows."""
+    colour = SectionedOption(
+        ["--color"], type=click.Choice(["auto", "always", "never"]), expose_value=False,
+        callback=colours.choose, is_eager=True, hidden=hidden, section=LAST,
+        help="Colours of states.  [default: auto, on a terminal and without NO_COLOR]",
+    )  # fmt: skip
+    json = _option(
+        "--json", None, "Print the answer as JSON.", hidden=False, section=LAST, is_flag=True
+    )
+    return [json, colour]
+
+
+def _connection_options(*, hidden: bool) -> list[click.Parameter]:
+    return [
+        _option("--profile", "KALENDS_PROFILE", "Profile of your configuration file.  "
+                "[default: the one called default, if there is one]", hidden=hidden, metavar="NAME"),
+        _option("--broker", "KALENDS_BROKER", f"Server address.  [default: {DEFAULT_BROKER}]",
+                hidden=hidden, metavar="URL"),
+        _option("--token", "KALENDS_TOKEN", "Your token; --token-file keeps it out of sight.",
+                hidden=hidden, metavar="TEXT"),
+        _option("--token-file", "KALENDS_TOKEN_FILE", "File that holds your token.",
+                hidden=hidden, metavar="FILE"),
+        _option("--user", "KALENDS_USER", "Your name, at servers that ask for no token.  "
+                "[default: your login name]", hidden=hidden, metavar="NAME"),
+        _option("--group", None, "Group you belong to, at such servers; may be repeated.",
+                hidden=hidden, metavar="NAME", multiple=True),
+        _option("--zone", "KALENDS_ZONE", "Time zone, e.g. Europe/Berlin.  "
+                "[default: this computer's]", hidden=hidden, metavar="NAME"),
+        _option("--ca", "KALENDS_CA", "File of certificates to trust.  [default: the system's]",
+                hidden=hidden, metavar="FILE"),
+    ]  # fmt: skip
+
+
+def group_options(function: F) -> F:
+    """Add the global options, visibly, to the program itself."""
+    for option in reversed([*_connection_options(hidden=False), *_form_options(hidden=False)]):
+        _complete(option)
+        _attach(function, option)
+    return function
+
+
+class LocalCommand(click.Command):
+    """A command that calls no server; of the global options it has ``--json`` and ``--color``."""
+
+    def __init__(self, *args: Any, examples: Sequence[str], **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.examples = examples
+        self.params.extend(self._shared_options())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(self.examples, formatter)
+
+    def _shared_options(self) -> Sequence[click.Parameter]:
+        return _form_options(hidden=True)
+
+
+class ServerCommand(LocalCommand):
+    """A command that calls a server; the global options may also stand after its name."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        for parameter in self.params:
+            _complete(parameter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        settings = ctx.ensure_object(Settings)
+        settings.settle()
+        if settings.token or settings.token_file:
+            _warn(settings)
+        return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise self._unquoted(error) from error
+
+    def _unquoted(self, error: click.UsageError) -> click.UsageError:
+        """Return `error`, or what explains it: a shell has divided a request that was not in quotes."""
+        if "request" not in {parameter.name for parameter in self.params}:
+            return error
+        if "unexpected extra argument" in error.message:
+            rest = error.message.partition("(")[2].rstrip(")")
+            return click.UsageError(
+                f"A request is one argument, put it in quotes: kalends {self.name} 'A + B' (this is "
+                f"outside of it: {rest})",
+                error.ctx,
+            )
+        if isinstance(error, click.MissingParameter) and is_pipe(sys.stdout):
+            return click.UsageError(
+                f"{error.format_message()} A request with | stands in quotes: kalends {self.name} 'A | B'; "
+                "else the shell takes | for a pipe.",
+                error.ctx,
+            )
+        return error
+
+    def _shared_options(self) -> Sequence[click.Parameter]:
+        return [*_connection_options(hidden=True), *_form_options(hidden=True)]
+
+
+def _warn(settings: Settings) -> None:
+    """Say when the token is about to run out. Raises `InvalidInput` where its file cannot be read."""
+    # Imported here because many servers ask for no token.
+    from kalends.cli.console import output, remedies
+
+    if warning := remedies.life_warning(settings, int(time.time())):
+        output.say(warning, error=True)
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """Return whether `stream` leads into another program."""
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _attach(function: Callable[..., Any], option: click.Parameter) -> None:
+    """Add `option` as click's decorators do: commands read their parameters from this attribute."""
+    parameters = getattr(function, "__click_params__", [])
+    function.__click_params__ = [*parameters, option]  # type: ignore[attr-defined]  # click's own way

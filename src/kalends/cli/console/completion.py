@@ -1,0 +1,243 @@
+"""What completes the values of arguments and options in a shell: names that the server knows.
+
+A shell waits for every key. So the server is asked briefly, its answers are kept for some seconds, and
+whatever goes wrong completes nothing and says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from kalends.cli.console import output
+from kalends.cli.console.settings import Settings
+
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
+
+FRESH_S: Final = 10.0
+"""How long an answer is kept, also one that did not come."""
+
+COUNT_MAX: Final = 50
+"""How many are offered, the newest: more would not fit on a screen."""
+
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+,-]*")
+"""What a shell takes as it stands: what a server sends becomes part of a command line."""
+
+STATES: Final = {
+    "lock": {"held"},
+    "release": {"held", "open"},
+    "cancel": {"reserved", "held", "open"},
+    "move": {"reserved"},
+    "extend": {"reserved"},
+    "shrink": {"reserved"},
+}
+"""The states of the requests whose ids are offered to a command; to other commands, all are."""
+
+
+class Suggestion(NamedTuple):
+    """A value, what it is in a few words, and its kind or state, by which commands choose."""
+
+    value: str
+    words: str = ""
+    kind: str = ""
+
+
+def completed(ctx: click.Context, name: str, incomplete: str) -> list[CompletionItem]:
+    """Return what `incomplete`, the value of the parameter `name`, may become; raises nothing."""
+    try:
+        settings = ctx.ensure_object(Settings)
+        settings.settle()
+        found = VALUES[name](settings, ctx.info_name or "", incomplete)
+        return [
+            CompletionItem(each.value, help=output.plain_line(each.words))
+            for each in found
+            if each.value.startswith(incomplete) and _HARMLESS.fullmatch(each.value)
+        ]
+    except Exception:
+        # A traceback between prompt and cursor helps nobody; the command itself says what is wrong.
+        return []
+
+
+def _resources(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return [each for each in _known(settings, "resources", _ask_resources) if each.kind != "site"]
+
+
+def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Of a request in words, its first resource."""
+    return [] if set(" +|{").intersection(incomplete) else _resources(settings, command, incomplete)
+
+
+def _machines(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return [
+        each for each in _known(settings, "resources", _ask_resources) if each.kind == "machine"
+    ]
+
+
+def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return [each for each in _known(settings, "resources", _ask_resources) if each.kind == "site"]
+
+
+def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    found = _known(settings, "requests", _ask_requests)
+    return [each for each in found if each.kind in STATES.get(command, {each.kind})]
+
+
+def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Jobs of the machine that is named already, or is the usual one; else machines."""
+    machine, slash, _ = incomplete.rpartition("/")
+    if "/" in machine or (settings.machine and not slash):
+        named = machine or settings.machine
+        before = f"{machine}/" if machine else ""
+        found = _known(settings, f"jobs of {named}", lambda client: _ask_jobs(settings, named))
+        return [each._replace(value=before + each.value) for each in found]
+    return [each._replace(value=f"{each.value}/") for each in _machines(settings, command, "")]
+
+
+def _agents(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return _known(
+        settings, "agents", lambda client: [Suggestion(each.name) for each in client.agents()]
+    )
+
+
+def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    from kalends.client.logins.profiles import config_path, read_profiles
+
+    found = read_profiles(config_path(os.environ))
+    return [Suggestion(name, profile.broker) for name, profile in sorted(found.items())]
+
+
+def _addresses(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Of notices; other commands mean a time by the same word."""
+    return _known(settings, "notices", _ask_addresses) if command in ("remove", "test") else []
+
+
+def _reclaims(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    return _known(settings, "reclaims", _ask_reclaims) if command == "reclaim" else []
+
+
+def _policies(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """Several may stand there, divided by commas."""
+    from kalends.scheduling.registry import POLICIES
+
+    before = incomplete[: incomplete.rfind(",") + 1]
+    return [Suggestion(before + each.name, each.summary) for each in POLICIES]
+
+
+def _zones(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    from zoneinfo import available_timezones
+
+    return [Suggestion(name) for name in sorted(available_timezones())]
+
+
+VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Suggestion]]]] = {
+    "end": _reclaims,
+    "id": _ids,
+    "job": _jobs,
+    "jobs": _jobs,
+    "machine": _machines,
+    "name": _agents,
+    "policies": _policies,
+    "policy": _policies,
+    "profile": _profiles,
+    "request": _request,
+    "resource": _resources,
+    "site": _sites,
+    "to": _addresses,
+    "zone": _zones,
+}
+"""By the names of parameters, which mean the same in all commands that call a server."""
+
+
+def _ask_resources(client: SyncClient) -> list[Suggestion]:
+    answer = client.resources()
+    found = [
+        Suggestion(each.name, f"{each.capacity} units", "machine" if each.queue else "resource")
+        for each in answer.resources
+    ]
+    return found + [Suggestion(each.site, each.state, "site") for each in answer.sites]
+
+
+def _ask_requests(client: SyncClient) -> list[Suggestion]:
+    from kalends.core.identifiers import short_id
+
+    return [
+        Suggestion(short_id(view.id), f"{view.state}: {view.text}", view.state)
+        for view in client.list(count=COUNT_MAX)
+    ]
+
+
+def _ask_addresses(client: SyncClient) -> list[Suggestion]:
+    return [Suggestion(each.to, each.kind) for each in client.notice_addresses()]
+
+
+def _ask_reclaims(client: SyncClient) -> list[Suggestion]:
+    return [Suggestion(each.key, f"{each.resource}: {each.reason}") for each in client.reclaims()]
+
+
+def _ask_jobs(settings: Settings, machine: str) -> list[Suggestion]:
+    from kalends.cli.jobs.shown_jobs import client_at
+
+    with client_at(settings, machine) as client:
+        found = client.jobs(machine, everyone=False, count=COUNT_MAX)
+        over = client.jobs(machine, state="over", everyone=False, count=COUNT_MAX)
+    return [
+        Suggestion(str(job.job), f"{job.phase}: {job.name or ' '.join(job.command)}", job.phase)
+        for job in (*found.jobs, *over.jobs)
+    ]
+
+
+def _known(
+    settings: Settings, kind: str, ask: Callable[[SyncClient], list[Suggestion]]
+) -> list[Suggestion]:
+    """Return what was answered in the last seconds, or ask; nothing where there is no answer."""
+    path = _kept_at(settings, kind)
+    if (kept := _kept(path)) is not None:
+        return kept
+    settings.hurried, found = True, list[Suggestion]()
+    try:
+        with settings.connect() as client:
+            found = ask(client)
+    finally:
+        # Also when nothing came, so that nobody waits again at the next key.
+        _keep(path, found)
+    return found
+
+
+def _kept_at(settings: Settings, kind: str) -> Path:
+    """Return where an answer is kept: one file for each server, caller and kind."""
+    from kalends.client.logins.profiles import users_folder
+
+    who = (settings.user, *settings.group, settings.token_file, settings.token)
+    name = hashlib.sha256("\n".join((settings.broker, *who, kind)).encode()).hexdigest()[:32]
+    return users_folder("XDG_CACHE_HOME", "~/.cache", os.environ) / name
+
+
+def _kept(path: Path) -> list[Suggestion] | None:
+    """Return what is kept there; None for nothing, or nothing that is fresh."""
+    try:
+        if not 0 <= time.time() - path.stat().st_mtime < FRESH_S:
+            return None
+        return msgspec.json.decode(path.read_bytes(), type=list[Suggestion])
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(path: Path, found: list[Suggestion]) -> None:
+    from kalends.core.errors import InvalidInput
+    from kalends.rim import private_files
+
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.replace(path, msgspec.json.encode(found))
+    except (OSError, InvalidInput):
+        return

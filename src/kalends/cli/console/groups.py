@@ -1,0 +1,174 @@
+"""Command groups that load commands on use, suggest near names, and print errors, not traces."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kalends.cli.console.help_form import write_examples, write_options
+from kalends.cli.console.settings import Settings
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from kalends.core.errors import KalendsError
+
+
+MEANT: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("delete", "remove", "rm", "unbook", "scancel", "qdel"), ("cancel", "kill")),
+    **dict.fromkeys(("reserve", "schedule", "create", "new", "add", "make"), ("book", "hold")),
+    **dict.fromkeys(("status", "info", "get", "view", "describe"), ("show", "list", "job")),
+    **dict.fromkeys(("ls", "mine", "history", "bookings", "reservations"), ("list",)),
+    **dict.fromkeys(("search", "available", "free", "when"), ("find", "calendar")),
+    **dict.fromkeys(("explain", "reason"), ("why",)),
+    **dict.fromkeys(("follow", "events", "tail"), ("watch", "log")),
+    **dict.fromkeys(("sbatch", "qsub", "start"), ("submit", "run")),
+    **dict.fromkeys(("squeue", "qstat", "jobs", "ps"), ("queue",)),
+    **dict.fromkeys(("srun", "exec"), ("run",)),
+    **dict.fromkeys(("sinfo", "nodes", "hosts", "machines"), ("machine", "sites")),
+    **dict.fromkeys(("output", "cat"), ("log",)),
+    **dict.fromkeys(
+        ("reschedule", "change", "modify", "edit", "update"), ("move", "extend", "shrink")
+    ),
+    **dict.fromkeys(("lengthen", "prolong", "renew"), ("extend",)),
+    **dict.fromkeys(("shorten", "reduce"), ("shrink",)),
+    **dict.fromkeys(("abort", "stop", "end", "terminate"), ("cancel", "release", "kill")),
+    **dict.fromkeys(("signin", "auth", "authenticate"), ("login",)),
+    **dict.fromkeys(("signout", "logoff"), ("logout",)),
+    **dict.fromkeys(("identity", "account"), ("whoami",)),
+    **dict.fromkeys(("accounting", "sacct", "report"), ("usage",)),
+}
+"""What people type who know other programs, and the commands that they may mean."""
+EXIT_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of `package`; `groups` has their summaries by title."""
+
+    def __init__(
+        self,
+        *args: Any,
+        groups: Mapping[str, Mapping[str, str]],
+        package: str,
+        examples: Sequence[str],
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*args, **keywords)
+        self.groups = groups
+        self.examples = examples
+        self._names = [name for summaries in groups.values() for name in summaries]
+        self.package = package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return self._names
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._names:
+            return None
+        module = importlib.import_module(f"{self.package}.{cmd_name.replace('-', '_')}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, none of which is loaded for that."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=summary)
+            for summaries in self.groups.values()
+            for name, summary in summaries.items()
+            if name.startswith(incomplete)
+        ]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self._names))
+        for title, summaries in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(widest), summary) for name, summary in summaries.items()]
+                )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        write_examples(self.examples, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self._names and not args[0].startswith("-"):
+            # Imported here because most commands are spelt right.
+            from difflib import get_close_matches
+
+            meant = [name for name in MEANT.get(args[0], ()) if name in self._names]
+            near = meant or get_close_matches(args[0], self._names, n=3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"See {ctx.command_path} -h."
+            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **keywords: Any) -> Any:
+        """Run the program as `click.Command.main` does, and exit with the code of its outcome."""
+        sys.exit(self.run(keywords.pop("obj", None) or Settings(), args))
+
+    def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
+        """Run the command in `args` (default the program's own) and return its exit code.
+
+        Errors are printed as text, or with ``--json`` as a problem document.
+        """
+        words = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in words
+        try:
+            code = super().main(words, prog_name="kalends", standalone_mode=False, obj=settings)
+        except click.ClickException as error:
+            return _report_usage(error, as_json)
+        except click.Abort:
+            click.echo("kalends: interrupted; the request may still be carried out", err=True)
+            return EXIT_INTERRUPTED
+        except _kalends_error() as error:
+            return _report(_with_remedies(settings, error), as_json)
+        return code if isinstance(code, int) else 0
+
+
+def _kalends_error() -> type[KalendsError]:
+    """Import the class only when an error occurs, so that ``--help`` does not load the core."""
+    from kalends.core.errors import KalendsError
+
+    return KalendsError
+
+
+def _with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
+    from kalends.cli.console.remedies import with_remedies
+
+    return with_remedies(settings, error)
+
+
+def _report_usage(error: click.ClickException, as_json: bool) -> int:
+    if not as_json:
+        error.show()
+        return error.exit_code
+    from kalends.core.errors import InvalidInput
+
+    return _report(
+        InvalidInput(error.format_message(), where="command line", remedy="see kalends --help"),
+        as_json,
+    )
+
+
+def _report(error: KalendsError, as_json: bool) -> int:
+    from kalends.cli.console import output, problems
+
+    if as_json:
+        output.print_json("problem", error.to_problem())
+    else:
+        for line in problems.lines(error):
+            output.say(line, error=True)
+    return error.exit_code

@@ -1,0 +1,133 @@
+"""The form of answers: a versioned JSON envelope, or aligned rows of plain text."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+import msgspec
+
+from kalends.cli.console import colours
+from kalends.cli.console.json_times import with_iso_times
+from kalends.cli.console.settings import Settings
+
+JSON_VERSION = 1
+
+STATE = "STATE"
+"""The column of states in every table."""
+
+
+def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
+    """Print `data` as JSON of this `kind` with ``--json``, otherwise the `lines`."""
+    if settings.json:
+        print_json(kind, data)
+        return
+    for line in lines():
+        say(line)
+
+
+def say(line: str, *, error: bool = False) -> None:
+    """Print one line of text, without characters that steer the terminal but those that colour its state."""
+    if error:
+        click.echo(plain_line(line), err=True)
+    else:
+        _echo(colours.painted(line, plain_line(line)))
+
+
+def _echo(text: str) -> None:
+    """Print on standard output; if that fails, e.g. on a full disk, report it and exit."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        # The rest of the buffer would fail again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"kalends: cannot write the answer: {error.strerror}", error=True)
+        raise SystemExit(1) from error
+
+
+def say_loudly(line: str) -> None:
+    """Print one line in bold on a terminal, for events that need an answer soon."""
+    click.secho(plain_line(line), bold=True)
+
+
+def plain_line(line: str) -> str:
+    """Return `line` with blanks for characters that could steer a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in line)
+
+
+def say_script(source: str) -> None:
+    """Print a script unchanged for a file, and harmless on a terminal."""
+    if not sys.stdout.isatty():
+        click.echo(source, nl=False)
+        return
+    for line in source.expandtabs().splitlines():
+        say(line)
+
+
+def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
+    """Print ``{"version": 1, "kind": ..., "data": ...}`` with every field of `data`."""
+    _echo(json_text(kind, data, one_line=one_line))
+
+
+def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
+    """Return the text that `print_json` prints.
+
+    What could steer a terminal, or turn round what is read there, is escaped: to programs it is the same.
+    """
+    envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
+    text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else _escaped(sign) for sign in text.decode()
+    )
+
+
+def _escaped(sign: str) -> str:
+    """Return `sign` as JSON names it: in one or two units of UTF-16."""
+    units = sign.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def plain(value: object, *, ours: bool = True) -> object:
+    """Return `value` as maps, lists and scalars, with fields at their default, and times in ISO 8601, too.
+
+    Maps that are fields of answers, not `ours`, have names that others have given: they stay as they are.
+    """
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        fields = {name: plain(getattr(value, name), ours=False) for name in names}
+        return with_iso_times(fields, type(value).__name__)
+    if isinstance(value, dict):
+        items = {name: plain(item, ours=ours) for name, item in value.items()}
+        return with_iso_times(items) if ours else items
+    if isinstance(value, list | tuple):
+        return [plain(item, ours=ours) for item in value]
+    return value
+
+
+def rows(
+    header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> list[str]:
+    """Align columns, two blanks apart; columns in `right` hold numbers, and that of states has colours."""
+    table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    to_right = {column for column, name in enumerate(header) if name in set(right)}
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column in to_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+    if STATE not in header:
+        return lines
+    at = list(header).index(STATE)
+    start = sum(widths[:at]) + 2 * at
+    return lines[:1] + [
+        colours.stated(line, cells[at], start)
+        for line, cells in zip(lines[1:], table[1:], strict=True)
+    ]

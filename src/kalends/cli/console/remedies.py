@@ -1,0 +1,86 @@
+"""What a user can do about an error, beyond what the server knows of it."""
+
+from __future__ import annotations
+
+from kalends.cli.console.near_names import with_near_resources
+from kalends.cli.console.settings import Settings
+from kalends.cli.console.site_calls import RefusedBySite
+from kalends.client.logins.destinations import DEFAULT_BROKER
+from kalends.client.logins.profiles import DEFAULT_PROFILE
+from kalends.client.logins.token_life import life_of
+from kalends.client.transports.retry import CLOSED
+from kalends.core.durations import format_duration
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    NotAuthenticated,
+    OutcomeUnknown,
+    Unavailable,
+)
+
+
+def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
+    """Return `error` with what this user can do, in their words."""
+    if isinstance(error, NotAuthenticated):
+        return _with_login(settings, error)
+    if isinstance(error, Unavailable | OutcomeUnknown) and _takes_only_tls(error):
+        return InvalidInput(
+            "that port speaks TLS, and http:// does not",
+            where=error.where,
+            remedy=f"write https://{error.where.partition('://')[2]}",
+        )
+    if isinstance(error, Unavailable) and error.where == settings.broker == DEFAULT_BROKER:
+        return _with_address(settings, error)
+    return with_near_resources(settings, error)
+
+
+def _takes_only_tls(error: KalendsError) -> bool:
+    """Return whether there was no answer because a port speaks TLS; it is asked that."""
+    if not (error.where.startswith("http://") and CLOSED in error.detail):
+        return False
+    # Imported here because few have written the wrong address.
+    from kalends.client.transports.tls_probe import speaks_tls
+
+    return speaks_tls(error.where)
+
+
+def login_words(profile: str) -> str:
+    """Return the command that logs in again."""
+    return "kalends login" + (f" --profile {profile}" if profile != DEFAULT_PROFILE else "")
+
+
+def life_warning(settings: Settings, now_s: int) -> str:
+    """Return what to say of a token that is about to run out and that nothing renews; "" for nothing."""
+    if settings.login is not None and settings.login.can_renew():
+        return ""
+    life = life_of(settings.token_text())
+    if life is None or not life.is_ending(now_s) or not life.left_s(now_s):
+        return ""
+    left = format_duration(life.left_s(now_s) // 60 * 60 or 60)
+    again = login_words(settings.profile) if settings.has_profile_token() else "get a new one"
+    return f"kalends: your token is good for {left} more; {again}"
+
+
+def _with_address(settings: Settings, error: Unavailable) -> Unavailable:
+    """Tell whoever has named no server, and called the usual one, how to name theirs."""
+    if "broker" not in settings.sources:
+        error.remedy = (
+            "name your server: kalends login --broker https://HOST:PORT, or KALENDS_BROKER; "
+            "`kalends demo` starts some here"
+        )
+    return error
+
+
+def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated:
+    """Tell whoever has a profile, or no token at all, how to get one."""
+    if isinstance(error, RefusedBySite):
+        return error
+    if settings.has_profile_token():
+        error.remedy = f"log in again: {login_words(settings.profile)}"
+    elif error.where == "Authorization" and settings.sources.get("broker", "").startswith(
+        "profile "
+    ):
+        error.remedy = f"log in: {login_words(settings.profile)}"
+    elif error.where == "Authorization":
+        error.remedy = f"log in: kalends login --broker {settings.broker}"
+    return error

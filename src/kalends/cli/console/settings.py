@@ -1,0 +1,126 @@
+"""The values of the global options: user, server, time zone and form of the answer.
+
+An option always wins over a variable of the environment, and a variable over the user's profile
+(`kalends.client.logins.destinations`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from kalends.client.logins.destinations import DEFAULT_BROKER
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from kalends.client.client import Client
+    from kalends.client.client_settings import ClientSettings
+    from kalends.client.logins.kept_logins import KeptLogin
+    from kalends.client.sync import SyncClient
+
+TRIES_MAX = 4
+"""Fewer than in the Python client: a person is waiting, and can see and repeat the call."""
+
+CALL_S = 30.0
+HURRIED_S = 1.0
+
+
+@dataclass
+class Settings:
+    """The values of the global options in one run of the program."""
+
+    broker: str = DEFAULT_BROKER
+    token: str = ""
+    token_file: str = ""
+    user: str = ""
+    group: tuple[str, ...] = ()
+    zone: str = ""
+    ca: str = ""
+    json: bool = False
+    profile: str = ""
+    machine: str = ""
+    login: KeptLogin | None = None
+    """What renews the token in `token_file`, where a login has brought it."""
+    way: ClientSettings | None = None
+    """How a site is reached that the broker has named, where it is one."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """By what each was said: an option, a variable, or a profile; see `Destination`."""
+    given: dict[str, str] = field(default_factory=dict)
+    """What was said by options."""
+    settled: bool = False
+    hurried: bool = False
+    """Whether a second, and one try, is all that a call may take."""
+
+    def settle(self) -> None:
+        """Fill in what the environment and the user's profile say. Raises `InvalidInput`."""
+        if self.settled:
+            return
+        from kalends.client.logins.destinations import destination
+
+        found = destination(self.given, os.environ)
+        for name in ("broker", "token", "token_file", "user", "zone", "ca", "machine", "profile"):
+            setattr(self, name, getattr(found, name))
+        self.login, self.sources, self.settled = found.login, found.sources, True
+
+    def connect(self) -> SyncClient:
+        """Return a client as the options say, before it sends anything. Raises `InvalidInput`."""
+        from kalends.client.sync import SyncClient
+
+        return SyncClient(self.connect_async())
+
+    def connect_async(self) -> Client:
+        """Return the same for code with an event loop."""
+        from kalends.client.client import Client
+        from kalends.client.connection import connect
+        from kalends.client.logins.caller_proof import proof
+        from kalends.client.transports.retry import Backoff
+
+        if self.way is not None:
+            return Client(self.way)
+        login = None if self.hurried else self.login
+        return connect(
+            self.broker,
+            token=proof(self.token, self.token_file, login, self._token_said_by),
+            user=self.user_name(),
+            groups=self.group,
+            ca=self.ca,
+            zone=self.zone,
+            timeout_s=HURRIED_S if self.hurried else CALL_S,
+            transport="http",
+            backoff=Backoff(tries_max=1 if self.hurried else TRIES_MAX),
+        )
+
+    def token_text(self) -> str:
+        """Return the token that was said, or that is in a file; raises `InvalidInput`."""
+        from kalends.client.logins.caller_identity import token_in
+
+        return self.token or token_in(self.token_file, self._token_said_by)
+
+    @property
+    def _token_said_by(self) -> str:
+        return self.sources.get("token_file", "--token-file")
+
+    def has_profile_token(self) -> bool:
+        """Return whether the token is that of the profile."""
+        return bool(self.profile) and self.sources.get("token_file", "").startswith("profile ")
+
+    def user_name(self) -> str:
+        """Return the user's name, which servers believe only where they ask for no token."""
+        from kalends.client.logins.caller_identity import login_name
+
+        return self.user or login_name()
+
+    def time_zone(self) -> ZoneInfo:
+        """Return the zone in which times are read and printed."""
+        from kalends.client.inputs.zones import local_zone
+        from kalends.core.times import zone_named
+
+        return zone_named(self.zone) if self.zone else local_zone()
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -1,0 +1,70 @@
+"""Calls to a site itself instead of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kalends.cli.console.settings import Settings
+from kalends.core.errors import NotAllowed, NotAuthenticated
+
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
+
+SITE_HELP = "Site address, or its name at the broker, e.g. sdsc."
+
+
+class RefusedBySite(NotAuthenticated):
+    """A site refuses whom its broker takes: to log in at the broker again would not help."""
+
+
+@contextmanager
+def site_client(settings: Settings, site: str) -> Iterator[SyncClient]:
+    """Open a client of `site`: an address, the server itself, or a site that the broker knows by that name.
+
+    There the broker has given a pass. Raises `NotFound` for an unknown name, and `RefusedBySite`.
+    """
+    if "://" in site:
+        with replace(settings, broker=site).connect() as client:
+            yield client
+        return
+    with settings.connect() as client:
+        if client.health().role == "site":
+            yield client
+            return
+        there = client.at_site(site)
+    with there, _told_by_whom_it_is_refused(there, site):
+        yield there
+
+
+def settings_at(settings: Settings, site: str) -> Settings:
+    """Return the same site as `settings`, for code with an event loop."""
+    with settings.connect() as client:
+        if client.health().role == "site":
+            return settings
+        way = client.at_site(site).settings
+    return replace(settings, broker=way.access.url, way=way)
+
+
+@contextmanager
+def _told_by_whom_it_is_refused(there: SyncClient, site: str) -> Iterator[None]:
+    """Say of a refusal which site it is of, and what to do there: the site knows of neither."""
+    url = there.settings.access.url
+    try:
+        yield
+    except NotAuthenticated as error:
+        raise RefusedBySite(
+            f"the site {site} takes nobody by this token: {error.detail}",
+            where=url,
+            remedy=f"ask its owner, or log in there: kalends login --profile {site} --broker {url}",
+        ) from error
+    except NotAllowed as error:
+        if error.where == "token":
+            error.detail = f"the site {site} refuses that to a broker's users: {error.detail}"
+            error.remedy = (
+                f"call it by a token that its owner gives you: --broker {url} --token-file FILE;"
+                " or let its owner give the broker's key that scope"
+            )
+        raise

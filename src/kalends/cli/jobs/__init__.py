@@ -1,0 +1,1 @@
+"""What commands about jobs share: options, scripts, terminals, words, and drawn machines."""

@@ -1,0 +1,168 @@
+"""Job scripts: reading them, and the options in their ``#KALENDS`` lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.core.errors import InvalidInput
+from kalends.core.limits import JOB_SCRIPT_BYTES_MAX
+
+MARK: Final = "#KALENDS"
+_ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
+OPTION: Final = "--script"
+
+NOT_OF_A_JOB: Final = frozenset(
+    {
+        "script",
+        "implementations",
+        "json",
+        "key",
+        "broker",
+        "token",
+        "token_file",
+        "user",
+        "group",
+        "zone",
+        "ca",
+    }
+)
+
+
+class JobCommand(ServerCommand):
+    """A command whose ``--script`` may bring options along; those on the command line win.
+
+    What stands behind ``--`` is the program, also where no machine is named.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        args, program = args[:end], args[end + 1 :]
+        path = script_named(args)
+        if path is not None:
+            machine = 0 if args[0].startswith("-") else 1
+            args = [*args[:machine], *self._options_in(ctx, read_script(path)), *args[machine:]]
+        rest = super().parse_args(ctx, args)
+        ctx.params["program"] = (*ctx.params.get("program", ()), *program)
+        return rest
+
+    def _options_in(self, ctx: click.Context, text: str) -> list[str]:
+        """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
+        found: list[str] = []
+        for said in unread(text):
+            output.say(f"kalends: {said}", error=True)
+        for number, words in directives(text):
+            where = f"{MARK}, line {number}"
+            try:
+                given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
+            except click.UsageError as error:
+                raise InvalidInput(
+                    error.format_message(),
+                    where=where,
+                    remedy=f"kalends {ctx.info_name} -h lists them",
+                ) from error
+            if isinstance(given.get("machine"), str):
+                raise InvalidInput(
+                    f"{given['machine']!r} is no option",
+                    where=where,
+                    remedy="give the machine on the command line, and what is to run below",
+                )
+            for option in self.get_params(ctx):
+                if option.name in given and self._is_of_the_call(ctx, option):
+                    raise InvalidInput(
+                        f"{option.opts[-1]} is no option of a job",
+                        where=where,
+                        remedy="give it on the command line",
+                    )
+            found += words
+        return found
+
+    def _is_of_the_call(self, ctx: click.Context, option: click.Parameter) -> bool:
+        """Return whether an option is none of a job: no script says where it is sent, and as whom."""
+        helps = self.get_help_option_names(ctx)
+        return option.name in NOT_OF_A_JOB or not set(helps).isdisjoint(option.opts)
+
+
+def script_named(args: list[str]) -> str | None:
+    """Return the file that ``--script FILE`` or ``--script=FILE`` names, None without."""
+    for number, word in enumerate(args):
+        if word == OPTION and number + 1 < len(args):
+            return args[number + 1]
+        if word.startswith(f"{OPTION}="):
+            return word.removeprefix(f"{OPTION}=")
+    return None
+
+
+def read_script(path: str) -> str:
+    """Return the text of a job script; raises `InvalidInput`."""
+    return read_text(path, OPTION)
+
+
+def read_text(path: str, option: str) -> str:
+    """Return the text of the file that `option` names; raises `InvalidInput`."""
+    try:
+        with Path(path).open("rb") as file:
+            found = file.read(JOB_SCRIPT_BYTES_MAX + 1)
+        if len(found) > JOB_SCRIPT_BYTES_MAX:
+            raise InvalidInput(
+                f"{path} has more than {JOB_SCRIPT_BYTES_MAX} bytes",
+                where=option,
+                remedy="keep it on the machine, and run it as a command",
+            )
+        return found.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
+            where=option,
+            remedy="name a file of text",
+        ) from error
+
+
+def directives(script: str) -> Iterator[tuple[int, list[str]]]:
+    """Provide the words in the ``#KALENDS`` lines of a script, with the numbers of the lines.
+
+    They stand before the first line that is neither empty nor a comment; a word that begins with ``#``
+    begins a comment. Raises `InvalidInput` for a line whose quotes do not match.
+    """
+    for number, line in enumerate(map(str.strip, script.split("\n")), 1):
+        if line.split(None, 1)[:1] == [MARK]:
+            yield number, _words(line.removeprefix(MARK), f"{MARK}, line {number}")
+        elif line and not line.startswith("#"):
+            return
+
+
+def unread(script: str) -> Iterator[str]:
+    """Provide what is to be said of lines that look like options, and are not read as such."""
+    commands = False
+    for number, line in enumerate(map(str.strip, script.split("\n")), 1):
+        commands = commands or (bool(line) and not line.startswith("#"))
+        if not _ALMOST.match(line):
+            continue
+        if line.split(None, 1)[0] != MARK:
+            yield f"line {number} is not read: options stand behind {MARK}"
+        elif commands:
+            yield f"line {number} is not read: {MARK} stands before the first command"
+
+
+def _words(line: str, where: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if word.startswith("#"):
+                break
+            words.append(word)
+    except ValueError as error:
+        raise InvalidInput(
+            f"it cannot be read: {error}", where=where, remedy="close the quotes"
+        ) from error
+    return words

@@ -1,0 +1,156 @@
+"""A job's terminal in this one: its keys, its window, and the key that leaves it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kalends.cli.console.told import Ear, Told
+from kalends.core.errors import Conflict
+
+if TYPE_CHECKING:
+    from kalends.client.terminals.job_terminal import JobTerminal
+
+LEAVE_KEYS: Final = re.compile(rb"\x1c")
+"""Ctrl-\\."""
+
+LOOKER_LEAVE_KEYS: Final = re.compile(rb"[\x1c\x03]")
+"""Whoever only looks on has no other use for Ctrl-C."""
+
+READ_BYTES: Final = 16 * 1024
+
+
+DEFAULT_WINDOW: Final = (24, 80)
+
+
+def has_terminal() -> bool:
+    """Return whether a person sits here: keys come from a terminal, and what is written goes to one."""
+    return os.isatty(sys.stdin.fileno()) and os.isatty(sys.stdout.fileno())
+
+
+def window() -> tuple[int, int]:
+    """Return rows and columns of this terminal."""
+    try:
+        size = os.get_terminal_size(sys.stdin.fileno())
+    except OSError:
+        return DEFAULT_WINDOW
+    return size.lines or DEFAULT_WINDOW[0], size.columns or DEFAULT_WINDOW[1]
+
+
+class Guest:
+    """One who is attached from here. With `raw` keys go through as they are, but for those that leave."""
+
+    def __init__(self, terminal: JobTerminal, ear: Ear, *, raw: bool, types: bool) -> None:
+        self._terminal = terminal
+        self._ear = ear
+        self._raw = raw
+        self._types = types
+        self._loop = asyncio.get_running_loop()
+        # A person types on while the program takes nothing, and must be heard; what is piped in can wait.
+        self._keys: asyncio.Queue[bytes] = asyncio.Queue(0 if raw else 1)
+
+    async def stay(self) -> None:
+        """Pass everything on until the job is over; raises `Told` before that."""
+        hands = None
+        with _raw_keys() if self._raw else contextlib.nullcontext(), self._watched_window():
+            if self._types or self._raw:
+                threading.Thread(target=self._read_keys, daemon=True).start()
+                hands = asyncio.create_task(self._hand_on())
+            try:
+                await self._ear.unless_told(self._show())
+            finally:
+                if hands is not None:
+                    hands.cancel()
+                    await asyncio.gather(hands, return_exceptions=True)
+                await self._terminal.detach()
+
+    async def _show(self) -> None:
+        at_keys = self._terminal.at_keys
+        try:
+            while data := await self._terminal.read():
+                await asyncio.to_thread(_put, data)
+                if at_keys and not self._terminal.at_keys:
+                    end = "\r\n" if self._raw else "\n"
+                    click.echo(f"{end}[somebody else is at the keys]{end}", nl=False, err=True)
+                at_keys = self._terminal.at_keys
+        except BrokenPipeError:
+            # Nobody reads what the job writes: it ends as a part of any other pipe would.
+            raise Told(interrupted=True) from None
+
+    async def _hand_on(self) -> None:
+        while data := await self._keys.get():
+            # Without the keys, what is typed goes nowhere.
+            with contextlib.suppress(Conflict):
+                if self._types:
+                    await self._terminal.write(data)
+        if self._raw:
+            self._ear.tell(Told())
+        else:
+            with contextlib.suppress(Conflict):
+                await self._terminal.end_input()
+
+    def _read_keys(self) -> None:
+        """In a thread of its own: read until the end, or a key that leaves; both are handed on as b""."""
+        leave = LEAVE_KEYS if self._types else LOOKER_LEAVE_KEYS
+        # Once all is over, our loop is closed.
+        with contextlib.suppress(RuntimeError, CancelledError):
+            while data := _typed():
+                if not self._raw:
+                    asyncio.run_coroutine_threadsafe(self._keys.put(data), self._loop).result()
+                    continue
+                before = leave.split(data, maxsplit=1)[0]
+                if before:
+                    self._loop.call_soon_threadsafe(self._keys.put_nowait, before)
+                if before != data:
+                    self._loop.call_soon_threadsafe(self._ear.tell, Told())
+                    return
+            asyncio.run_coroutine_threadsafe(self._keys.put(b""), self._loop).result()
+
+    @contextlib.contextmanager
+    def _watched_window(self) -> Iterator[None]:
+        tasks: set[asyncio.Task[None]] = set()
+
+        def changed() -> None:
+            tasks.add(self._loop.create_task(self._terminal.resize(*window())))
+
+        self._loop.add_signal_handler(signal.SIGWINCH, changed)
+        try:
+            yield
+        finally:
+            self._loop.remove_signal_handler(signal.SIGWINCH)
+
+
+@contextlib.contextmanager
+def _raw_keys() -> Iterator[None]:
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setraw(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _typed() -> bytes:
+    """Return what is typed next; b"" at the end, or when our terminal has gone."""
+    try:
+        return os.read(sys.stdin.fileno(), READ_BYTES)
+    except OSError:
+        return b""
+
+
+def _put(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,202 @@
+"""The schedule of a machine drawn as text: rows are time, columns are nodes. Pure: styled pieces come out.
+
+A row stands for each time at which something begins or ends, as in the schedules of Gehring and Ramme 1996.
+Jobs have the columns of the nodes that they run on where these are known, else the first that are free for
+all of their time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby, islice
+from string import ascii_lowercase, ascii_uppercase
+from typing import Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from kalends.cli.console.output import rows as aligned
+from kalends.contract.job_calls import MachinePlan, ScheduledJob
+
+Kind = Literal["running", "planned", "reserved", "free", "out"]
+Line = list[tuple[str, Kind | Literal[""]]]
+
+SIGNS: Final[dict[Kind, str]] = {"reserved": "=", "free": ".", "out": "/"}
+"""Running jobs are capital letters, planned ones small letters."""
+
+WAITING: Final = ("queued", "stopped")
+"""Phases of jobs that have no nodes and are planned."""
+
+ROWS_MAX: Final = 24
+LABEL_WIDTH: Final = 13
+USER_WIDTH: Final = 12
+
+
+class DrawnBlock(NamedTuple):
+    """Something in the schedule, the sign and the kind that it is drawn with, and its columns."""
+
+    start: int
+    end: int
+    sign: str
+    kind: Kind
+    nodes: tuple[int, ...]
+
+
+def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[Line]:
+    """Return the drawing, what its signs mean, and `count` rows of jobs, within `width` characters."""
+    total = plan.machine.nodes
+    signs = _signs(plan.jobs)
+    blocks = placed(plan, signs)
+    changes = _changes(plan, blocks)
+    times, later = changes[:ROWS_MAX], changes[ROWS_MAX:]
+    count_width = len(str(total))
+    columns = max(min(total, width - LABEL_WIDTH - count_width - 2), 1)
+    lines: list[Line] = [[(f"{'':{LABEL_WIDTH}}{'FREE':>{columns + count_width + 1}}", "")]]
+    for time_s in times:
+        cells = _row(blocks, time_s, total, columns)
+        free = _free_at(plan, time_s)
+        lines.append(
+            [
+                (f"{_label(time_s, zone):{LABEL_WIDTH}}", ""),
+                *_merged(cells),
+                (f" {free:>{count_width}}", ""),
+            ]
+        )
+    lines.append([("", "")])
+    each = -(-total // columns)
+    scale = f"a column is {each} node{'' if each == 1 else 's'}"
+    lines.append([(scale, "")])
+    if later:
+        until = _label(later[-1], zone)
+        lines.append([(f"{len(later)} later changes, until {until}, are not drawn", "")])
+    if plan.unplanned:
+        said = f"not drawn, since held or not planned yet: {plan.unplanned} that wait"
+        lines.append([(said, "")])
+    lines.append([("capitals run, small letters wait: their latest starts", "")])
+    meanings: list[tuple[Kind, str]] = [
+        ("reserved", "reserved"), ("free", "free"), ("out", "out of service"),
+    ]  # fmt: skip
+    present = {block.kind for block in blocks} | {"free"}
+    shown = [(kind, meaning) for kind, meaning in meanings if kind in present]
+    lines.append(
+        [piece for kind, text in shown for piece in ((SIGNS[kind], kind), (f" {text}  ", ""))]
+    )
+    rows: list[Line] = [[(row, "")] for row in _job_rows(plan, signs, zone, count)]
+    return [*lines, [("", "")], *rows]
+
+
+def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
+    """Return everything in the schedule with its columns; of two in one place the first is shown."""
+    numbered = plan.machine.description.startswith("pool:")
+    ends = [job.end for job in plan.jobs] + [each.end for each in plan.reservations]
+    end_s = max([plan.now, *ends]) + 1
+    wanted: list[tuple[int, int, str, Kind, int, tuple[int, ...]]] = [
+        (
+            plan.now, end_s, SIGNS["out"], "out", plan.machine.out,
+            plan.machine.out_numbers if numbered else (),
+        )
+    ]  # fmt: skip
+    wanted += [
+        (
+            max(job.start, plan.now), job.end, sign,
+            "planned" if job.phase in WAITING else "running", job.nodes,
+            job.node_numbers if numbered else (),
+        )
+        for job, sign in zip(plan.jobs, signs, strict=True)
+    ]  # fmt: skip
+    wanted += [
+        (max(each.start, plan.now), each.end, SIGNS["reserved"], "reserved", each.nodes, ())
+        for each in plan.reservations
+    ]
+    blocks: list[DrawnBlock] = []
+    free_from = [plan.now] * plan.machine.nodes
+    for start, end, sign, kind, count, named in sorted(
+        wanted, key=lambda each: (each[0], not each[5])
+    ):
+        # What begins later comes later: who is free at the start is free all the time.
+        free = (node for node, free_s in enumerate(free_from) if free_s <= start)
+        nodes = named or tuple(islice(free, count))
+        for node in nodes:
+            free_from[node] = end
+        blocks.append(DrawnBlock(start, end, sign, kind, nodes))
+    return blocks
+
+
+def _signs(jobs: Iterable[ScheduledJob]) -> list[str]:
+    """Return a letter for each job; after the last one they begin anew."""
+    counts: Counter[str] = Counter()
+    found = []
+    for job in jobs:
+        letters = ascii_lowercase if job.phase in WAITING else ascii_uppercase
+        found.append(letters[counts[letters] % len(letters)])
+        counts[letters] += 1
+    return found
+
+
+def _changes(plan: MachinePlan, blocks: Sequence[DrawnBlock]) -> list[int]:
+    """Return all times at which something begins or ends, from now on."""
+    ends = [block.end for block in blocks if block.kind != "out"]
+    return sorted({plan.now, *(block.start for block in blocks), *ends})
+
+
+def _row(
+    blocks: Sequence[DrawnBlock], time_s: int, total: int, columns: int
+) -> list[tuple[str, Kind]]:
+    at = {
+        node: (block.sign, block.kind)
+        for block in reversed(blocks)
+        if block.start <= time_s < block.end
+        for node in block.nodes
+    }
+    nothing: tuple[str, Kind] = (SIGNS["free"], "free")
+    each = -(-total // columns)
+    cells = []
+    for first in range(0, total, each):
+        inside = Counter(at.get(node, nothing) for node in range(first, min(first + each, total)))
+        cells.append(inside.most_common(1)[0][0])
+    return cells
+
+
+def _free_at(plan: MachinePlan, time_s: int) -> int:
+    return next((nodes for start, nodes in reversed(plan.free) if start <= time_s), 0)
+
+
+def _merged(cells: Iterable[tuple[str, Kind]]) -> Line:
+    """Merge neighbours of one kind."""
+    return [
+        ("".join(sign for sign, _ in inside), kind)
+        for kind, inside in groupby(cells, key=lambda cell: cell[1])
+    ]
+
+
+def _label(time_s: int, zone: ZoneInfo) -> str:
+    return f"{datetime.fromtimestamp(time_s, zone):%a %d %H:%M}"
+
+
+def _job_rows(plan: MachinePlan, signs: Sequence[str], zone: ZoneInfo, count: int) -> list[str]:
+    body: list[tuple[object, ...]] = [
+        (
+            sign,
+            job.job,
+            job.user[:USER_WIDTH],
+            job.nodes,
+            _label(job.start, zone),
+            _label(job.end, zone),
+            f"~{_label(job.expected, zone)}" if job.expected else "-",
+        )
+        for job, sign in zip(plan.jobs, signs, strict=True)
+    ]
+    body += [
+        (
+            SIGNS["reserved"],
+            "-",
+            each.holder[:USER_WIDTH] or "-",
+            each.nodes,
+            _label(each.start, zone),
+            _label(each.end, zone),
+            "-",
+        )
+        for each in plan.reservations
+    ]
+    header = ("", "JOB", "USER", "NODES", "START", "END", "EXPECTED")
+    return aligned(header, body[:count], right=("JOB", "NODES"))

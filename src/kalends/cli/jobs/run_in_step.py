@@ -1,0 +1,155 @@
+"""``kalends run`` on several machines: one job in step, whose parts are followed together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Final
+
+from kalends.cli.console import output
+from kalends.cli.console.groups import EXIT_INTERRUPTED
+from kalends.cli.console.settings import Settings
+from kalends.cli.console.told import Told, ear
+from kalends.cli.jobs import job_start, shown_jobs
+from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
+from kalends.contract.calls import RequestView
+from kalends.contract.job_calls import JobView, end_words
+from kalends.core.errors import KalendsError, Unavailable
+from kalends.core.identifiers import short_id
+from kalends.core.steps import Step, StepPart
+
+if TYPE_CHECKING:
+    from kalends.cli.jobs.in_step import PartsTimes
+    from kalends.client.client import Client
+
+LOOK_EVERY_S: Final = 0.1
+AWAY_S_MAX: Final = 300.0
+"""So long a site may be out of reach: what was written meanwhile is shown then."""
+
+
+def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> int:
+    """Have a job start on all machines of `request`, show what its parts write, and return the exit code.
+
+    That is the one of the part that has failed, or 0. Ctrl-C ends all.
+    """
+    with settings.connect() as client:
+        key = client.new_key()
+        when = booking._replace(key=key)
+        try:
+            view = client.submit_in_step(
+                request, step.job, step.jobs, **when._asdict(), wait_s=None
+            )
+            while view.state == "reserved" and len(view.parts) < _parts_in(view, step):
+                time.sleep(LOOK_EVERY_S)
+                view = client.show(view.id)
+            sites = [shown_jobs.settings_at(settings, part.machine) for part in view.parts]
+        except KeyboardInterrupt:
+            with suppress(KalendsError):
+                client.cancel(client.resolve(key).id)
+            raise
+    names = " + ".join(f"{part.machine}/{part.job}" for part in view.parts)
+    output.say(f"kalends: {short_id(view.id)} is {names}", error=True)
+    return asyncio.run(_run(settings, view, sites))
+
+
+def first_failed(jobs: Iterable[JobView]) -> JobView | None:
+    """Return the part that has ended all, if one has: the others were killed since, or withdrawn."""
+    failed = [job for job in jobs if job.end != "exit" or job.status]
+    return min(failed, key=lambda job: (job.end in ("killed", "withdrawn"), job.over), default=None)
+
+
+def _parts_in(view: RequestView, step: Step) -> int:
+    return sum(step.job_on(claim.resource) is not None for claim in view.claims)
+
+
+async def _run(settings: Settings, view: RequestView, sites: Sequence[Settings]) -> int:
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(each.connect_async()) for each in sites]
+        with ear() as heard:
+            try:
+                jobs = await heard.unless_told(_followed_all(settings, view.parts, clients))
+            except Told as told:
+                return await _left(settings, view, told)
+    failed = first_failed(jobs)
+    if failed is None:
+        return 0
+    if failed.end == "exit":
+        output.say(f"kalends: {failed.machine}/{failed.job}: {end_words(failed)}", error=True)
+    return shown_jobs.exit_code(failed)
+
+
+async def _followed_all(
+    settings: Settings, parts: Sequence[StepPart], clients: Sequence[Client]
+) -> list[JobView]:
+    """Return the jobs of all parts when they are over, and all that they have written has been shown."""
+    waiting = await clients[0].job(parts[0].machine, parts[0].job)
+    await job_start.started(clients[0], settings, waiting)
+    width = max(len(part.machine) for part in parts)
+    followed = (
+        _followed(client, part, f"{part.machine:{width}} | ".encode())
+        for client, part in zip(clients, parts, strict=True)
+    )
+    return await asyncio.gather(*followed)
+
+
+async def _followed(client: Client, part: StepPart, prefix: bytes) -> JobView:
+    """Show what a part writes, line by line behind `prefix`; return its job when that is over."""
+    rest = b""
+    async for piece in _pieces(client, part):
+        *lines, rest = (rest + piece).split(b"\n")
+        await asyncio.to_thread(_show, prefix, lines)
+    if rest:
+        await asyncio.to_thread(_show, prefix, [rest])
+    return await shown_jobs.ended(client, part.machine, part.job)
+
+
+async def _pieces(client: Client, part: StepPart) -> AsyncIterator[bytes]:
+    """Yield what a part writes until it is over, also while its site is out of reach now and then."""
+    offset, heard_s = 0, time.monotonic()
+    while True:
+        try:
+            piece = await client.job_output(
+                part.machine, part.job, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
+            )
+        except Unavailable:
+            if time.monotonic() > heard_s + AWAY_S_MAX:
+                raise
+            await asyncio.sleep(LOOK_EVERY_S)
+            continue
+        heard_s = time.monotonic()
+        offset = piece.offset + len(piece.data)
+        if piece.data:
+            yield piece.data
+        elif piece.ended:
+            return
+
+
+def _show(prefix: bytes, lines: Iterable[bytes]) -> None:
+    """Print whole lines at once: those of other parts come between, and not into them."""
+    try:
+        sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Nobody reads what the parts write: they end as a part of any other pipe would.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Told(interrupted=True) from None
+
+
+async def _left(settings: Settings, view: RequestView, told: Told) -> int:
+    short = short_id(view.id)
+    if told.interrupted:
+        async with settings.connect_async() as broker:
+            await broker.cancel(view.id)
+        output.say(f"kalends: {short} is cancelled, and all its parts are ended", error=True)
+        return EXIT_INTERRUPTED
+    for line in (
+        f"kalends: {short} goes on without you",
+        *(f"  its output:  kalends log {part.machine}/{part.job}" for part in view.parts),
+        f"  end it:      kalends cancel {short}",
+    ):
+        output.say(line, error=True)
+    return 0

@@ -1,0 +1,270 @@
+"""Jobs as they are named and shown on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from kalends.cli.console import output, site_calls
+from kalends.cli.console.colours import stated
+from kalends.cli.console.settings import Settings
+from kalends.cli.console.short_time import short_time
+from kalends.client.inputs import job_texts
+from kalends.client.inputs.job_texts import JobName
+from kalends.contract.job_calls import JobView, MachineLoad, end_words
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
+from kalends.core.run_times import clocks_agree
+
+SIGNALLED: Final = 128
+"""Shells add the number of the signal that has ended a program."""
+
+LOOK_EVERY_S: Final = 0.1
+
+if TYPE_CHECKING:
+    from kalends.client.client import Client
+    from kalends.client.sync import SyncClient
+
+
+def job_named(settings: Settings, text: str) -> JobName:
+    """Read ``sdsc/sp2/17``, or ``17`` of the usual machine; raises `InvalidInput`."""
+    if "/" not in text and settings.machine:
+        text = f"{settings.machine}/{text}"
+    return job_texts.job_named(text)
+
+
+def client_at(settings: Settings, machine: str) -> AbstractContextManager[SyncClient]:
+    """Open a client of the site of `machine`; see `site_calls.site_client`."""
+    return site_calls.site_client(settings, split_resource(machine)[0])
+
+
+def settings_at(settings: Settings, machine: str) -> Settings:
+    """Return the same site as `settings`, for code with an event loop."""
+    return site_calls.settings_at(settings, split_resource(machine)[0])
+
+
+def left_lines(machine: str, number: int) -> list[str]:
+    """Return what to say to one who leaves a job to itself."""
+    name = f"{machine}/{number}"
+    return [
+        f"kalends: {name} goes on without you",
+        f"  come back:  kalends attach {name}",
+        f"  end it:     kalends kill {name}",
+    ]
+
+
+async def ended(client: Client, machine: str, number: int) -> JobView:
+    """Return a job once it is over, or waits to run again: its terminal has ended."""
+    while True:
+        view = await client.job(machine, number)
+        if view.end or view.phase in ("held", "queued"):
+            return view
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def exit_code(job: JobView) -> int:
+    """Return the exit code of a job's program, and tell how it ended if it did not end by itself."""
+    if job.end != "exit":
+        output.say(f"kalends: {job.machine}/{job.job} {job.phase}: {end_words(job)}", error=True)
+    if job.status < 0:
+        return SIGNALLED - job.status
+    return job.status if job.end == "exit" else job.status or 1
+
+
+def reservation_id(settings: Settings, text: str) -> str:
+    """Return the whole id of a reservation as typed; raises what `full_id` does."""
+    with settings.connect() as client:
+        return client.full_id(text)
+
+
+def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
+    """Return a row for each job: where it stands, and when it starts or ends."""
+    return output.rows(
+        ("JOB", "NAME", "USER", "STATE", "NODES", "LIMIT", f"START ({zone.key})", "REASON"),
+        [
+            (
+                f"{job.machine}/{job.job}",
+                job.name or _short(job) or "-",
+                job.user,
+                job.phase,
+                len(job.node_numbers) or job.nodes,
+                format_duration(job.limit_s) if job.limit_s else "-",
+                _start(job, zone),
+                "; ".join(job.reasons) or end_words(job) or "-",
+            )
+            for job in jobs
+        ],
+        right=("NODES", "LIMIT"),
+    )
+
+
+def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
+    """Return a row for each machine, and what is to be known of its policy."""
+    aside = [
+        f"{load.machine}: the owner's policy was put aside: {load.put_aside}"
+        for load in machines
+        if load.put_aside
+    ]
+    aside += [
+        f"{load.machine}: an operator has switched from {load.configured_policy} to {load.policy}"
+        for load in machines
+        if load.configured_policy not in ("", load.policy) and not load.put_aside
+    ]
+    aside += [
+        f"{load.machine}: out of service: {numbers_text(each.nodes)}: {each.reason}"
+        for load in machines
+        for each in load.out_reasons
+    ]
+    return aside + output.rows(
+        ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
+        [
+            (
+                load.machine, load.nodes, "?" if load.decides else load.free, load.out,
+                load.reserved, load.running, load.waiting, load.policy,
+                "advisory" if load.decides else load.description,
+            )
+            for load in machines
+        ],
+        right=("NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING"),
+    )  # fmt: skip
+
+
+def details(job: JobView, zone: ZoneInfo) -> list[str]:
+    """Return everything about one job, a line each."""
+    lines = [
+        f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
+        f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
+        stated(
+            f"state      {': '.join(filter(None, (job.phase, '; '.join(job.reasons))))}",
+            job.phase,
+            11,
+        ),
+        f"asks for   {_asked(job)} {_how_long(job)}",
+        f"submitted  {short_time(job.submitted, zone)}",
+    ]
+    if job.command:
+        lines.append(f"runs       {' '.join(job.command)}")
+    if job.notify is not None:
+        told = f"on {', '.join(job.notify.when)}" + (", for each job" if job.notify.each else "")
+        lines.append(f"notifies   {job.notify.to or job.user} {told}")
+    if job.reservation:
+        lines.append(f"in         reservation {job.reservation}")
+    if job.at and not job.started:
+        lines.append(f"starts     {short_time(job.at, zone)}, for which its nodes are booked")
+    elif job.predicted is not None and job.reservation:
+        lines.append(f"starts     {short_time(job.predicted.latest, zone)} at the latest")
+    elif job.predicted is not None:
+        goes_on = "goes on " if job.phase == "stopped" else "starts  "
+        lines.append(f"{goes_on}   {_start(job, zone)} expected")
+        lines.append(f"           by {short_time(job.predicted.p90, zone)} nine times of ten")
+        lines.append(f"           at the latest {short_time(job.predicted.latest, zone)}")
+    if job.started:
+        lines.append(f"started    {short_time(job.started, zone)}, attempt {job.attempt}")
+    if job.stood_s or job.phase == "stopped":
+        lines.append(f"stood      {format_duration(job.stood_s)}, stopped for more urgent jobs")
+    if job.node_numbers:
+        lines.append(f"nodes      {numbers_text(job.node_numbers)}")
+    if job.changing_to:
+        since = short_time(job.changing_since, zone)
+        lines.append(f"changing   to {job.changing_to} nodes since {since}: no answer yet")
+    if job.refused:
+        lines.append(f"unchanged  {short_time(job.refused_at, zone)}: {job.refused}")
+    if job.until:
+        lines.append(f"until      {short_time(job.until, zone)} at the latest")
+    if job.over:
+        lines.append(f"over       {short_time(job.over, zone)}: {end_words(job)}")
+        used = f"{job.node_seconds} node-seconds"
+        if job.credit_seconds:
+            used += f", {credits_text(job.credit_seconds)} credits"
+        if job.ran_s:
+            used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
+            used += f", {job.memory_bytes / 1e6:.0f} MB"
+        lines.append(f"used       {used}")
+        if job.ran_s and not clocks_agree(job.over - job.started - job.stood_s, job.ran_s):
+            lines.append(
+                f"{'':11}by its own clock: the site was away meanwhile, or its clock was wrong"
+            )
+    return lines
+
+
+def credits_text(credit_seconds: int) -> str:
+    """Write credits with two decimals, rounded to the nearest; halves up."""
+    hundredths = (credit_seconds * 100 + 1_800) // 3_600
+    return f"{hundredths // 100}.{hundredths % 100:02}"
+
+
+def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
+    """Return what has become of a job since `before`, in a few words."""
+    if job.end:
+        return f"over: {end_words(job)}"
+    stopped = job.phase == "stopped"
+    if job.started and not stopped:
+        until = f", until {short_time(job.until, zone)} at the latest" if job.until else ""
+        return f"{job.phase} on {numbers_text(job.node_numbers)}{until}"
+    if job.predicted is None:
+        return f"{job.phase}: {'; '.join(job.reasons) or 'its start is not known yet'}"
+    expected = f"expected to {'go on' if stopped else 'start'} {_start(job, zone)}"
+    if before is None or before.predicted is None:
+        return f"{job.phase}: {expected}"
+    later = job.predicted.expected - before.predicted.expected
+    moved = f"{format_duration(abs(later))} {'later' if later > 0 else 'earlier'}"
+    return f"moved: {expected}, {moved}"
+
+
+def numbers_text(numbers: tuple[int, ...]) -> str:
+    """Write ``0-3,7`` for 0, 1, 2, 3 and 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def numbers_in(text: str, where: str) -> list[int]:
+    """Read ``0-3,7``; raises `InvalidInput` for anything else."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = (first, last) if dash else (first, first)
+        if not all(end.isascii() and end.isdecimal() and len(end) <= 7 for end in ends):
+            raise InvalidInput(f"{text!r} does not name nodes", where=where, remedy="write 0-3,7")
+        if int(ends[1]) < int(ends[0]):
+            raise InvalidInput(
+                f"{part.strip()!r} has its end before its begin",
+                where=where,
+                remedy=f"write {ends[1]}-{ends[0]}",
+            )
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
+
+
+def _how_long(job: JobView) -> str:
+    if job.limit_s:
+        return f"for {format_duration(job.limit_s)}"
+    return "until its reservation ends"
+
+
+def _start(job: JobView, zone: ZoneInfo) -> str:
+    if job.started and job.phase != "stopped":
+        return short_time(job.started, zone)
+    if job.at:
+        return short_time(job.at, zone)
+    if job.predicted is None:
+        return "-"
+    return f"~{short_time(job.predicted.expected, zone)}"
+
+
+def _asked(job: JobView) -> str:
+    if len(job.sizes) < 2:
+        return f"{job.nodes} node{'' if job.nodes == 1 else 's'}"
+    listed = f"{', '.join(map(str, job.sizes[:-1]))} or {job.sizes[-1]} nodes"
+    return f"{listed}, to change while it runs," if job.malleable else listed
+
+
+def _short(job: JobView) -> str:
+    return job.command[0].rpartition("/")[2][:20] if job.command else ""

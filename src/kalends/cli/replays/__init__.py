@@ -1,0 +1,1 @@
+"""What the commands for research share: workloads, policies, runs, and their tables."""

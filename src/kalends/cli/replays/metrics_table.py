@@ -1,0 +1,100 @@
+"""Results of replays as a table; the best value of each column is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kalends.cli.console.output import rows
+
+if TYPE_CHECKING:
+    from kalends.simulation.experiment import SimulationResult
+    from kalends.simulation.workloads.tally import LineTally
+
+COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
+    "WAIT": ("mean_wait_s", lambda value: f"{value:,.0f}", -1),
+    "MEDIAN": ("median_wait_s", lambda value: f"{value:,.0f}", -1),
+    "P95": ("p95_wait_s", lambda value: f"{value:,}", -1),
+    "SLOWDOWN": ("mean_bounded_slowdown", lambda value: f"{value:,.2f}", -1),
+    "UTIL": ("utilization", lambda value: f"{value:.2%}", 1),
+    "MAKESPAN": ("makespan_s", lambda value: f"{value:,}", -1),
+    "QUEUE": ("mean_queue_depth", lambda value: f"{value:,.1f}", -1),
+    "MAX": ("max_queue_depth", lambda value: f"{value:,}", -1),
+    "CHANGES": ("reconfigurations", lambda value: f"{value:,}", 0),
+}
+"""Heading: the field of `SimulationResult`, how it is shown, and whether more (1) or less (-1) is better, or
+neither (0)."""
+
+
+def lines(results: Sequence[SimulationResult], conditions: str = "") -> Iterator[str]:
+    """Yield the table, a result a row; above it what was replayed, and under which `conditions`."""
+    first = results[0]
+    also = f" ({conditions})" if conditions else ""
+    yield f"{_jobs(first.jobs)} on {_nodes(first.nodes)}{also}; times in seconds"
+    shown = [heading for heading in COLUMNS if heading != "CHANGES" or _resized(results)]
+    columns = [_column(heading, results) for heading in shown]
+    headings = [column[0] for column in columns]
+    body = [
+        (result.policy, *(column[row] for column in columns))
+        for row, result in enumerate(results, start=1)
+    ]
+    yield from rows(("POLICY", *headings), body, right=headings)
+    for result in results:
+        yield from _predictions(result.policy, result.predictions)
+
+
+def _resized(results: Sequence[SimulationResult]) -> bool:
+    return any(result.reconfigurations for result in results)
+
+
+def _column(heading: str, results: Sequence[SimulationResult]) -> list[str]:
+    """Return the heading and the values as shown.
+
+    What looks as good as the best is marked, unless all does.
+    """
+    field, shown, sign = COLUMNS[heading]
+    values = [getattr(result, field) for result in results]
+    best = shown(max(values, key=lambda value: value * sign))
+    texts = [shown(value) for value in values]
+    if len(texts) == 1 or not sign:
+        return [heading, *texts]
+    marks = set(texts) != {best}
+    return [f"{heading} ", *(f"{text}{'*' if marks and text == best else ' '}" for text in texts)]
+
+
+def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
+    """Yield lines on the accuracy of predicted starts, if any were predicted."""
+    if found.get("predicted"):
+        yield (
+            f"{policy}: of {found['predicted']:,} jobs that had to wait, {found['p50_coverage']:.1%} started "
+            f"by P50, {found['p90_coverage']:.1%} by P90; P50 is off by "
+            f"{found['p50_relative_error']:.0%} of their mean wait (requested times: "
+            f"{found['requested_relative_error']:.0%})"
+        )
+    elif found:
+        yield f"{policy}: no job had to wait"
+
+
+def left_out(result: SimulationResult) -> Iterator[str]:
+    """Describe jobs and lines that are left out of the metrics, or changed for them."""
+    for reason, tally in result.dropped.items():
+        yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}", tally)
+    if result.cut.count:
+        yield from _tally_lines(f"{_jobs(result.cut.count)} cut to the requested time", result.cut)
+    if count := result.damaged.count:
+        skipped = "1 damaged line" if count == 1 else f"{count:,} damaged lines"
+        yield from _tally_lines(f"{skipped} skipped", result.damaged)
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"
+
+
+def _tally_lines(said: str, tally: LineTally) -> Iterable[str]:
+    shown = tally.said[:2]
+    more = ", ..." if tally.count > len(shown) else ""
+    yield f"kalends: {said} ({', '.join(shown)}{more})"

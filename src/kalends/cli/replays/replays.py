@@ -1,0 +1,185 @@
+"""The replays of one ``kalends simulate``, one policy after another, and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kalends.cli.console import new_files, output
+from kalends.cli.console.progress_bar import Bar
+from kalends.cli.replays import own_policies
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.registry import is_own, policy_maker
+from kalends.simulation.experiment import SimulationResult, Watcher, simulate
+from kalends.simulation.source import Workload
+
+if TYPE_CHECKING:
+    from kalends.simulation.prediction_accuracy import Accounts
+    from kalends.simulation.schedule import Schedule
+
+POLICIES_MAX: Final = 64
+
+OUT_SUFFIXES: Final = (".swf", ".csv", ".json")
+
+
+def policy_names(text: str) -> list[str]:
+    """Return the policies in ``P[,P...]``, each once. Raises `InvalidInput` unless all can be loaded.
+
+    Users' own classes are also looked up in the current directory.
+    """
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    if len(names) > POLICIES_MAX:
+        raise InvalidInput(
+            f"{len(names)} policies", where="--policy", remedy=f"give at most {POLICIES_MAX}"
+        )
+    if any(map(is_own, names)):
+        own_policies.look_here()
+    for name in names:
+        policy_maker(name)
+    return names
+
+
+def kinds(text: str | None) -> list[str]:
+    """Return the classes in ``KIND[,KIND...]``, each once. Raises `InvalidInput` for unknown ones."""
+    if text is None:
+        return []
+    from kalends.simulation.classes import check_kinds
+
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    check_kinds(names)
+    return names
+
+
+class Files:
+    """Files next to the answer: jobs or metrics in `out`, a picture in `plot`, or None.
+
+    Files that are there are replaced with `force`. Raises `InvalidInput` at once for a file that cannot be
+    written, and `KalendsError` where there is no room.
+    """
+
+    def __init__(
+        self, names: Sequence[str], out: Path | None, plot: Path | None, *, force: bool = False
+    ) -> None:
+        self.force = force
+        self._names = names
+        self.out = out
+        self.plot = plot
+        self._several = len(names) > 1
+        if out is not None and out.suffix not in OUT_SUFFIXES:
+            raise InvalidInput(
+                f"unknown format {out.suffix}" if out.suffix else "the file has no suffix",
+                where="--out",
+                remedy=f"give a file that ends in {', '.join(OUT_SUFFIXES)}",
+            )
+        jobs = [path for name in names if (path := self.of_jobs(name))]
+        metrics = [out] if out is not None and not jobs else []
+        for path in (*jobs, *metrics):
+            new_files.check_new(path, force=force)
+        if plot is not None:
+            from kalends.simulation.plots import check_suffix, need_matplotlib
+
+            check_suffix(plot)
+            need_matplotlib()
+            new_files.check_new(plot, force=force)
+
+    def of_jobs(self, name: str) -> Path | None:
+        """Return the file for the jobs under the policy `name`."""
+        if self.out is None or self.out.suffix == ".json":
+            return None
+        return new_files.beside(self.out, name) if self._several else self.out
+
+    def check_apart_from(self, log: Path | None) -> None:
+        """Raise `InvalidInput` where one of them would replace the workload itself."""
+        if log is None:
+            return
+        jobs = [path for name in self._names if (path := self.of_jobs(name))]
+        for path in filter(None, (*jobs, self.out, self.plot)):
+            if path.exists() and path.samefile(log):
+                raise InvalidInput(
+                    "this is the log itself", where=str(path), remedy="give another name"
+                )
+
+    def write(
+        self,
+        results: Sequence[SimulationResult],
+        schedules: Sequence[Schedule],
+        accounts: Accounts | None,
+    ) -> None:
+        """Write the metrics and the picture after all replays; `accounts` belong to the last policy."""
+        if self.out is not None and self.out.suffix == ".json":
+            with new_files.new_file(self.out, force=self.force) as stream:
+                stream.write(output.json_text("simulated", as_data(results)) + "\n")
+        if self.plot is not None:
+            from kalends.simulation import plots
+
+            figure = (
+                plots.comparison(schedules, results)
+                if len(results) > 1
+                else plots.overview(
+                    schedules[0], results[0], accounts.errors_s if accounts else None
+                )
+            )
+            with new_files.replacing(self.plot) as part:
+                plots.save(figure, part)
+
+
+def run(
+    names: Sequence[str],
+    workload: Workload,
+    files: Files,
+    nodes: int,
+    options: dict[str, Any],
+    *,
+    predict: bool = False,
+) -> list[SimulationResult]:
+    """Replay the workload under each policy, on `nodes` nodes, and write the files."""
+    results: list[SimulationResult] = []
+    schedules: list[Schedule] = []
+    machine = options.get("machine", "")
+    accounts: Accounts | None = None
+    with Bar(len(names)) as bar:
+        for name in names:
+            bar.begin(name)
+            if predict:
+                from kalends.simulation.prediction_accuracy import Accounts
+
+                accounts = Accounts()
+            with ExitStack() as stack:
+                watchers: list[Watcher] = []
+                if path := files.of_jobs(name):
+                    from kalends.cli.jobs.job_files import job_file
+
+                    opened = job_file(path, workload, nodes, machine, force=files.force)
+                    watchers.append(stack.enter_context(opened))
+                if files.plot is not None:
+                    from kalends.simulation.machine_text import parts_of
+                    from kalends.simulation.schedule import Schedule
+
+                    schedules.append(Schedule(name, parts_of(machine)))
+                    watchers.append(schedules[-1].add)
+                results.append(
+                    simulate(
+                        workload,
+                        policy=name,
+                        watchers=watchers,
+                        keep_lines=path is not None and path.suffix == ".swf",
+                        accounts=accounts,
+                        progress=bar,
+                        **options,
+                    )
+                )
+            bar.finish()
+    files.write(results, schedules, accounts)
+    return results
+
+
+def as_data(results: Sequence[SimulationResult]) -> list[dict[str, object]]:
+    """Return the results as ``--json`` prints them, the policy first."""
+    return [
+        {"policy": each.policy, "nodes": each.nodes, **msgspec.structs.asdict(each)}
+        for each in results
+    ]

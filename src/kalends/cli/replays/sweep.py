@@ -1,0 +1,121 @@
+"""The sweep of one ``kalends simulate``: policies x loads x shaken repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kalends.cli.console import new_files, output
+from kalends.cli.console.output import rows
+from kalends.cli.console.progress_bar import Bar
+from kalends.cli.replays.replays import as_data
+from kalends.cli.replays.simulated import Simulated, shake_s
+from kalends.core.errors import InvalidInput
+from kalends.simulation.confidence import Estimate
+from kalends.simulation.source import Workload
+from kalends.simulation.sweeps import ESTIMATED, Cell, sweep
+
+COLUMNS = {
+    "WAIT": ("mean_wait_s", ",.0f"),
+    "P95": ("p95_wait_s", ",.0f"),
+    "SLOWDOWN": ("mean_bounded_slowdown", ",.2f"),
+    "UTIL": ("utilization", ".2%"),
+    "QUEUE": ("mean_queue_depth", ",.1f"),
+}
+
+
+def run(
+    workload: Workload,
+    names: Sequence[str],
+    out: Path | None,
+    plot: Path | None,
+    options: Simulated,
+    given: dict[str, Any],
+    *,
+    force: bool,
+) -> list[Cell]:
+    """Run all cells and write them to `out`, a JSON file; `given` applies to every replay.
+
+    With `force` a file that is there is replaced.
+    """
+    if plot is not None:
+        raise InvalidInput(
+            "a sweep has no single schedule to draw",
+            where="--plot",
+            remedy="leave out --plot, or --loads and --repeat",
+        )
+    if out is not None:
+        if out.suffix != ".json":
+            raise InvalidInput(
+                "a sweep has no single schedule to write",
+                where="--out",
+                remedy="give a file that ends in .json",
+            )
+        new_files.check_new(out, force=force)
+    with Bar() as bar:
+        bar.begin("sweep")
+        cells = sweep(
+            workload,
+            policies=names,
+            loads=_loads("1" if options["loads"] is None else options["loads"]),
+            repeats=options["repeat"],
+            shake_s=shake_s(options),
+            seed=options["seed"],
+            cores=options["cores"],
+            dask=options["dask"],
+            progress=bar,
+            **given,
+        )
+    if out is not None:
+        with new_files.new_file(out, force=force) as stream:
+            stream.write(output.json_text("swept", as_cells(cells)) + "\n")
+    return cells
+
+
+def _loads(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text[:60]!r} is no list of numbers",
+            where="--loads",
+            remedy="write such as 0.9,1,1.1",
+        ) from error
+
+
+def as_cells(cells: Sequence[Cell]) -> list[dict[str, object]]:
+    """Return the cells as they are printed with ``--json``."""
+    return [
+        {
+            "policy": cell.policy,
+            "load": cell.load,
+            "estimates": {name: cell.estimate(name) for name in ESTIMATED},
+            "results": as_data(cell.results),
+        }
+        for cell in cells
+    ]
+
+
+def lines(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a row for each cell: means, and where there are several replays how sure they are."""
+    repeats = len(cells[0].results)
+    if repeats > 1:
+        yield f"means of {repeats} shaken replays, with 95 % confidence intervals; times in seconds"
+    else:
+        yield "times in seconds"
+    body = [
+        (
+            cell.policy,
+            f"{cell.load:g}",
+            *(_shown(cell.estimate(field), form) for field, form in COLUMNS.values()),
+        )
+        for cell in cells
+    ]
+    yield from rows(("POLICY", "LOAD", *COLUMNS), body, right=("LOAD", *COLUMNS))
+
+
+def _shown(value: Estimate, form: str) -> str:
+    if value.half_width is None:
+        return format(value.mean, form)
+    return f"{format(value.mean, form)} +-{format(value.half_width, form)}"

@@ -1,0 +1,1 @@
+"""What commands about requests share: options, waiting, words, and drawn calendars."""

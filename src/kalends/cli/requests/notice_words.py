@@ -1,0 +1,49 @@
+"""Addresses of notices, and changes by others, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zoneinfo import ZoneInfo
+
+from kalends.cli.console.output import rows
+from kalends.cli.console.short_time import short_time
+from kalends.contract.notice_calls import ChangeByOthers, NoticeAddressView
+from kalends.contract.slot_words import slot_words
+from kalends.core.times import format_time
+
+
+def address_listing(views: Iterable[NoticeAddressView], zone: ZoneInfo) -> list[str]:
+    """Return one row for each address; the last column says why nothing goes there, if that is so."""
+    return rows(
+        ("TO", "BY", "TIMES IN", f"SINCE ({zone.key})", "PROBLEM"),
+        [
+            (
+                view.to or "-",
+                view.kind,
+                view.zone,
+                short_time(view.added_at, zone),
+                view.problem or "-",
+            )
+            for view in views
+        ],
+    )
+
+
+def added_lines(view: NoticeAddressView) -> list[str]:
+    """Describe an address that was just added; the secret of a webhook is told here and nowhere else."""
+    lines = [f"you are told at {view.to}, with times in {view.zone}"]
+    if view.secret:
+        lines += [f"  secret   {view.secret}", "keep it: it is not shown again"]
+    return lines
+
+
+def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
+    """Say what was made of a request, when, by whom and why."""
+    reason = f": {changed.reason}" if changed.reason else ""
+    made = changed.made.replace("-", " ")
+    return f"{made} by {changed.by} on {format_time(changed.at, zone)}{reason}"
+
+
+def before_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
+    """Say what the request had before; "" where nobody knows, or it has no slots."""
+    return slot_words(changed.was, zone) if changed.was else ""

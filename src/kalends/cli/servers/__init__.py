@@ -1,0 +1,1 @@
+"""What ``kalends serve`` starts, and its check of a configuration."""

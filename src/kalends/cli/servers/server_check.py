@@ -1,0 +1,150 @@
+"""``kalends serve --check``: what a configuration would serve, and what would keep it from that."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from kalends.cli.servers.server import part_of, read_configuration
+from kalends.core.errors import KalendsError
+from kalends.core.times import format_time
+from kalends.serving.auth.callers import split_listen
+from kalends.serving.configuration import (
+    ANY_HOST,
+    BrokerConfiguration,
+    Configuration,
+    KeyConfiguration,
+    NoticeRules,
+    SiteConfiguration,
+)
+from kalends.serving.configuration.token_risks import token_risks
+from kalends.serving.http.reload import Section, ServerPart
+from kalends.stores.sqlite import journal, register_file
+from kalends.stores.sqlite.sqlite_file import check, is_open
+
+
+class ConfigurationCheck(msgspec.Struct):
+    """What is served, what to look at soon, what others could make use of, and what is wrong: each a line."""
+
+    serves: list[str] = []
+    warnings: list[str] = []
+    risks: list[str] = []
+    problems: list[str] = []
+
+
+def check_configuration_file(path: Path, zone: ZoneInfo) -> ConfigurationCheck:
+    """Check the file `path` and all that it names; nothing is started, and nothing is written."""
+    found = ConfigurationCheck()
+    try:
+        configuration = read_configuration(path)
+    except KalendsError as error:
+        found.problems.append(str(error))
+        return found
+    for role in ("site", "broker", "virtual"):
+        section: Section | None = getattr(configuration, role)
+        if section is not None:
+            _check_server(found, configuration, role, section, zone)
+    return found
+
+
+def _check_server(
+    found: ConfigurationCheck,
+    configuration: Configuration,
+    role: str,
+    section: Section,
+    zone: ZoneInfo,
+) -> None:
+    try:
+        part = part_of(role, configuration)
+    except KalendsError as error:
+        found.problems.append(str(error))
+        return
+    scheme = "https" if section.tls is not None else "http"
+    found.serves.append(f"{role} {section.name} at {scheme}://{section.listen}")
+    found.serves += [f"  {each}" for each in _contents(section)]
+    found.risks += token_risks(section)
+    _check_certificate(found, part, zone)
+    runs = False
+    if isinstance(section, SiteConfiguration | BrokerConfiguration):
+        runs = _check_store(found, section)
+    _check_port(found, section.listen, runs)
+
+
+def _contents(section: Section) -> list[str]:
+    lines = []
+    if isinstance(section, SiteConfiguration):
+        jobs = {machine.resource for machine in section.machines}
+        for each in section.resources:
+            queue = ", with a queue of jobs" if each.name in jobs else ""
+            lines.append(f"resource {section.name}/{each.name}: {each.capacity} units{queue}")
+    elif isinstance(section, BrokerConfiguration):
+        lines += [f"books at {each.name}: {each.url}" for each in section.sites]
+    else:
+        lines += [f"leads to {each.name}: {each.url}" for each in section.members]
+    lines += map(_key_line, section.keys)
+    if not section.keys:
+        lines.append("no keys: everybody on this machine is believed")
+    if isinstance(section, SiteConfiguration | BrokerConfiguration) and section.notices is not None:
+        lines.append(f"notices by {_ways(section.notices)}")
+    log = section.audit_file
+    return [*lines, f"audit log {log}" if log else "no audit log"]
+
+
+def _key_line(key: KeyConfiguration) -> str:
+    whose = f" of {key.issuer}" if key.issuer and key.file else ""
+    named = ", ".join("anybody" if each == "*" else each for each in key.users)
+    speaks = f", in the name of {named}" if "broker" in key.scopes else ""
+    return f"trusts {key.place}{whose} for {', '.join(key.scopes)}{speaks}"
+
+
+def _ways(notices: NoticeRules) -> str:
+    mail = f"mail from {notices.sender} through {notices.smtp}" if notices.smtp else ""
+    hosts = ("any public host" if host == ANY_HOST else host for host in notices.webhook_hosts)
+    hooks = f"webhooks at {', '.join(hosts)}" if notices.webhook_hosts else ""
+    return " and ".join(way for way in (mail, hooks) if way)
+
+
+def _check_certificate(found: ConfigurationCheck, part: ServerPart, zone: ZoneInfo) -> None:
+    shown = part.certificate
+    if shown is None:
+        return
+    found.serves.append(f"  certificate until {format_time(shown.ends_at, zone)}")
+    if problem := shown.problem():
+        (found.problems if "expired" in problem else found.warnings).append(problem)
+
+
+def _check_store(
+    found: ConfigurationCheck, section: SiteConfiguration | BrokerConfiguration
+) -> bool:
+    """Return whether a server has the store open."""
+    path = section.store
+    kind = journal.KIND if isinstance(section, SiteConfiguration) else register_file.KIND
+    try:
+        if path.exists():
+            check(path, kind, section.name)
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
+            found.problems.append(f"{path} cannot be made: no such directory, or it is not yours")
+        runs = is_open(path)
+    except KalendsError as error:
+        found.problems.append(str(error))
+        return False
+    state = "a server runs on it" if runs else "ready" if path.exists() else "to be made"
+    found.serves.append(f"  store {path}: {state}")
+    return runs
+
+
+def _check_port(found: ConfigurationCheck, listen: str, runs: bool) -> None:
+    host, port = split_listen(listen)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            found.problems.append(f"cannot listen on {listen}: {error.strerror or error}")
+        elif not runs:
+            found.problems.append(f"{listen} is taken: another program listens there")

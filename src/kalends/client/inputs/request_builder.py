@@ -1,0 +1,218 @@
+"""Conversion of user input to requests: times, durations and terms from text or Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from kalends.client.inputs.given_values import by_name, every, is_number
+from kalends.core import limits
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.intervals import align_up
+from kalends.core.requests import Request, TimePreference
+from kalends.core.scripts import ArgumentValue
+from kalends.core.times import check_time, parse_time, parse_window
+
+if TYPE_CHECKING:
+    from kalends.core.language.preferences import Preference
+
+Time = int | str | datetime
+"""Seconds UTC, text such as ``tomorrow 08:00`` (see `kalends.core.times`), or an aware datetime."""
+
+Duration = int | str | timedelta
+"""Seconds, text with a unit such as ``1h30m``, or a timedelta."""
+
+Window = str | tuple[Time | None, Time | None]
+"""Earliest start and latest end, None leaves that end open; or a text such as ``tomorrow``, ``next week`` or
+``mon 08:00 .. fri 18:00`` (see `kalends.core.times.parse_window`)."""
+
+ArgumentValues = Mapping[str, ArgumentValue]
+"""Arguments of an agent: plain values by name."""
+
+Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
+"""Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
+
+
+def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
+    """Return `when` in seconds UTC; raises `InvalidInput` for other values and naive datetimes."""
+    if isinstance(when, str):
+        return parse_time(when, now_s, zone, where=where)
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise InvalidInput(
+                f"{when.isoformat()} has no time zone",
+                where=where,
+                remedy="give an aware datetime, e.g. datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
+            )
+        return check_time(when.timestamp(), where=where)
+    if not is_number(when):
+        raise InvalidInput(
+            f"a {type(when).__name__} is not a time",
+            where=where,
+            remedy="give a text such as 'tomorrow 08:00', an aware datetime, or seconds since 1970",
+        )
+    return check_time(when, where=where)
+
+
+def length_s(
+    length: Duration, *, where: str = "duration", longest_s: int = limits.DURATION_S_MAX
+) -> int:
+    """Return `length` in seconds; raises `InvalidInput` unless it is a positive whole number of them."""
+    if isinstance(length, str):
+        return parse_duration(length, where=where, longest_s=longest_s)
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if not is_number(seconds):
+        raise InvalidInput(
+            f"a {type(seconds).__name__} is not a duration",
+            where=where,
+            remedy="give a text such as '1h30m', a timedelta, or seconds",
+        )
+    if not 1 <= seconds <= longest_s or seconds != int(seconds):
+        raise InvalidInput(
+            f"{seconds} s is not a duration",
+            where=where,
+            remedy=f"give 1 to {longest_s} seconds, in whole seconds",
+        )
+    return int(seconds)
+
+
+def request_from(
+    request: Request | str,
+    *,
+    duration: Duration | None,
+    at: Time | None,
+    window: Window,
+    note: str,
+    priority: int,
+    prefer: Preferred,
+    agent: str,
+    arguments: ArgumentValues | None,
+    agent_must_run: bool,
+    now_s: int,
+    zone: ZoneInfo,
+) -> Request:
+    """Return the request that is sent; `request` in Python form already says when, and is taken as it is.
+
+    Raises `InvalidInput` for anything that cannot be understood or can never be right.
+    """
+    if not isinstance(note, str):
+        raise InvalidInput(
+            f"a {type(note).__name__} is not a note", where="note", remedy="give a text"
+        )
+    window = _both_ends(window, now_s, zone)
+    if isinstance(request, str):
+        made = _from_text(request, duration, at, window, now_s, zone)
+    elif not isinstance(request, Request):
+        raise InvalidInput(
+            f"a {type(request).__name__} is not a request",
+            where="request",
+            remedy="give a text such as 'sdsc/sp2:64 + caltech/onyx', or a kalends.Request",
+        )
+    elif duration is not None or at is not None or window != (None, None):
+        raise InvalidInput(
+            "the request has its own time and length",
+            where="request",
+            remedy="leave out duration, at and window, or give the terms as text",
+        )
+    else:
+        made = request
+    changes = {
+        name: value
+        for name, value in (
+            ("note", note),
+            ("priority", priority),
+            ("preferences", _windows(prefer, made, now_s, zone)),
+            ("agent", agent),
+            ("arguments", by_name(arguments, where="arguments")),
+            ("agent_must_run", agent_must_run),
+        )
+        if value
+    }
+    if not changes:
+        return made
+    changed = msgspec.structs.replace(made, **changes)
+    changed.check()
+    return changed
+
+
+def _windows(
+    prefer: Preferred, request: Request, now_s: int, zone: ZoneInfo
+) -> tuple[TimePreference, ...]:
+    """Return the windows that `request` and `prefer` prefer; empty if `prefer` adds nothing."""
+    if not prefer:
+        return ()
+    # Imported here, as the language below, because calls about jobs and reservations do without.
+    from kalends.core.language.preferences import Preference, expand, parse_preference
+
+    each = [prefer] if isinstance(prefer, str) else every(prefer, where="prefer")
+    phrases = [
+        parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
+        for said in each
+        if not isinstance(said, TimePreference)
+    ]
+    for phrase in phrases:
+        if not isinstance(phrase, Preference):
+            raise InvalidInput(
+                f"a {type(phrase).__name__} is no preference",
+                where="prefer",
+                remedy="give phrases such as 'mornings' or 'fri -2', or TimePreferences",
+            )
+    windows = tuple(window for window in each if isinstance(window, TimePreference))
+    added = windows + expand(phrases, request)
+    return request.preferences + added if added else ()
+
+
+def _from_text(
+    text: str,
+    duration: Duration | None,
+    at: Time | None,
+    window: tuple[Time | None, Time | None],
+    now_s: int,
+    zone: ZoneInfo,
+) -> Request:
+    if duration is None:
+        raise InvalidInput(
+            "the duration is missing", where="duration", remedy="give a duration, e.g. 2h or 45m"
+        )
+    from kalends.core.language import parse_request
+
+    after, before = window
+    return parse_request(
+        text,
+        duration=f"{length_s(duration)}s",
+        at=_start_s(at, now_s, zone),
+        not_before=_seconds(after, "window[0]", now_s, zone),
+        not_after=_seconds(before, "window[1]", now_s, zone),
+        now_s=now_s,
+        zone=zone,
+    )
+
+
+def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None, Time | None]:
+    if isinstance(window, str):
+        whole = parse_window(window, now_s, zone)
+        # What has begun already begins now.
+        return max(whole.start, min(now_s, whole.end)), whole.end
+    if not isinstance(window, tuple | list) or len(window) != 2:
+        raise InvalidInput(
+            f"{window!r} is not a window",
+            where="window",
+            remedy="give the earliest start and the latest end, or a text such as 'tomorrow'",
+        )
+    return window[0], window[1]
+
+
+def _start_s(at: Time | None, now_s: int, zone: ZoneInfo) -> int | None:
+    """As `_seconds`; who says "now" means the next full minute, for slots begin on a grain."""
+    if isinstance(at, str) and at.strip().lower() == "now":
+        return align_up(now_s, 60)
+    return _seconds(at, "at", now_s, zone)
+
+
+def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
+    return None if when is None else time_s(when, now_s=now_s, zone=zone, where=where)

@@ -1,0 +1,1 @@
+"""Which server is called, and as whom: profiles, kept tokens, and what proves a caller."""

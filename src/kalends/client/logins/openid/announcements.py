@@ -1,0 +1,69 @@
+"""The OpenID providers that a kalends server believes, as its description says (`/v1/openapi.json`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kalends.client.logins.openid.endpoints import OPENID_PATH, decoded
+from kalends.client.logins.openid.exchange import Exchange
+from kalends.core.errors import NotFound
+
+DESCRIPTION_PATH: Final = "/v1/openapi.json"
+
+
+class AnnouncedProvider(msgspec.Struct, frozen=True):
+    """A provider: its `issuer`, as which `client` kalends asks there, and the `realm` of its users."""
+
+    issuer: str
+    client: str = ""
+    realm: str = ""
+
+
+class WaysIn(msgspec.Struct, frozen=True):
+    """How a server knows its callers: it `is_open` to all, or asks for tokens, also those of `providers`."""
+
+    is_open: bool
+    providers: tuple[AnnouncedProvider, ...] = ()
+
+
+class _Scheme(msgspec.Struct, frozen=True):
+    type: str
+    url: str = msgspec.field(default="", name="openIdConnectUrl")
+    client: str = msgspec.field(default="", name="x-client")
+    realm: str = msgspec.field(default="", name="x-realm")
+
+
+class _Components(msgspec.Struct, frozen=True):
+    schemes: dict[str, _Scheme] = msgspec.field(default_factory=dict, name="securitySchemes")
+
+
+class _Description(msgspec.Struct, frozen=True):
+    components: _Components = _Components()
+
+
+async def ways_into(server: str, exchange: Exchange) -> WaysIn:
+    """Return how a server knows its callers; raises `NotFound`, `Unavailable` and `InvalidInput`."""
+    where = server.rstrip("/") + DESCRIPTION_PATH
+    try:
+        content = await exchange.fetched(where)
+    except NotFound as error:
+        raise NotFound(
+            "no kalends server at this address", where=server, remedy="check the address"
+        ) from error
+    return ways_in(content, where)
+
+
+def ways_in(content: bytes, where: str) -> WaysIn:
+    """Return what a description says; raises `InvalidInput` for what is none."""
+    schemes = decoded(content, _Description, where).components.schemes
+    providers = (each for each in schemes.values() if each.type == "openIdConnect")
+    return WaysIn(
+        is_open=any(each.type == "apiKey" for each in schemes.values()),
+        providers=tuple(
+            AnnouncedProvider(each.url.removesuffix(OPENID_PATH), each.client, each.realm)
+            for each in providers
+            if each.url.endswith(OPENID_PATH)
+        ),
+    )

@@ -1,0 +1,99 @@
+"""The way to a site by a pass of its broker, which is asked for a new one before the last runs out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from kalends.client.logins.site_tokens import no_pass, token_for
+from kalends.client.logins.token_life import TokenLife
+from kalends.client.transports.retry import Backoff
+from kalends.contract.calls import ListResources, Resources
+from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.core.errors import KalendsError, NotFound
+from kalends.core.near_names import near
+
+if TYPE_CHECKING:
+    from kalends.client.calls import CallSender
+    from kalends.client.client_settings import ClientSettings
+
+RENEW_S_MAX: Final = 5.0
+"""As long as a call waits for a new pass while the old one is good."""
+
+TRY_EVERY_S: Final = 30.0
+"""And no call tries again so soon after one that has waited in vain."""
+
+
+async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> ClientSettings:
+    """Return how `site` is reached as the user whom `broker` knows, over which `sender` makes calls.
+
+    Raises `NotFound` for a site that the broker does not know, and `NotAuthenticated` where the user would
+    have to show the site a token that is not for it.
+    """
+    given = await _asked(site, sender)
+    there = replace(broker.access, url=given.url, token="")
+    if given.token:
+        return replace(broker, access=there, token=RenewedPass(broker, given))
+    own = await broker.token() if broker.token is not None else broker.access.token
+    there = replace(there, token=token_for(given, own))
+    return replace(broker, access=there, token=broker.token if own else None)
+
+
+class RenewedPass:
+    """Returns a pass for the site of `first`, which is good now; `broker` gives the next ones."""
+
+    def __init__(self, broker: ClientSettings, first: SitePass) -> None:
+        self._broker = broker
+        self._clock = broker.surroundings.clock
+        self._take(first)
+        self._tried_s = float("-inf")
+
+    async def __call__(self) -> str:
+        """Raises what the broker answers once the last pass has run out."""
+        now_s = self._clock()
+        on_brokers_clock = int(self._pass.now + now_s - self._taken_s)
+        life = TokenLife(self._pass.now, self._pass.expires_at)
+        if life.is_ending(on_brokers_clock):
+            good = life.left_s(on_brokers_clock) > 0
+            if not good or now_s - self._tried_s >= TRY_EVERY_S:
+                self._tried_s = now_s
+                try:
+                    self._take(await self._next(hurried=good))
+                except KalendsError:
+                    if not good:
+                        raise
+        return self._pass.token
+
+    def _take(self, given: SitePass) -> None:
+        self._pass, self._taken_s = given, self._clock()
+
+    async def _next(self, *, hurried: bool) -> SitePass:
+        settings = self._broker
+        if hurried:
+            settings = replace(settings, timeout_s=RENEW_S_MAX, backoff=Backoff(tries_max=1))
+        transport = settings.open_transport()
+        try:
+            given = await _asked(self._pass.site, settings.sender(transport))
+        finally:
+            await transport.close()
+        if not given.token:
+            raise no_pass(given)
+        return given
+
+
+async def _asked(site: str, sender: CallSender) -> SitePass:
+    """Return what the broker gives, or of an older one the address alone."""
+    try:
+        return await sender.call(AskSitePass(site=site), "site_pass", SitePass)
+    except NotFound as error:
+        if error.where == "site":
+            raise
+    listed = await sender.call(ListResources(), "resources", Resources)
+    sites = {status.site: status.url for status in listed.sites}
+    if site not in sites:
+        raise NotFound(
+            f"the broker knows no site {site}",
+            where="site",
+            remedy=near(site, sites) or f"give its address, or one of {', '.join(sorted(sites))}",
+        )
+    return SitePass(site=site, url=sites[site], why="it is older than passes")

@@ -1,0 +1,353 @@
+"""The client's calls about jobs on a machine: to be asked of the machine's site, not of a broker."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Collection
+from typing import TYPE_CHECKING, Final, Literal
+
+from kalends.client.inputs.given_values import checked_job, every, milliseconds
+from kalends.client.inputs.request_builder import Duration, Time, length_s
+from kalends.client.methods.agent_calls import AgentCalls
+from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
+from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.terminal_frames import AttachTerminal
+from kalends.core.jobs import JobRequest
+from kalends.core.limits import LISTING_MAX
+
+if TYPE_CHECKING:
+    from kalends.client.terminals.job_terminal import JobTerminal
+
+FOLLOW_WAIT_MS: Final = 25_000
+"""Duration of one call that waits for output, below the time after which proxies cut silent calls."""
+
+
+class JobCalls(AgentCalls):
+    """The part of `kalends.Client` about jobs; subclasses provide times."""
+
+    @abstractmethod
+    def time_s(self, when: Time) -> int:
+        """Return `when` in seconds UTC."""
+
+    async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
+        """Let `job` wait in its machine's queue; return it with its number. Durable when it answers.
+
+        With `key` the call can be repeated over crashes of the caller: the same key gives the same job.
+        Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` where
+        the owner's limits are in the way; then nothing was submitted.
+        """
+        body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
+        return await self._caller.call(body, "job_submit", job_calls.Submitted)
+
+    async def jobs(
+        self,
+        machine: str = "",
+        *,
+        state: Literal["", "waiting", "running", "over"] = "",
+        everyone: bool = False,
+        count: int = 1_000,
+        before: int = 0,
+    ) -> job_calls.Jobs:
+        """Return jobs of `machine` ("": of all machines of the site), and the load of its machines.
+
+        "" is what waits or runs, in the order of the queue; ``over`` newest first, with numbers below
+        `before`. `everyone` adds the jobs of others, as far as the caller may see them.
+        """
+        body = job_calls.ListJobs(
+            machine=machine, state=state, everyone=everyone, count=count, before=before
+        )
+        return await self._caller.call(body, "jobs", job_calls.Jobs)
+
+    async def job(self, machine: str, number: int) -> job_calls.JobView:
+        """Return one job, also long after its end. Raises `NotFound`."""
+        body = job_calls.JobRef(machine=machine, job=number)
+        return await self._caller.call(body, "job", job_calls.JobView)
+
+    async def job_news(
+        self, known: job_calls.JobView, *, wait_s: float = FOLLOW_WAIT_MS / 1000
+    ) -> job_calls.JobNews:
+        """Return a job as soon as there is news beside what is `known` of it, or as it is after `wait_s`.
+
+        News are another phase or attempt, and an expected start that has moved by more than a minute and
+        more than a tenth of the wait.
+        """
+        body = job_calls.WatchJob(
+            machine=known.machine, job=known.job, phase=known.phase, attempt=known.attempt,
+            expected=known.predicted.expected if known.predicted is not None else 0,
+            wait_ms=milliseconds(wait_s),
+        )  # fmt: skip
+        return await self._caller.call(body, "job_watch", job_calls.JobNews)
+
+    async def watch_job(self, machine: str, number: int) -> AsyncIterator[job_calls.JobView]:
+        """Yield a job as it is, then whenever there is news of it (see `job_news`), until it is over."""
+        view = await self.job(machine, number)
+        yield view
+        while not view.end:
+            heard = await self.job_news(view)
+            if heard.is_news:
+                view = heard.job
+                yield view
+
+    async def moved_jobs(
+        self, machine: str, known: MovedJobs | None = None, *, wait_s: float = FOLLOW_WAIT_MS / 1000
+    ) -> MovedJobs:
+        """Return which of the caller's jobs on `machine` have moved since the answer `known`.
+
+        Answers as soon as one has, or after `wait_s`. Without `known`, or where the site has been restarted
+        meanwhile, it answers at once, with `skipped`: look at the jobs, and ask what has moved since.
+        """
+        body = WatchJobs(
+            machine=machine,
+            life=known.life if known is not None else "",
+            after=known.after if known is not None else 0,
+            wait_ms=milliseconds(wait_s),
+        )
+        return await self._caller.call(body, "jobs_watch", MovedJobs)
+
+    async def watch_jobs(
+        self, machine: str, *, until_over: bool = False
+    ) -> AsyncIterator[job_calls.JobView]:
+        """Yield each job of the caller's that waits or runs on `machine`, then each that has moved, as it is.
+
+        It is one call at a time, however many jobs there are; news tell no predictions. With `until_over`
+        it ends when no job waits or runs any more, else never.
+        """
+        known: set[int] = set()
+        moved = await self.moved_jobs(machine)
+        while True:
+            news = list(moved.jobs)
+            if moved.skipped:
+                news = list((await self.jobs(machine, count=LISTING_MAX)).jobs)
+                gone = known - {view.job for view in news}
+                news += [await self.job(machine, number) for number in sorted(gone)]
+            for view in news:
+                (known.discard if view.end else known.add)(view.job)
+                yield view
+            if until_over and not known:
+                return
+            moved = await self.moved_jobs(machine, moved)
+
+    async def hold_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes.
+
+        With `array` all of its array that wait.
+        """
+        return await self._change_job(machine, number, "hold", array=array)
+
+    async def release_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Let a held job wait for nodes, whatever its user has held it for. With `array` all of its array."""
+        return await self._change_job(machine, number, "release", array=array)
+
+    async def kill_job(
+        self, machine: str, number: int, *, array: bool = False
+    ) -> job_calls.JobView:
+        """Withdraw a job that waits, or end one that runs; with `array` all jobs of its array."""
+        return await self._change_job(machine, number, "kill", array=array)
+
+    async def job_output(
+        self,
+        machine: str,
+        number: int,
+        *,
+        stream: Literal["output", "error"] = "output",
+        offset: int = 0,
+        wait_s: float = 0.0,
+    ) -> job_calls.JobOutput:
+        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs."""
+        body = job_calls.ReadOutput(
+            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s)
+        )
+        return await self._caller.call(body, "job_output", job_calls.JobOutput)
+
+    async def follow_output(
+        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
+    ) -> AsyncIterator[bytes]:
+        """Yield what a job writes, as it writes it, from the beginning to its end."""
+        offset = 0
+        while True:
+            piece = await self.job_output(
+                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
+            )
+            if piece.data:
+                yield piece.data
+                offset = piece.offset + len(piece.data)
+            elif piece.ended:
+                return
+
+    async def attach(
+        self,
+        machine: str,
+        number: int,
+        *,
+        keys: bool = True,
+        size: tuple[int, int] = (24, 80),
+        whole: bool = False,
+    ) -> JobTerminal:
+        """Return a place at the terminal of a job that runs; to be detached from, or used by ``async with``.
+
+        With `keys` it takes the keys from whoever has them, in a window of `size` (rows, columns); else it
+        only looks on. It begins with what was written last; with `whole` with all of it, and skips nothing
+        either after a line that was lost for long. Raises `Conflict` for a job that does not run,
+        `InvalidInput` for one without a terminal, `NotAllowed` for somebody else's.
+        """
+        # Imported here because its lines need aiohttp, which takes longer to load than all other calls.
+        from kalends.client.terminals.job_terminal import JobTerminal
+
+        rows, columns = size
+        wish = AttachTerminal(
+            machine=machine, job=number, keys=keys, seat=self.new_key(), rows=rows, columns=columns
+        )
+        terminal = JobTerminal(self, self._caller, wish, whole=whole)
+        await terminal.join()
+        return terminal
+
+    async def job_usage(
+        self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
+    ) -> job_calls.UsageView:
+        """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project.
+
+        Where a batch system is behind the resource, its `slots` are those reserved and used there.
+        """
+        body = job_calls.ShowUsage(
+            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone
+        )
+        return await self._caller.call(body, "job_usage", job_calls.UsageView)
+
+    async def slots(
+        self,
+        machine: str,
+        *,
+        start: Time,
+        end: Time = "now",
+        everyone: bool = False,
+        count: int = 1_000,
+        after: slot_calls.SlotPage | None = None,
+    ) -> slot_calls.SlotPage:
+        """Return a page of the reservations of a batch system that end in ``[start, end)``, and their use.
+
+        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        """
+        body = slot_calls.ReadSlots(
+            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone, count=count,
+            after_s=after.next_s if after is not None else 0,
+            after_name=after.next_name if after is not None else "",
+        )  # fmt: skip
+        return await self._caller.call(body, "slots", slot_calls.SlotPage)
+
+    async def job_history(
+        self,
+        machine: str,
+        *,
+        start: Time,
+        end: Time = "now",
+        by: history_calls.PastBy = "over",
+        everyone: bool = False,
+        count: int = 1_000,
+        after: history_calls.HistoryPage | None = None,
+    ) -> history_calls.HistoryPage:
+        """Return a page of the jobs that were over (or submitted, or had nodes) in ``[start, end)``.
+
+        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        """
+        body = history_calls.ReadHistory(
+            machine=machine, start=self.time_s(start), end=self.time_s(end), by=by,
+            everyone=everyone, count=count,
+            after_s=after.next_s if after is not None else 0,
+            after_job=after.next_job if after is not None else 0,
+        )  # fmt: skip
+        return await self._caller.call(body, "job_history", history_calls.HistoryPage)
+
+    async def past_jobs(
+        self,
+        machine: str,
+        *,
+        start: Time,
+        end: Time = "now",
+        by: history_calls.PastBy = "over",
+        everyone: bool = False,
+    ) -> AsyncIterator[history_calls.HistoryRow]:
+        """Yield all jobs of `job_history`, each page when it is needed."""
+        start, end = self.time_s(start), self.time_s(end)
+        page: history_calls.HistoryPage | None = None
+        while page is None or page.more:
+            page = await self.job_history(
+                machine, start=start, end=end, by=by, everyone=everyone, after=page
+            )
+            for row in page.rows:
+                yield row
+
+    async def past_slots(
+        self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
+    ) -> AsyncIterator[slot_calls.SlotRow]:
+        """Yield all reservations of `slots`, each page when it is needed."""
+        start, end = self.time_s(start), self.time_s(end)
+        page: slot_calls.SlotPage | None = None
+        while page is None or page.more:
+            page = await self.slots(machine, start=start, end=end, everyone=everyone, after=page)
+            for row in page.rows:
+                yield row
+
+    async def machine_plan(self, machine: str) -> job_calls.MachinePlan:
+        """Return the schedule of a machine: what runs, what waits at its latest start, what is reserved."""
+        body = job_calls.ShowPlan(machine=machine)
+        return await self._caller.call(body, "machine_plan", job_calls.MachinePlan)
+
+    async def machine_gaps(self, machine: str) -> job_calls.MachineGaps:
+        """Return which jobs of yours would start on a machine at once: how many nodes until when.
+
+        Raises `Unavailable` while that is worked out for the first time.
+        """
+        body = job_calls.FindGaps(machine=machine)
+        return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
+
+    async def machine_delays(
+        self, machine: str, nodes: int, duration: Duration, starts: Collection[Time]
+    ) -> delay_calls.MachineDelays:
+        """Return which waiting jobs a reservation of `nodes` nodes for `duration` would delay, at each start.
+
+        At most ten starts. Raises `NotFound` where no jobs run, and `Unavailable`.
+        """
+        body = delay_calls.FindDelays(
+            machine=machine,
+            nodes=nodes,
+            length_s=length_s(duration),
+            starts=tuple(self.time_s(start) for start in every(starts, where="starts")),
+        )
+        return await self._caller.call(body, "machine_delays", delay_calls.MachineDelays)
+
+    async def serve_nodes(
+        self,
+        machine: str,
+        what: Literal["drain", "fail", "resume"],
+        nodes: Collection[int],
+        *,
+        detail: str = "",
+    ) -> job_calls.MachineLoad:
+        """Drain, fail or resume nodes of a machine; needs the scope ``admin``."""
+        body = job_calls.ServeNodes(
+            machine=machine,
+            what=what,
+            nodes=tuple(dict.fromkeys(every(nodes, where="nodes"))),
+            detail=detail,
+        )
+        return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
+
+    async def set_policy(self, machine: str, policy: str) -> job_calls.MachineLoad:
+        """Switch the policy of a machine; its jobs keep their order. Needs the scope ``admin``."""
+        body = job_calls.SetPolicy(machine=machine, policy=policy)
+        return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
+
+    async def replan(self, machine: str) -> job_calls.NewPlan:
+        """Make the plan of a machine anew, and return the promises void by it; needs the scope ``admin``."""
+        body = job_calls.Replan(machine=machine)
+        return await self._caller.call(body, "machine_replan", job_calls.NewPlan)
+
+    async def _change_job(
+        self, machine: str, number: int, what: Literal["hold", "release", "kill"], *, array: bool
+    ) -> job_calls.JobView:
+        body = job_calls.ChangeJob(machine=machine, job=number, what=what, array=array)
+        return await self._caller.call(body, "job_change", job_calls.JobView)

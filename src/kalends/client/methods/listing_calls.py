@@ -1,0 +1,121 @@
+"""The client's calls that look at requests: one, by its id or a part of it, a page of them, or all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final, Literal
+
+from kalends.client.methods.agent_calls import AgentCalls
+from kalends.contract import calls
+from kalends.core.errors import InvalidInput, NotFound
+from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id
+from kalends.core.near_names import near
+
+ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
+
+PAGE: Final = 1_000
+
+PART_MIN: Final = 4
+LOOKED_AT_MAX: Final = 10_000
+"""Parts of ids are looked up in so many of the newest requests."""
+
+SHOWN_MAX: Final = 5
+
+_FULL: Final = re.compile(REQUEST_ID_PATTERN)
+_PART: Final = re.compile(r"[0-9a-f-]+")
+
+
+class ListingCalls(AgentCalls):
+    """The part of `kalends.Client` that looks at requests.
+
+    Wherever an id is asked for, its beginning or its end will do, of four characters or more.
+    """
+
+    async def full_id(self, id: str) -> str:
+        """Return the id of the request of the caller's whose id is `id`, or begins or ends with it.
+
+        Raises `InvalidInput` for a text that is no id, is too short, or is part of several ids; `NotFound`
+        if none of the newest ten thousand requests has it.
+        """
+        wanted = id.strip().lower() if isinstance(id, str) else ""
+        if _FULL.fullmatch(wanted):
+            return wanted
+        if not _PART.fullmatch(wanted) or len(wanted) < PART_MIN:
+            raise InvalidInput(
+                f"{id!r} is not an id",
+                where="ID",
+                remedy=f"give an id, or its last {PART_MIN} or more characters, as `kalends list` shows",
+            )
+        every = [view.id async for view in self._each("", False, "", LOOKED_AT_MAX)]
+        found = [each for each in every if each.endswith(wanted) or each.startswith(wanted)]
+        if not found:
+            meant = near(wanted, (short_id(each) for each in every))
+            raise NotFound(
+                f"none of your requests has the id {wanted}",
+                where="ID",
+                remedy=meant or "see `kalends list`",
+            )
+        if len(found) > 1:
+            some = ", ".join(found[:SHOWN_MAX])
+            raise InvalidInput(
+                f"{wanted} may be {len(found)} requests: {some}{', ...' if len(found) > SHOWN_MAX else ''}",
+                where="ID",
+                remedy="give more of its end, as `kalends list` shows it",
+            )
+        return found[0]
+
+    async def show(self, id: str) -> calls.RequestView:
+        """Return request `id` as it is now."""
+        body = calls.ById(id=await self.full_id(id))
+        return await self._caller.call(body, "show", calls.RequestView)
+
+    async def why(self, id: str) -> calls.Story:
+        """Return the events of request `id`, with refusals and their rules."""
+        body = calls.ById(id=await self.full_id(id))
+        return await self._caller.call(body, "why", calls.Story)
+
+    async def reservations(
+        self, *, state: ListState = "reserved", everyone: bool = False
+    ) -> AsyncIterator[calls.RequestView]:
+        """Yield the caller's reservations, newest first: all of them, each page when it is needed.
+
+        With another `state` what is in that one, and with "" every request. `everyone` is as for `list`.
+        """
+        async for view in self._each(state, everyone, "", None):
+            yield view
+
+    async def list(
+        self,
+        *,
+        state: ListState = "",
+        everyone: bool = False,
+        count: int = 100,
+        before: str = "",
+    ) -> calls.RequestViews:
+        """Return one page of the caller's requests, newest first: `count` of them, older than id `before`.
+
+        `everyone` lists all users' requests and needs the scope ``audit``.
+        """
+        if before:
+            before = await self.full_id(before)
+        body = calls.ListRequests(state=state, everyone=everyone, count=count, before=before)
+        page = await self._caller.call(body, "list", calls.Requests)
+        return calls.RequestViews(page.requests)
+
+    async def waiting_list(self) -> calls.RequestViews:
+        """Return the caller's requests that are in line or on a waiting list, newest first."""
+        views = [view async for view in self._each("open", False, "", None)]
+        return calls.RequestViews(view for view in views if view.waiting is not None)
+
+    async def _each(
+        self, state: ListState, everyone: bool, before: str, most: int | None
+    ) -> AsyncIterator[calls.RequestView]:
+        while most is None or most > 0:
+            page = await self.list(state=state, everyone=everyone, count=PAGE, before=before)
+            for view in page:
+                yield view
+            if len(page) < PAGE:
+                return
+            before = page[-1].id
+            most = None if most is None else most - PAGE

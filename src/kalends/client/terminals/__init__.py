@@ -1,0 +1,1 @@
+"""The near end of the terminal of a job."""

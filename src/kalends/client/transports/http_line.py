@@ -1,0 +1,137 @@
+"""One connection that carries one HTTP call at a time: asyncio's streams, and h11 for what is said on them.
+
+aiohttp, which does much more, takes longer to load than a whole command of the command line takes to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Final, NamedTuple, Self
+from urllib.parse import SplitResult
+
+import h11
+
+from kalends.client.transports.retry import CLOSED, ConnectionFailed
+from kalends.client.transports.transport import ANSWER_BYTES_MAX, failure
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Status and headers stay below it, and what stands around a piece of a body."""
+
+EARLY_ANSWERS_MAX: Final = 8
+PIECE_BYTES: Final = 64 * 1024
+
+NEXT_ADDRESS_S: Final = 0.25
+"""When a host has several addresses, the next is tried after so long (RFC 8305)."""
+
+
+class HttpAnswer(NamedTuple):
+    """What a server has answered; names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class HttpLine:
+    """It is `usable` for the next call while both sides keep it open, and nothing was amiss."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._said = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
+
+    @classmethod
+    async def opened(cls, server: SplitResult, tls: ssl.SSLContext | None) -> Self:
+        """Connect to `server`; raises `ConnectionFailed`."""
+        try:
+            reader, writer = await asyncio.open_connection(
+                server.hostname,
+                server.port or (80 if tls is None else 443),
+                ssl=tls,
+                happy_eyeballs_delay=NEXT_ADDRESS_S,
+            )
+        except (OSError, UnicodeError) as error:
+            # asyncio's way to say that there were several addresses, each with a fault of its own.
+            if type(error) is OSError and error.errno is None:
+                detail = "none of its addresses can be reached"
+                raise ConnectionFailed(detail, sent=False) from error
+            raise failure(error, sent=False) from error
+        return cls(reader, writer)
+
+    @property
+    def usable(self) -> bool:
+        in_step = self._said.states in (
+            {h11.CLIENT: h11.IDLE, h11.SERVER: h11.IDLE},
+            {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE},
+        )
+        return in_step and not (self._reader.at_eof() or self._writer.is_closing())
+
+    async def ask(
+        self, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> HttpAnswer:
+        """Send a request, and return its answer; raises `ConnectionFailed`."""
+        if self._said.our_state is h11.DONE:
+            self._said.start_next_cycle()
+        request = h11.Request(method=method, target=target, headers=list(headers.items()))
+        said = (request, h11.Data(data=body), h11.EndOfMessage())
+        try:
+            self._writer.write(b"".join(self._said.send(each) or b"" for each in said))
+            await self._writer.drain()
+            return await read_answer(self._reader, self._said)
+        except OSError as error:
+            raise failure(error, sent=True) from error
+
+    def drop(self) -> None:
+        """Close it at once. A call that is under way on it fails."""
+        self._said.send_failed()
+        self._writer.transport.abort()
+
+
+async def read_answer(reader: asyncio.StreamReader, said: h11.Connection) -> HttpAnswer:
+    """Return the next answer; raises `ConnectionFailed`, and `OSError` when the connection breaks."""
+    status, headers, body = 0, dict[str, str](), bytearray()
+    early, piece = 0, b"."
+    try:
+        while True:
+            event = said.next_event()
+            if event is h11.NEED_DATA:
+                piece = await reader.read(PIECE_BYTES)
+                said.receive_data(piece)
+            elif isinstance(event, h11.InformationalResponse):
+                early += 1
+                if early >= EARLY_ANSWERS_MAX:
+                    raise _damaged()
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+                headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+                _check_size(int(headers.get("content-length", "0")))
+            elif isinstance(event, h11.Data):
+                body += event.data
+                _check_size(len(body))
+            elif isinstance(event, h11.EndOfMessage):
+                return HttpAnswer(status, headers, bytes(body))
+            else:
+                raise _closed()
+    except h11.RemoteProtocolError as error:
+        if piece and not status:
+            detail = "no HTTP is spoken there, or the answer was damaged on the way"
+            raise ConnectionFailed(detail, sent=True) from error
+        raise (_damaged() if piece else _closed()) from error
+
+
+def _check_size(size: int) -> None:
+    if size > ANSWER_BYTES_MAX:
+        raise ConnectionFailed(f"the answer is above {ANSWER_BYTES_MAX} bytes", sent=True)
+
+
+def _damaged() -> ConnectionFailed:
+    return ConnectionFailed("the answer was damaged on the way", sent=True)
+
+
+def _closed() -> ConnectionFailed:
+    return ConnectionFailed(CLOSED, sent=True)

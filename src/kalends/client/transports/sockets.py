@@ -1,0 +1,56 @@
+"""WebSockets of a client: how each is opened, probed and closed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+
+from kalends.client.transports.retry import ConnectionFailed
+from kalends.client.transports.transport import (
+    ANSWER_BYTES_MAX,
+    Access,
+    error_from_status,
+    failure,
+    retry_after_s,
+)
+from kalends.rim.redirects import RedirectRefused, refused_redirects
+
+HEARTBEAT_S: Final = 10.0
+"""A silent connection is probed after this time and given up when the probe is not answered."""
+
+CLOSE_S: Final = 2.0
+"""Seconds to wait at closing until the server closes its side."""
+
+
+def socket_session(access: Access) -> aiohttp.ClientSession:
+    """Return what opens sockets as `access` says; it is to be closed. Raises `InvalidInput`."""
+    return aiohttp.ClientSession(
+        headers=access.headers(),
+        connector=aiohttp.TCPConnector(ssl=access.tls()),
+        trace_configs=[refused_redirects()],
+    )
+
+
+async def open_socket(
+    http: aiohttp.ClientSession, access: Access, path: str
+) -> aiohttp.ClientWebSocketResponse[bool]:
+    """Open the WebSocket at `path`; raises `ConnectionFailed`, or the error that a refusal stands for."""
+    try:
+        return await http.ws_connect(
+            access.address(path),
+            heartbeat=HEARTBEAT_S,
+            max_msg_size=ANSWER_BYTES_MAX,
+            timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
+        )
+    except aiohttp.WSServerHandshakeError as error:
+        wait_s = retry_after_s(error.headers.get("Retry-After") if error.headers else None)
+        if error.status in (502, 504):
+            raise ConnectionFailed(
+                f"a gateway before the server failed ({error.status})", sent=False
+            ) from error
+        raise error_from_status(error.status, access.url, wait_s) from error
+    except RedirectRefused as error:
+        raise error_from_status(error.status, access.url) from error
+    except aiohttp.ClientError as error:
+        raise failure(error, sent=False) from error

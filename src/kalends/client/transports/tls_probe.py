@@ -1,0 +1,29 @@
+"""Whether a port that closes connections without an answer speaks TLS: then its address begins with https."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Final
+from urllib.parse import urlsplit
+
+PROBE_S: Final = 2.0
+
+
+def speaks_tls(url: str) -> bool:
+    """Return whether the server at ``http://HOST:PORT`` agrees to a TLS handshake within `PROBE_S`.
+
+    Nothing is sent afterwards, so its certificate need not be trusted.
+    """
+    parts = urlsplit(url)
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_S) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname),
+        ):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,180 @@
+"""The one small interface between calls and the network, and what both ways over it share."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from kalends.client.transports.retry import CLOSED, ConnectionFailed
+from kalends.contract.bodies import Body
+from kalends.contract.calls import Operation
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+TRUST = (
+    "name the file of the authority that has signed it: --ca FILE, or KALENDS_CA; in Python `ca`"
+)
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+"""What OpenSSL finds in an answer that is not TLS at all."""
+
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+"""The largest answer that is read: the longest listings and calendars stay below it."""
+
+
+class Transport(Protocol):
+    """Carries one call to the server and its answer back."""
+
+    async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
+        """Return the answer to one send of `body`, as plain maps, lists and scalars.
+
+        Raises the typed error that the server answered, or `ConnectionFailed` when there was no
+        answer within `timeout_s`. Cancelling gives up the answer; the server may still act.
+        """
+
+    async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
+        """Open a WebSocket of its own; raises as `call` does."""
+
+    async def close(self) -> None:
+        """Close all connections; calls in flight fail with `ConnectionFailed`."""
+
+    def abandon(self) -> None:
+        """Let go of what could not be closed because its event loop ended; nothing complains of it then."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """The server's address and the caller's identity: a token, or a name at servers without tokens."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    ca: str = ""
+    """A file with the certificate authority's certificates (PEM); empty trusts the system's."""
+
+    def __post_init__(self) -> None:
+        for where, text in (("url", self.url), ("token", self.token), ("user", self.user), ("ca", self.ca),
+                            *(("groups", group) for group in self.groups)):  # fmt: skip
+            if not isinstance(text, str):
+                raise InvalidInput(
+                    f"a {type(text).__name__} is not a text",
+                    where=where,
+                    remedy='give a text; "" for none',
+                )
+        if not _is_address(self.url):
+            raise InvalidInput(
+                f"{self.url!r} is not the address of a server",
+                where="url",
+                remedy="write http://HOST:PORT or https://HOST:PORT",
+            )
+        for where, text in (("token", self.token), ("user", self.user), ("groups", self._groups)):
+            if not (text.isascii() and text.isprintable()):
+                raise InvalidInput("contains characters that cannot be sent", where=where)
+
+    @property
+    def _groups(self) -> str:
+        return ",".join(self.groups)
+
+    def address(self, path: str) -> str:
+        return self.url.rstrip("/") + path
+
+    def headers(self) -> dict[str, str]:
+        if self.token:
+            return {"Authorization": f"Bearer {self.token}"}
+        named = {"Kalends-User": self.user, "Kalends-Groups": self._groups}
+        return {name: value for name, value in named.items() if value}
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """Return the TLS context; raises `InvalidInput` if the `ca` file cannot be used."""
+        if not self.ca:
+            return True
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(
+                f"cannot use {self.ca}: {error}",
+                where="ca",
+                remedy="give a file with certificates in PEM form",
+            ) from error
+
+
+def _is_address(url: str) -> bool:
+    """Return whether that names a server; a port or a host that is none shows when it is asked for."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        known = parts.scheme in ("http", "https") and parts.port != 0
+        return known and bool((host.isascii() and host) or host.encode("idna"))
+    except ValueError:
+        return False
+
+
+def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> KalendsError:
+    """Return the typed error for a refusal without problem details, as proxies and handshakes give it."""
+    if status == 401:
+        return NotAuthenticated(
+            "the server requires a valid token",
+            where=url,
+            remedy="get a new token from the owner",
+        )
+    if status == 403:
+        return NotAllowed("the server refuses access", where=url, remedy="ask the server's owner")
+    if status == 404:
+        return NotFound("no kalends server at this address", where=url, remedy="check the address")
+    if status == 429:
+        return LimitExceeded("too many calls", where=url, retry_after_s=retry_after_s or 1.0)
+    if status == 503:
+        return Unavailable("the server cannot answer now", where=url, retry_after_s=retry_after_s)
+    return KalendsError(
+        f"the server answered with status {status} and no kalends answer",
+        where=url,
+        remedy="check that a kalends server has this address",
+    )
+
+
+def retry_after_s(header: str | None) -> float:
+    """Return the seconds in a ``Retry-After`` header; 0 for none, and for the date form."""
+    return float(header) if header and header.isdecimal() else 0.0
+
+
+def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
+    """Return what a broken connection stands for; some network errors have only a number or a name."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        detail = f"its certificate is not trusted: {cause.verify_message}"
+        return ConnectionFailed(detail, sent=sent, mend=TRUST)
+    if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+        detail = "no TLS is spoken there, so this is no address for https"
+        return ConnectionFailed(
+            detail, sent=sent, mend="write http:// if the server has no certificate"
+        )
+    if isinstance(cause, ssl.SSLError):
+        return ConnectionFailed(f"no secure connection: {cause.reason or cause}".lower(), sent=sent)
+    if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
+        return ConnectionFailed(
+            "there is no such host", sent=sent, mend="check the name of the host"
+        )
+    if isinstance(cause, ConnectionRefusedError):
+        return ConnectionFailed("nothing listens there (connection refused)", sent=sent)
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return ConnectionFailed(os.strerror(cause.errno).lower(), sent=sent)
+    if (
+        type(error).__name__ == "ServerDisconnectedError"
+    ):  # aiohttp's, which is not loaded for that.
+        return ConnectionFailed(CLOSED, sent=sent)
+    return ConnectionFailed(str(error) or type(error).__name__, sent=sent)

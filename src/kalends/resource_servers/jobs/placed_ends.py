@@ -1,0 +1,71 @@
+"""How jobs have ended that brokers have placed here, from their queues to the site's half of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterable
+from math import ceil
+from typing import Final
+
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.views import over_of
+from kalends.contract.calls import PlacedEnd
+from kalends.core.errors import Unavailable
+from kalends.core.limits import DURATION_S_MAX, TIME_S_MAX
+from kalends.resource_servers.jobs.place_keys import request_of_key
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite import job_journal
+from kalends.stores.sqlite.job_journal import JobOver
+
+TOLD_AGAIN_S: Final = 86_400
+"""A start tells again what was over since so long: its broker may not have heard of it, and hears it once."""
+
+TOLD_AGAIN_MAX: Final = 1_000
+"""Of the jobs of one machine that were over by then the last ones."""
+
+STATUS_MAX: Final = 255
+
+
+class PlacedEnds:
+    """Tells brokers of the ends of their jobs; for one life of a site."""
+
+    def __init__(self, engine: SiteEngine) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+
+    def over(self, machine: str, job: BatchJob) -> None:
+        """A job is over; whose place no broker has asked for, nobody is told."""
+        if rid := request_of_key(job.key):
+            # It is heard in the middle of a step of its queue.
+            self._loop.call_soon(self._tell, rid, end_of(over_of(machine, job)))
+
+    def tell_again(self, machines: Iterable[str], now_s: int) -> None:
+        """Tell what earlier lives of the site may not have told to the end."""
+        connection = self._engine.store.file.connection
+        for machine in machines:
+            for job in newest_over(connection, machine, now_s):
+                if rid := request_of_key(job.key):
+                    self._tell(rid, end_of(job))
+
+    def _tell(self, rid: str, end: PlacedEnd) -> None:
+        with contextlib.suppress(Unavailable):  # The next life tells it again.
+            self._engine.apply(lambda site, now: site.ends.ended(rid, end, now))
+
+
+def newest_over(connection: sqlite3.Connection, machine: str, now_s: int) -> list[JobOver]:
+    """Return the jobs of a machine of which its next life tells again, the oldest first."""
+    newest = job_journal.over_newest(connection, machine, "", 0, TOLD_AGAIN_MAX)
+    return [job for job in reversed(newest) if job.over > now_s - TOLD_AGAIN_S]
+
+
+def end_of(job: JobOver) -> PlacedEnd:
+    """Return what a broker is told of a job that is over."""
+    at, ending = min(max(job.over, 0), TIME_S_MAX), job.ending
+    if ending is None or job.phase == "withdrawn":
+        return PlacedEnd(at=at, end="withdrawn")
+    ran_s = ending.ran_s or (job.over - job.started if job.started else 0)
+    status = min(max(ending.status, -STATUS_MAX), STATUS_MAX)
+    bounded_s = min(max(ceil(ran_s), 0), DURATION_S_MAX)
+    return PlacedEnd(at=at, end=ending.kind, status=status, ran_s=bounded_s)

@@ -1,0 +1,185 @@
+"""Parts of jobs in step at a site: submitted when their slots are locked, and reported when they fail or end.
+
+The stake of a request says what is to run in its slots (`Stake.jobs`) until that is a job of the queue; both
+are stored in one order, so a part is submitted once, whenever the site is killed. From then on the job is one
+in a reservation as any other: it is withdrawn, or ended, when that is cancelled. A part that has ended well
+is reported once its user has no other job in its slot: what is left of that may be given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from kalends.batch.queue.facts import JobEnding, NodeClaim
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.submission import check_request
+from kalends.batch.service import QueueService
+from kalends.batch.views import over_of
+from kalends.core.errors import KalendsError, Refusal, RefusalCode, Unavailable
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.core.steps import check_part, is_key_of_part, key_of_part, part_in
+from kalends.resource_servers.jobs.place_desk import refusal_of
+from kalends.resource_servers.jobs.step_gate import request_of
+from kalends.resource_servers.participation.admission import no_jobs_on
+from kalends.resource_servers.participation.claims.occupancy import Placed
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite.job_journal import JobOver, over_one
+
+LOST: Final = "has failed"
+
+
+class PartChecks(Protocol):
+    """What a desk asks of the site."""
+
+    def check_part(self, principal: Principal, job: JobRequest) -> None:
+        """Raise `KalendsError` for a job that cannot run on its machine, whatever the queue says."""
+
+
+class StepDesk:
+    """Brings the slots of jobs in step and the jobs of queues together; for one life of a site."""
+
+    def __init__(self, engine: SiteEngine, service: QueueService, machines: PartChecks) -> None:
+        self._engine = engine
+        self._service = service
+        self._machines = machines
+        self._loop = asyncio.get_running_loop()
+
+    def begin(self) -> None:
+        """Submit what an earlier life did not, and say again what became of the rest."""
+        self._engine.participant.admission.why_not_part = self._why_not
+        for name in self._service.queues:
+            for claim in [*self._service.claims(name).values()]:
+                self._follow(name, claim)
+
+    def _why_not(self, principal: Principal, part: JobRequest) -> Refusal | None:
+        """Return why a queue would not take a part, whose slot is about to be promised."""
+        queue = self._service.queues.get(part.machine)
+        if queue is None:
+            return no_jobs_on(part.machine)
+        try:
+            check_part(part)
+            check_request(queue.flow, principal, part)
+            self._machines.check_part(principal, part)
+        except KalendsError as error:
+            return refusal_of(part.machine, error)
+        taken = queue.flow.room.width(part)
+        if taken == part.nodes:
+            return None
+        detail = f"a partition of {part.nodes} nodes takes {taken} of them there: ask for so many"
+        return Refusal(where=part.machine, code=RefusalCode.NO_PLACE, detail=detail)
+
+    def moved(self, placed: Iterable[Placed]) -> None:
+        """These bookings of machines have come, or gone, or were locked."""
+        for machine, booking in placed:
+            claim = self._service.claims(machine).get(booking)
+            if claim is not None:
+                self._follow(machine, claim)
+
+    def _follow(self, machine: str, claim: NodeClaim) -> None:
+        rid = claim.request or claim.reservation
+        stake = self._engine.participant.book.stakes.peek(rid) if rid else None
+        if stake is None or not stake.has("locked"):
+            return
+        if (job := stake.jobs.get(machine)) is not None:
+            self._submit(machine, claim, stake.principal, job)
+            return
+        table = self._service.queues[machine].flow.table
+        known = table.submissions.get((claim.user, key_of_part(claim.reservation)))
+        if known is None:
+            return
+        part = None if known.first in table.jobs else self._past(machine, known.first)
+        if part is not None and not _had_its_time(part.ending):
+            self._fail(rid, machine, known.first, LOST)
+            return
+        self._tell(lambda site, now: site.part_reports.submitted(rid, machine, known.first))
+        if part is not None:
+            self._ended(rid, part, part.over)
+
+    def _submit(
+        self, machine: str, claim: NodeClaim, principal: Principal, job: JobRequest
+    ) -> None:
+        rid = claim.reservation
+        part = part_in(job, machine, claim.nodes, rid)
+        try:
+            number, _ = self._service.step(
+                machine, lambda queue, now: queue.submit(principal, part, key_of_part(rid), now)
+            )
+        except Unavailable:
+            return  # This life is over: the next one submits it.
+        except KalendsError as error:
+            self._fail(rid, machine, 0, error.detail)
+        else:
+            self._tell(lambda site, now: site.part_reports.submitted(rid, machine, number))
+
+    def over(self, machine: str, job: BatchJob) -> None:
+        """Report a part that has not ended well; and one that has, after the last job in its slot."""
+        if not job.request.reservation:
+            return
+        ending, rid = job.ending, request_of(self._service.queues[machine], job)
+        if not rid:
+            return
+        if not is_key_of_part(job.key):
+            self._loop.call_soon(self._other_over, machine, rid, over_of(machine, job))
+        elif _had_its_time(ending):
+            part = over_of(machine, job)
+            self._loop.call_soon(self._ended, rid, part, part.over)
+        else:
+            why = job.kill_detail
+            if ending is not None:
+                why = ending.detail or f"{ending.kind} {ending.status}".strip()
+            self._loop.call_soon(self._fail, rid, machine, job.number, why or LOST)
+
+    def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
+        """Take back that the slot of a part is of no more use where its user has another job in it."""
+        queue = self._service.queues[machine]
+        for number in numbers:
+            job = queue.flow.table.jobs.get(number)
+            if job is None or not job.request.reservation or is_key_of_part(job.key):
+                continue
+            if rid := request_of(queue, job):
+                self._loop.call_soon(self._used_again, rid, machine)
+
+    def _used_again(self, rid: str, machine: str) -> None:
+        self._tell(lambda site, now: site.part_reports.used_again(rid, machine))
+
+    def _other_over(self, machine: str, rid: str, job: JobOver) -> None:
+        """Another job in the slot of a part is over, which may have ended before."""
+        table = self._service.queues[machine].flow.table
+        known = table.submissions.get((job.user, key_of_part(job.request.reservation)))
+        if known is not None and known.first not in table.jobs:
+            part = self._past(machine, known.first)
+            if part is not None and _had_its_time(part.ending):
+                self._ended(rid, part, job.over)
+
+    def _ended(self, rid: str, part: JobOver, at: int) -> None:
+        """Report that the slot of a part is of no more use since `at`, unless something says otherwise."""
+        slot = (part.user, part.request.reservation)
+        jobs = self._service.queues[part.machine].flow.table
+        if part.request.keep_slot or any(
+            (each.principal.user, each.request.reservation) == slot for each in jobs
+        ):
+            return
+        machine, number = part.machine, part.number
+        self._tell(lambda site, now: site.part_reports.ended(rid, machine, number, at, now))
+
+    def _past(self, machine: str, number: int) -> JobOver | None:
+        """Return a job that is over, as far as that is stored."""
+        return over_one(self._engine.store.file.connection, machine, number)
+
+    def _fail(self, rid: str, machine: str, job: int, why: str) -> None:
+        self._tell(lambda site, now: site.part_reports.failed(rid, machine, job, why, now))
+
+    def _tell(self, say: Callable[[Participant, Moment], None]) -> None:
+        with contextlib.suppress(Unavailable):  # The next life begins with all that stands.
+            self._engine.apply(say)
+
+
+def _had_its_time(ending: JobEnding | None) -> bool:
+    """Return whether a part has ended well; one that had all of its time has."""
+    return ending is not None and (ending.succeeded or ending.kind == "limit")

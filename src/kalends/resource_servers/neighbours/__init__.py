@@ -1,0 +1,1 @@
+"""Whom a site talks to: brokers over their sessions, and fellow sites."""

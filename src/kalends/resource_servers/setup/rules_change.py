@@ -1,0 +1,36 @@
+"""What an owner has changed in the configuration of a site that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kalends.core.intervals import Moment
+from kalends.resource_servers.service import SiteEngine
+from kalends.resource_servers.setup.assembly import calendars_of, limits_of
+from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.http.reload import RulesChange
+
+
+def rules_change(
+    changed: SiteConfiguration,
+    engine: Callable[[], SiteEngine | None],
+    moment: Callable[[], Moment],
+    hold: Callable[[], None],
+) -> RulesChange:
+    """Return what lets the resources and rules of `changed` hold, and calls `hold`.
+
+    Raises `InvalidInput` for rules that cannot be. Its check raises `Conflict` for resources that do not
+    carry what is booked.
+    """
+    calendars, limits = calendars_of(changed), limits_of(changed)
+
+    def check() -> None:
+        if (running := engine()) is not None:
+            running.participant.check_carries(calendars, moment())
+
+    def apply() -> None:
+        if (running := engine()) is not None:
+            running.apply(lambda participant, now: participant.take_rules(calendars, limits, now))
+        hold()
+
+    return RulesChange(check, apply)

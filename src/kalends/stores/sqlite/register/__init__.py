@@ -1,0 +1,1 @@
+"""The register in SQLite: its tables, its operations as statements, and what is asked of it."""

@@ -1,0 +1,164 @@
+"""Jobs that start at most once, or in step: where they may start, where they have, and how they ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Container
+from itertools import islice
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from kalends.broker.coordination.believed_ends import believed_end
+from kalends.broker.coordination.decision_record import (
+    FORGOTTEN,
+    Assemble,
+    NoteEnd,
+    Permit,
+    Record,
+    Registered,
+    Unreadable,
+    encode_parts,
+)
+from kalends.contract.calls import PlacedEnd
+from kalends.core.identifiers import minted_ms
+from kalends.stores.sqlite.register.request_rows import (
+    changing,
+    history,
+    registered,
+    row,
+)
+
+BY_ITSELF: Final = ("exit", "limit")
+"""Ends of jobs that nobody has ended, and nothing: they are done."""
+
+
+def start_no_more(connection: sqlite3.Connection, rid: str) -> None:
+    """The job of a request is not to start, and not to start again; where it has, is still known."""
+    connection.execute("delete from start where rid = ? and site = ''", (rid,))
+    connection.execute("update start set again = 0 where rid = ?", (rid,))
+
+
+def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
+    """First come, first served; again for whoever was first. And not before the last start has ended.
+
+    Of several places a register that has forgotten the commit may have forgotten the start as well.
+    """
+    if not op.proved:
+        return Registered(op, False)
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
+        return registered(op, False, found)
+    if op.site not in found.chosen:
+        return Registered(op, False, found)
+    if not found.started and (found.ended is not None or _waits_for_an_end(connection, found, op)):
+        return Registered(op, False, found)
+    sure = found.started is not None or (
+        len(found.chosen) == 1 and _past_is_known(connection, found)
+    )
+    connection.execute(
+        "insert into start (rid, site, places) values (?, ?, ?) on conflict (rid) do update"
+        " set site = excluded.site where site = ''",
+        (op.rid, op.site if sure else FORGOTTEN, ",".join(found.chosen)),
+    )
+    found = row(connection, op.rid)
+    assert isinstance(found, Record)
+    return Registered(op, found.started == op.site, found)
+
+
+def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit) -> bool:
+    """Whether the job has started at another place, and may still run there."""
+    if not record.replaces:
+        return False
+    lost = op.lost if record.may_start_twice else ()
+    return any(
+        isinstance(each, Unreadable) or (each.awaited and each.started not in lost)
+        for each in history(connection, record.reservation)
+        if each.rid != record.rid
+    )
+
+
+def _past_is_known(connection: sqlite3.Connection, record: Record) -> bool:
+    """Whether it is known what the job was before; what was recovered from sites has forgotten it."""
+    before = row(connection, record.replaces) if record.replaces else record
+    return isinstance(before, Record) and (before is record or before.spec.job is not None)
+
+
+def note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
+    """What was said first stands."""
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or not found.may_end_at(op.att, op.site):
+        return registered(op, False, found)
+    end = believed_end(found, op.site, op.end)
+    if end is None and found.state == "replaced":
+        # Whatever its clock says, it is over: its next start need not wait any more.
+        end = structs.replace(op.end, at=minted_ms(op.rid) // 1_000, ran_s=0)
+    if end is None:
+        return registered(op, False, found)
+    noted = _ends(connection, op.rid, end)
+    if noted and found.state == "replaced" and end.end in BY_ITSELF:
+        for each in history(connection, found.reservation):
+            if isinstance(each, Record) and each.may_start:
+                _ends(connection, each.rid, end)
+    return registered(op, noted, row(connection, op.rid))
+
+
+def _ends(connection: sqlite3.Connection, rid: str, end: PlacedEnd) -> bool:
+    connection.execute("update start set again = 0 where rid = ?", (rid,))
+    noted = connection.execute(
+        "insert into ending values (?, ?, ?) on conflict do nothing",
+        (rid, end.at, msgspec.msgpack.encode(end)),
+    )
+    return bool(noted.rowcount)
+
+
+def assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
+    """Write down the parts once all have come; who asks later is told the same."""
+    if not op.proved:
+        return Registered(op, False)
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
+        return registered(op, False, found)
+    come = {part.machine: part for part in op.parts}
+    if not found.started and found.machines and come.keys() >= set(found.machines):
+        parts = encode_parts([come[machine] for machine in found.machines])
+        connection.execute(
+            "insert into start (rid, site, places) values (?, ?, '')", (op.rid, parts)
+        )
+        found.started = parts
+    return Registered(op, bool(found.started), found)
+
+
+def stranded(
+    connection: sqlite3.Connection, sites: Collection[str], but: Container[str], count_max: int
+) -> list[tuple[Record, int]]:
+    """Jobs that may start at none but these sites, or may run at one of them and start again elsewhere.
+
+    With how often they were changed. None of those in `but`, and none that has ended, or is being moved.
+    """
+    found: list[tuple[Record, int]] = []
+    placed = connection.execute(
+        "select rid, places from start where site = ''"
+        " union all select rid, site from start where again = 1 and site != ''"
+    ).fetchall()
+    for rid in [rid for rid, places in placed if set(sites).issuperset(places.split(","))]:
+        record = row(connection, rid) if rid not in but else None
+        if not isinstance(record, Record) or record.state != "commit" or record.ended is not None:
+            continue
+        if not changing(connection, record.reservation):
+            found.append((record, len(history(connection, record.reservation))))
+        if len(found) == count_max:
+            break
+    return found
+
+
+def newest_ends(connection: sqlite3.Connection, count_max: int) -> list[Record]:
+    """The last jobs of which it is known how they ended, and that can be read, in that order.
+
+    With less than `count_max` there are no others.
+    """
+    ends = connection.execute("select rid from ending order by at desc")
+    found = (row(connection, rid) for (rid,) in ends)
+    newest = islice((each for each in found if isinstance(each, Record)), count_max)
+    return [*newest][::-1]
