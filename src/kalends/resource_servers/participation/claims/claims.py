@@ -75,8 +75,10 @@ class Claims:
 
     def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
         """Give up all other holds of `stake`."""
+        before = len(stake.claims)
         self.book.keep_only(stake, hold_ids)
-        self._store_if_durable(stake, "release")
+        if len(stake.claims) < before:
+            self._store_if_durable(stake, "release")
 
     def end_hold(self, stake: Stake, event: ClaimEvent) -> None:
         """Free everything that `stake` holds."""
