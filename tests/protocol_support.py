@@ -185,7 +185,7 @@ class Site:
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", self.name))
         for source in ("broker", "a", "b") if come_back else ():
             self.participant.receive(source, welcome, self.now)
-        self._settle()
+        self.settle()
 
     def image(self) -> dict[str, Any]:
         """All that is durable, as a copy of the disk has it."""
@@ -204,7 +204,7 @@ class Site:
     def call(self, step: Callable[[Participant, Moment], T]) -> T:
         """An operator's call: what it has changed is durable when it answers."""
         result = step(self.participant, self.now)
-        self.unsent += self._settle().sends
+        self.unsent += self.settle().sends
         return result
 
     def receive(self, message: m.Message, source: str = "") -> ParticipantEffects:
@@ -214,7 +214,7 @@ class Site:
         if isinstance(message, ABOUT_A_REQUEST) and not message.secret:
             message = replace(message, secret=secret_of(message.rid, self.name))
         self.participant.receive(source, message, self.now)
-        return self._settle()
+        return self.settle()
 
     def answers(self, message: m.Message, source: str = "") -> list[m.Message]:
         return [send.message for send in self.receive(message, source).sends]
@@ -229,7 +229,7 @@ class Site:
             told_ms = T0 * 1_000 + self.ms + self.broker_wrong_ms
             self.participant.retention.heard_clock("broker", told_ms, self.now)
         self.participant.advance(self.now)
-        return self._settle()
+        return self.settle()
 
     def stake(self, number: int) -> Stake | None:
         return self.participant.book.stakes.get(rid(number))
@@ -247,7 +247,7 @@ class Site:
         calendar = self.participant.book.calendars[f"{HERE}/{local}"]
         return calendar.free(T0 + DAY + start, T0 + DAY + end)
 
-    def _settle(self) -> ParticipantEffects:
+    def settle(self) -> ParticipantEffects:
         effects = self.participant.take_effects()
         self.position = self.participant.position
         for fact in effects.facts:

@@ -14,6 +14,8 @@ the request is called R |
 | ``wait S`` | time passes everywhere |
 | ``restart NODE``, ``stop NODE`` | a crash, with or without coming back; sites keep what they stored |
 | ``amnesia SITE`` | a restart with an empty store |
+| ``guard SITE [S]`` | from now on, its owner approves each booking, within S; the site starts anew |
+| ``approve SITE R [WORD]``, ``decline SITE R [WORD]`` | the owner's word |
 | ``takeover BROKER R`` | another replica takes the request up |
 | ``show`` | claims at the sites, and the register |
 """
@@ -26,7 +28,9 @@ from typing import NamedTuple
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Registered
+from kalends.calendars import Limit
 from kalends.contract import messages as m
+from kalends.contract.approval_calls import DecideApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.stores.sqlite.register import request_writes
@@ -167,6 +171,25 @@ class World:
         self.brokers[broker].adopt(self.names[name])
         self._settle()
 
+    def do_guard(self, site: str, within_s: str = "3600") -> None:
+        node = self.sites[site]
+        node.owners_limits = (Limit("word", "everyone", approval="needed"),)
+        node.limits = node.limits._replace(approval_s=int(within_s))
+        self.do_restart(site)
+
+    def do_approve(self, site: str, name: str, *word: str) -> None:
+        self._say(site, name, approve=True, word=" ".join(word))
+
+    def do_decline(self, site: str, name: str, *word: str) -> None:
+        self._say(site, name, approve=False, word=" ".join(word))
+
+    def _say(self, site: str, name: str, *, approve: bool, word: str) -> None:
+        node = self.sites[site]
+        body = DecideApproval(id=self.names[name], approve=approve, word=word)
+        node.participant.decide_approval(body, "owner", node.now)
+        self._tell_site(site, node.settle())
+        self._settle()
+
     def do_show(self) -> None:
         for name, rid in self.names.items():
             row = self.brokers["a"].row(rid)
@@ -292,6 +315,8 @@ class World:
                 parts += [message.says]
             case m.Renewed():
                 parts += [f"{len(message.kept)} kept", f"{len(message.lost)} lost"]
+            case m.OwnerSays():
+                parts += [message.state, *([message.word] if message.word else [])]
             case m.Stale():
                 parts += [f"seen {message.seen}"]
         return ", ".join(parts)

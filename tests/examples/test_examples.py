@@ -71,6 +71,10 @@ def test_a_receiver_of_notices_prints_what_is_stored() -> None:
     check("notices", run_script(EXAMPLES / "notices.py", {}))
 
 
+def test_owners_who_approve_and_decline_print_what_is_stored() -> None:
+    check("approval", run_script(EXAMPLES / "approval.py", {}))
+
+
 def test_a_site_made_of_sites_prints_what_is_stored() -> None:
     check("virtual_site", run_script(EXAMPLES / "virtual_site.py", {}))
 
@@ -172,6 +176,7 @@ def test_no_example_is_left_out() -> None:
         "waiting-session",
     }
     alone = {
+        "approval",
         "calendars",
         "grid",
         "machines",

@@ -76,6 +76,8 @@ SEEDS: dict[str, Any] = {
         "dry_run": False,
     },
     "reclaim_end": {},
+    "approvals": {},
+    "approval_decide": {"approve": True, "revision": 1, "word": "with care"},
     "job_place_elsewhere": {"key": "elsewhere-key", "wait_ms": 0},
     "job_place": {
         "key": "place-key",

@@ -27,6 +27,10 @@ def test_a_call_that_was_answered_has_the_same_answer_while_a_site_has_not_confi
     check("again", 2)
 
 
+def test_what_owners_approve_is_reserved_and_nothing_else_while_servers_die() -> None:
+    check("owners", 3)
+
+
 @pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])
 def test_a_loss_of_power_shows(mutation: str) -> None:
     assert seeds_to_catch("power", mutation, 60) is not None

@@ -66,6 +66,10 @@ class Auditor:
         self.connection: sqlite3.Connection | None = None
         self.capacities: dict[str, int] = {}
         self.barred: set[tuple[str, str, str]] = set()
+        self.guarded: set[str] = set()
+        """Resources whose owners approve each booking."""
+        self.approved: set[tuple[tuple[str, int, int], str]] = set()
+        """Slots that owners have approved, each for a request."""
         self.nobody_waits_in_vain = False
         """Nothing goes wrong here, and nobody considers what they hold: all that is held comes free."""
         self.nobody_dies = False
@@ -101,6 +105,7 @@ class Auditor:
         """Requests whose users were told, without a row, that they never began."""
         self._votes: set[tuple[str, str, int]] = set()
         """Site, request and attempt of every visit that asked for a promise."""
+        self._told_approved: set[tuple[str, str, int]] = set()
         self.answers = 0
         self.checks = 0
 
@@ -164,14 +169,31 @@ class Auditor:
         row = self.rows.get(rid)
         for claim in after["claims"]:
             user = after["principal"]["user"]
-            if (user, claim["resource"], "lock") in self.barred:
+            if claim["state"] != "held" and (user, claim["resource"], "lock") in self.barred:
                 self._wrong(f"{site}: {user} has {claim['resource']} {claim['state']}")
+            if claim["resource"] in self.guarded and claim["state"] in ("prepared", "locked"):
+                self._is_approved(site, rid, after, claim)
             if foreign:
                 continue
             if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
                 named = row is not None and row.committed(after["att"])
                 if row is None or not named or claim["hold_id"] not in row.chosen(site):
                     self._wrong(f"{site}: {rid} is locked, but the register has {_brief(row)}")
+
+    def _is_approved(
+        self, site: str, rid: str, stake: Mapping[str, Any], claim: Mapping[str, Any]
+    ) -> None:
+        """The owner has said so, of these slots; or they are within what stood before."""
+        slots = [slot for slot, of in self.approved if of == rid]
+        replaced = self.stored[site].get(stake["replaces"])
+        slots += [
+            (c["resource"], c["start"], c["end"]) for c in (replaced or {"claims": ()})["claims"]
+        ]
+        if not any(
+            claim["resource"] == resource and start <= claim["start"] and claim["end"] <= end
+            for resource, start, end in slots
+        ):
+            self._wrong(f"{site}: {rid} has {claim} without its owner's word")
 
     def _nothing_left_without_proof(
         self, site: str, rid: str, before: dict[str, Any], after: dict[str, Any]
@@ -356,6 +378,8 @@ class Auditor:
                 self._is_promised(node.name, message.rid, message.att, held)
             case m.Voted() if message.vote == "yes":
                 self._is_promised(node.name, message.rid, message.att)
+            case m.OwnerSays():
+                self._owner_says(node.name, message)
             case m.Reclaim() if node.name in self.systems:
                 self._is_lost(node.name, message)
             case m.Done() if message.of != "abort":
@@ -400,6 +424,18 @@ class Auditor:
         decided = self._dead(rid, att) or (row is not None and row.committed(att))
         if not promised and not decided:
             self._wrong(f"{site} says yes to attempt {att} of {rid}, which is not stored")
+
+    def _owner_says(self, site: str, says: m.OwnerSays) -> None:
+        """A word is told once it is durable, and never taken back."""
+        told = (site, says.rid, says.att)
+        if says.state == "approved":
+            stake = self.stored[site].get(says.rid)
+            petition = stake["petition"] if stake is not None else None
+            if petition is None or petition.get("state") != "approved":
+                self._wrong(f"{site} tells {says.rid} a word that is not stored")
+            self._told_approved.add(told)
+        elif says.state != "lost" and told in self._told_approved:
+            self._wrong(f"{site} takes its word to {says.rid} back: {says.state}")
 
     def _is_granted(self, site: str, stake: Mapping[str, Any]) -> None:
         """At the vote the batch system keeps what it is about, or did until somebody took it away."""

@@ -19,6 +19,7 @@ from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
+from tests.simulation.owners import Guarded, owners_think
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
@@ -340,6 +341,8 @@ HOSTILE_SITE: Final = Climate("hostile-site", None, hostile_site, hard=0.0, cost
 HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0, costs=6)
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
 
+OWNERS_THINK: Final = Climate("owners-think", None, owners_think, participant=Guarded)
+
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
 BATCH_SLOTS_END: Final = Climate(
@@ -365,6 +368,7 @@ CLIMATES: Final = {
         HOSTILE_SITE,
         HOSTILE_BROKER,
         HOSTILE_NEAR,
+        OWNERS_THINK,
         BATCH_SYSTEMS,
         BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,

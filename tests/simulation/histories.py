@@ -47,6 +47,7 @@ class Recorder(Listener):
         self.numbers = Numbers()
         self.singles: frozenset[str] = frozenset()
         """Resources of capacity 1: others are not looked at."""
+        self.guarded: frozenset[str] = frozenset()
         self.barred: frozenset[tuple[str, str]] = frozenset()
         """Users who may not do all with a resource."""
         self._wrong_ms_max = SKEW_MS_MAX
@@ -59,6 +60,7 @@ class Recorder(Listener):
             name for name, capacity in world.auditor.capacities.items() if capacity == 1
         )
         self._wrong_ms_max = world.clocks_wrong_ms_max
+        self.guarded = frozenset(world.auditor.guarded)
         self.barred = frozenset((user, resource) for user, resource, _ in world.auditor.barred)
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
@@ -105,7 +107,9 @@ class Recorder(Listener):
 
     def finish(self) -> list[str]:
         """What is wrong, in words; "unknown" is wrong as well. Also renews `numbers`."""
-        slots = SlotHistories(self._log, self.singles, self.barred, self._surely_future)
+        slots = SlotHistories(
+            self._log, self.singles, self.barred, self._surely_future, self.guarded
+        )
         complaints = []
         numbers = Numbers(messages=len(self._log))
         for slot, history in sorted(slots.histories().items()):

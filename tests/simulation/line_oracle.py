@@ -159,6 +159,10 @@ class LineOracle(LineRecalls):
                 books.leave(rid, message.att, moment)
             case m.Done() if message.of == "abort":
                 self._aborted(books, site, message)
+            case m.OwnerSays(state="declined" | "lapsed"):
+                # The owner has ended it, whoever asks for it now.
+                books.drop(rid, message.att, "held")
+                books.leave(rid, message.att, moment)
             case m.Stale():
                 self._over(site, message, moment)
             case m.Voted():

@@ -8,7 +8,7 @@ room?) is left open.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from kalends.contract import messages as m
@@ -31,7 +31,10 @@ FREEDOM: Final = frozenset((RefusalCode.BUSY, RefusalCode.HELD))
 
 
 class SlotHistories:
-    """`singles` are the resources to look at; `barred` are users who may not do all with some."""
+    """`singles` are the resources to look at; `barred` are users who may not do all with some.
+
+    Owners approve what is booked of those that are `guarded`.
+    """
 
     def __init__(
         self,
@@ -39,9 +42,11 @@ class SlotHistories:
         singles: frozenset[str],
         barred: frozenset[tuple[str, str]],
         surely_future: Callable[[int, int], bool],
+        guarded: Collection[str] = (),
     ) -> None:
         self._log = log
         self._barred = barred
+        self._guarded = guarded
         self._surely_future = surely_future
         self._known = Knowledge(log, singles)
         self._found: dict[Slot, list[Operation]] = defaultdict(list)
@@ -51,7 +56,9 @@ class SlotHistories:
         for entry in self._log:
             if isinstance(entry, Crash):
                 for slot in self._known.site_slots[entry.site]:
-                    self._add(slot, entry.moment, entry.moment, Action("crash"))
+                    said = "durable" if slot.resource in self._guarded else ""
+                    crash = Action("crash", said=said)
+                    self._add(slot, entry.moment, entry.moment, crash)
             elif isinstance(entry, Push):
                 self._pushed(entry)
             elif not isinstance(entry.answer, m.Stale):
@@ -246,6 +253,8 @@ class SlotHistories:
                 )  # fmt: skip
             case m.Recall() as recall:
                 return Action("recall", recall.rid, recall.att)
+            case m.OwnerSays(state="declined" | "lapsed") as says:
+                return Action("abort", says.rid, says.att)
             case m.Renewed() as renewed:
                 lost = self._known.ids_in(slot, site, renewed.lost)
                 return (

@@ -65,7 +65,8 @@ class Action(NamedTuple):
     look      free, taken                          `mode` is what counts as taken
     recall                                         the holder was told to give it back
     taken     back                                 the holder was told that `lost` are gone
-    crash                                          holds are gone, promises and locks stay
+    crash     "durable", ""                        holds are gone, promises and locks stay; where owners
+                                                   approve (durable), holds may stay as well
     ========= ==================================== ==============================================
     """
 
@@ -306,6 +307,8 @@ def _taken(state: State, taken: Action) -> Iterator[State]:
 
 def _crash(state: State, crash: Action) -> Iterator[State]:
     held = state.claim is not None and state.claim.state == "held"
+    if held and crash.said == "durable":
+        yield state
     yield state._replace(claim=None) if held else state
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests import effort
 from tests.simulation import (
     mutations,
+    mutations_of_approval,
     mutations_of_belief,
     mutations_of_forgetting,
     mutations_of_provision,
@@ -14,6 +15,7 @@ from tests.simulation import (
 )
 from tests.simulation.climates import CLIMATES, EVERY_FAULT, Climate
 from tests.simulation.mutations import MUTATIONS, Mutation, seeds_to_catch
+from tests.simulation.mutations_of_approval import MUTATIONS_OF_APPROVAL
 from tests.simulation.mutations_of_belief import MUTATIONS_OF_BELIEF
 from tests.simulation.mutations_of_forgetting import MUTATIONS_OF_FORGETTING
 from tests.simulation.mutations_of_provision import MUTATIONS_OF_PROVISION
@@ -31,6 +33,7 @@ ALL = (
     *MUTATIONS_OF_WAITING,
     *MUTATIONS_OF_BELIEF,
     *MUTATIONS_OF_PROVISION,
+    *MUTATIONS_OF_APPROVAL,
 )
 
 
@@ -38,6 +41,7 @@ BROKEN = [
     each
     for module in (
         mutations,
+        mutations_of_approval,
         mutations_of_belief,
         mutations_of_forgetting,
         mutations_of_provision,

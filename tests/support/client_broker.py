@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 from aiohttp import WSMsgType, web
 
-from kalends.contract import calls, codec, reclaim_calls
+from kalends.contract import approval_calls, calls, codec, reclaim_calls
+from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -46,6 +47,8 @@ from kalends.core.near_names import near
 from kalends.core.resources import ResourceInfo, Slot
 
 NOW_S = 1_800_000_000
+BEFORE_OWNER = request_id(NOW_S * 1_000, 7)
+"""The request that waits for the owner here."""
 
 RESOURCES = (
     ResourceInfo(name="sdsc/sp2", capacity=64, attributes={"kind": "sp2"}, hours="always"),
@@ -176,6 +179,25 @@ class Broker:
         self, user: str, body: reclaim_calls.ReclaimRef
     ) -> reclaim_calls.ReclaimView:
         return self.reclaimed.pop(body.key)
+
+    def do_approvals(
+        self, user: str, body: approval_calls.ListApprovals
+    ) -> approval_calls.Approvals:
+        return approval_calls.Approvals(requests=(self._before_owner("pending", "", 2),))
+
+    def do_approval_decide(
+        self, user: str, body: approval_calls.DecideApproval
+    ) -> approval_calls.ApprovalView:
+        state: approval_calls.ApprovalState = "approved" if body.approve else "declined"
+        return self._before_owner(state, body.word, body.revision)
+
+    def _before_owner(
+        self, state: approval_calls.ApprovalState, word: str, revision: int
+    ) -> approval_calls.ApprovalView:
+        return approval_calls.ApprovalView(
+            id=BEFORE_OWNER, revision=revision, state=state, user="ada", word=word, note="run 7",
+            slots=(Want("sdsc/sp2", NOW_S, NOW_S + 3_600, 8),), since=NOW_S - 600, until=NOW_S,
+        )  # fmt: skip
 
     def do_resources(self, user: str, body: calls.ListResources) -> calls.Resources:
         down = calls.SiteStatus(

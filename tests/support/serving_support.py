@@ -14,7 +14,8 @@ import aiohttp
 import msgpack
 import structlog
 
-from kalends.contract import calls, reclaim_calls
+from kalends.contract import approval_calls, calls, reclaim_calls
+from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -184,6 +185,20 @@ class Deeds:
 
     def _reclaim(self, key: str) -> reclaim_calls.ReclaimView:
         return reclaim_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+
+    async def approvals(self, caller: Caller, body: approval_calls.ListApprovals) -> calls.Answer:
+        return approval_calls.Approvals(requests=(self._approval("pending"),))
+
+    async def approval_decide(
+        self, caller: Caller, body: approval_calls.DecideApproval
+    ) -> calls.Answer:
+        return self._approval("approved" if body.approve else "declined")
+
+    def _approval(self, state: approval_calls.ApprovalState) -> approval_calls.ApprovalView:
+        slots = (Want("here/one", 3_600, 7_200, 1),)
+        return approval_calls.ApprovalView(
+            id=RID, revision=1, state=state, user="ann", slots=slots, since=0, until=3_600
+        )
 
     async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Answer:
         return calls.Reconciled()

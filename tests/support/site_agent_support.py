@@ -74,7 +74,7 @@ class AgentSite(Site):
     def end(self, errand: RunTask | int, outcome: RunOutcome) -> ParticipantEffects:
         number = errand if isinstance(errand, int) else errand.number
         self.participant.errand_done(number, outcome, self.now)
-        return self._settle()
+        return self.settle()
 
     def choose(self, errand: RunTask, answer: Any, **more: Any) -> SiteReport:
         """The run answers; the site's own report."""
@@ -88,7 +88,7 @@ class AgentSite(Site):
 
     def relayed(self, number: int, report: SiteReport | None) -> ParticipantEffects:
         self.participant.relayed(number, report, self.now)
-        return self._settle()
+        return self.settle()
 
 
 def report_in(effects: ParticipantEffects) -> m.Report:

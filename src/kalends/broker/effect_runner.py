@@ -55,7 +55,7 @@ T = TypeVar("T")
 LOOK_AT_STORE_EVERY_S: Final = 0.25
 """Only while something is being written."""
 
-PATIENT_PHASES: Final = ("waiting", "holding")
+PATIENT_PHASES: Final = ("waiting", "holding", "asking")
 """Nothing that is asked of the register stands between these and their next step."""
 
 TIMER_S_MIN: Final = 0.02
@@ -363,7 +363,9 @@ class EffectRunner:
             self.step(lambda: coordinator.advance(self._lives.moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:
-        return all(case.phase in ("held", "waiting") for case in self._lives.cases.values())
+        return all(
+            case.phase in ("held", "asking", "waiting") for case in self._lives.cases.values()
+        )
 
     async def wait_until_quiet(self, wait_s: float) -> bool:
         """Whether nothing but holds and waits is left within `wait_s`."""

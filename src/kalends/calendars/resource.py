@@ -303,6 +303,10 @@ class ResourceCalendar:
         """Return the head start of `principal` in the wait queue of this resource."""
         return self.rules.head_start_ms(principal)
 
+    def needs_approval(self, principal: Principal) -> bool:
+        """Whether what `principal` books here waits for the owner's approval."""
+        return self.rules.limits.needs_approval(principal)
+
     def check(self) -> None:
         """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
         assert self.calendar.capacity == self.info.capacity

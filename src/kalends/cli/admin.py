@@ -20,6 +20,9 @@ COMMANDS = {
         "undrain": "Accept new claims again.",
         "reclaim": "Reclaim a period; move or cancel reservations.",
         "reclaims": "List the reclaimed periods.",
+        "requests": "List the requests that wait for your approval.",
+        "approve": "Approve a request that waits for your approval.",
+        "decline": "Decline a request that waits for your approval.",
     },
     "Machines": {
         "nodes": "Take nodes out of service, or put them back.",

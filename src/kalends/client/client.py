@@ -20,6 +20,7 @@ from kalends.client.inputs.request_builder import (
 )
 from kalends.client.inputs.scripts import Agent, named_script
 from kalends.client.methods.answers import NewLength, check_kept, settled
+from kalends.client.methods.approval_calls import ApprovalCalls
 from kalends.client.methods.follower import Follower
 from kalends.client.methods.job_calls import JobCalls
 from kalends.client.methods.notice_calls import NoticeCalls
@@ -34,7 +35,7 @@ CALENDAR_S: Final = 86_400
 """The length of a calendar whose end is not said."""
 
 
-class Client(RequestCalls, JobCalls, NoticeCalls):
+class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
 
     Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.

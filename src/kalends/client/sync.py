@@ -191,6 +191,9 @@ class SyncClient:
     reclaim = _waiting(Client.reclaim)
     reclaims = _waiting(Client.reclaims)
     end_reclaim = _waiting(Client.end_reclaim)
+    approvals = _waiting(Client.approvals)
+    approve = _waiting(Client.approve)
+    decline = _waiting(Client.decline)
 
     def attach(
         self,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
 from kalends.contract.bodies import Answer, Body, NotebookForm
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.fields import EndWord, Key, RequestId, ResourceName, TimeS, Units, Want
@@ -173,7 +174,8 @@ class Waiting(Answer, frozen=True, kw_only=True):
     `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
     before it in any queue; `awaited` are the resources, or sites, that it waits for, and `earliest`
     the start that is tried now (0: any). `listed`: it is on waiting lists for what is locked, and
-    holds nothing meanwhile.
+    holds nothing meanwhile. `approval`: all of it is held, and the owners of what is awaited are to approve
+    it by `until`.
     """
 
     since: int
@@ -182,6 +184,7 @@ class Waiting(Answer, frozen=True, kw_only=True):
     awaited: tuple[str, ...] = ()
     earliest: int = 0
     listed: bool = False
+    approval: bool = False
 
 
 class PlacedEnd(Answer, frozen=True, kw_only=True):
@@ -255,6 +258,8 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     """When the last of them ended (seconds UTC), where the slots were given back since (``cancelled``)."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
+    needs_approval: tuple[str, ...] = ()
+    """Resources of what is held whose owners have to approve it, once it is to be locked."""
     priority: int | None = None
     """What the broker has granted of the priority that was asked for; None where it does not say."""
     changed: ChangeByOthers | None = None
@@ -376,7 +381,8 @@ class Found(Answer, NotebookForm, frozen=True, kw_only=True):
     have to move: for any start at all, or for the best one that the owners' rules allow, where that is
     better than all candidates. Without `fewest`: these are enough, but fewer might be; with no obstacles,
     nothing was found within the work that one call may cost. `as_of` says when sites last saw what the batch
-    systems behind their resources have, for those of the candidates.
+    systems behind their resources have, for those of the candidates. `approval` are the resources of the
+    candidates whose owners have to approve what the asker books.
     """
 
     candidates: tuple[Candidate, ...]
@@ -385,6 +391,7 @@ class Found(Answer, NotebookForm, frozen=True, kw_only=True):
     fewest: bool = True
     polls: tuple[PollView, ...] = ()
     as_of: dict[str, int] = {}
+    approval: tuple[str, ...] = ()
 
 
 class ByKey(Body, frozen=True, kw_only=True):
@@ -869,6 +876,10 @@ OPERATIONS: tuple[Operation, ...] = (
               "Reclaim a period for the owner; its reservations are moved or cancelled"),
     Operation("reclaims", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,
               "List the reclaimed periods, and the reservations still in them"),
+    Operation("approvals", "GET", "/v1/approvals", ListApprovals, Approvals, "admin", _SITE,
+              "List the requests that wait for the owner's approval"),
+    Operation("approval_decide", "POST", "/v1/approvals/{id}", DecideApproval, ApprovalView, "admin",
+              _SITE, "Approve a request, or decline it"),
     Operation("job_submit", "POST", "/v1/jobs", SubmitJob, Submitted, "use", _SITE,
               "Submit a job, or an array of jobs, to a machine's queue"),
     Operation("jobs", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,

@@ -33,6 +33,8 @@ Cancel   broker->site  a locked reservation is cancelled
 Release  broker->site  holds are given up
 Renew    broker->site  keep these holds alive; carries what pushes may have lost
 Renewed  site->broker  which holds live, which are gone; recalls, repeated
+OwnerAsk broker->site  all is held: put what needs its owner's approval before the owner
+OwnerSays site->broker  it waits until then; it is approved, declined, or unanswered; or it is lost
 Stale    site->broker  your attempt is over: re-read your register
 Recall   site->broker  an older request wants what you hold: prepare it, or give it back
 Give     broker->site  the answer to Recall: given back, still in line
@@ -319,6 +321,8 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     as_of: TimeS = 0
     """When the site last saw what the batch system behind it has; 0 where there is none."""
     barred: Annotated[tuple[Barred, ...], Meta(max_length=limits.NEEDS_MAX)] = ()
+    approval: bool = False
+    """The owner has to approve what the asker books there."""
     rules: Annotated[
         tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
         Meta(max_length=2 * limits.RULES_MAX),
@@ -363,7 +367,8 @@ class Visited(Message, frozen=True, kw_only=True):
     """`vote` is "none" for a hold; refusals are given when nothing is held.
 
     `ahead` is the number of requests before this one in line, or -1: it does not wait. The refusals
-    then say what it waits for.
+    then say what it waits for. `approval`: what is held is not promised before its owner has approved it
+    (`OwnerAsk`); a visit that votes is then answered as one that holds.
     """
 
     rid: RequestId
@@ -373,6 +378,7 @@ class Visited(Message, frozen=True, kw_only=True):
     held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
+    approval: bool = False
 
 
 class Solicit(Message, frozen=True, kw_only=True):
@@ -489,6 +495,8 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     sent: AgentMessages = ()
     run: Annotated[str, Meta(max_length=64)] = ""
     """The number of the run's record at the site, for `kalends agent replay`."""
+    approval: bool = False
+    """As in `Visited`, of some of what is held."""
 
 
 class Report(Message, frozen=True, kw_only=True):
@@ -576,6 +584,36 @@ class Renewed(Message, frozen=True, kw_only=True):
     """An older request wants what is held here: what is left of the time to answer; 0: nobody does."""
 
 
+class OwnerAsk(Message, frozen=True, kw_only=True):
+    """All of the request is held: put what needs the owner's approval before the owner, if that is not done.
+
+    Repeated as long as the request waits. `reservation` is what its user calls it, `note` what its user has
+    written. What is held is kept alive by `Renew`, as ever, and may be recalled.
+    """
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    reservation: RequestId | Literal[""] = ""
+    note: Annotated[str, Meta(max_length=limits.OWNER_WORD_MAX)] = ""
+
+
+class OwnerSays(Message, frozen=True, kw_only=True):
+    """How a request stands with the owner of `resources`: the answer to `OwnerAsk`, and told when it changes.
+
+    "pending": the owner may think until `until`. "approved": it may be promised. "declined", with the
+    owner's `word`, or "lapsed", without one: it never will be. "lost": what is asked about is not held.
+    """
+
+    rid: RequestId
+    att: Attempt
+    state: Literal["pending", "approved", "declined", "lapsed", "lost"]
+    resources: Annotated[tuple[ResourceName, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    until: TimeS = 0
+    word: Annotated[str, Meta(max_length=limits.OWNER_WORD_MAX)] = ""
+
+
 class Stale(Message, frozen=True, kw_only=True):
     """`att` is the attempt of the message that came too late; `seen` is the highest known here."""
 
@@ -608,6 +646,7 @@ class Grant(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    approval: bool = False
 
 
 class Locked(Message, frozen=True, kw_only=True):
@@ -843,6 +882,7 @@ ToSite = (
     | Cancel
     | Release
     | Renew
+    | OwnerAsk
     | Give
     | Await
     | Outcome
@@ -863,6 +903,7 @@ ToBroker = (
     | Voted
     | Done
     | Renewed
+    | OwnerSays
     | Stale
     | Recall
     | Grant

@@ -90,6 +90,12 @@ TEXT_MAX: Final = 1_000
 HOURS_TEXT_MAX: Final = 4_000
 """Opening hours in words; a site shortens longer ones."""
 
+OWNER_WORD_MAX: Final = 200
+"""What an owner says of a request: one line, that its user is told."""
+
+APPROVAL_S_MAX: Final = 30 * 86_400
+"""The longest that a request waits for the word of an owner, and holds what other owners have."""
+
 RECALL_MS_MAX: Final = 600_000
 """The longest that a site may let a holder consider a recall; ours give a minute."""
 

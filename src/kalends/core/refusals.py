@@ -7,6 +7,7 @@ from typing import Final
 
 from kalends.core.errors import (
     Conflict,
+    Expired,
     InvalidInput,
     KalendsError,
     LimitExceeded,
@@ -23,6 +24,10 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "see `kalends resources`"),
     (RefusalCode.NOT_ALLOWED, NotAllowed, "an owner's access list does not allow this",
      "ask the owner, or choose another resource"),
+    (RefusalCode.DECLINED, NotAllowed, "an owner has declined it; nothing was booked",
+     "ask the owner, or choose another time or resource"),
+    (RefusalCode.UNANSWERED, Expired, "an owner did not answer in time; nothing was booked",
+     "ask the owner, then book it again"),
     (RefusalCode.NO_ACCOUNT, NotAllowed, "you have no account in the batch system behind it",
      "ask its owner for one, or choose another resource"),
     (RefusalCode.ADVISORY, InvalidInput, "its batch system alone decides there: nobody can promise a slot",

@@ -10,12 +10,14 @@ from kalends.contract.fields import Want
 
 Occasion = Literal[
     "moved", "shortened", "cancelled", "recalled", "came", "gave-up", "placed-elsewhere", "not-placed",
+    "approved", "not-approved",
     "test",
 ]  # fmt: skip
 """What users are told of.
 
 ``came``: what a request was on waiting lists for is reserved, or held. ``gave-up``: it was not, in time.
-``not-placed``: a job was to leave its site, and there is no other place for it.
+``approved``: the owners have approved it, and it is reserved. ``not-approved``: one has declined, or said
+nothing in time. ``not-placed``: a job was to leave its site, and there is no other place for it.
 """
 
 

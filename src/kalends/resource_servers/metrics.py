@@ -45,6 +45,11 @@ class SiteMeasures:
         for state in STATES:
             bookings.labels(state).set_function(partial(_claims, engine, state))
 
+        approvals = metrics.gauge(
+            "kalends_approvals_waiting", "Requests that wait for the owner's approval."
+        )
+        approvals.set_function(partial(_approvals, engine))
+
         kept = metrics.gauge(
             "kalends_grants", "Promises that batch systems keep, and do not keep yet.", ("kept",)
         )
@@ -66,6 +71,11 @@ class SiteMeasures:
 def _claims(engine: Callable[[], SiteEngine | None], state: State) -> int:
     running = engine()
     return running.participant.book.totals()[state] if running is not None else 0
+
+
+def _approvals(engine: Callable[[], SiteEngine | None]) -> int:
+    running = engine()
+    return sum(1 for _ in running.participant.approval.pending()) if running is not None else 0
 
 
 def _grants(engine: Callable[[], SiteEngine | None], number: int) -> int:

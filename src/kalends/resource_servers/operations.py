@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kalends.calendars import ResourceCalendar, unknown_resource
-from kalends.contract import calls, reclaim_calls
+from kalends.contract import approval_calls, calls, reclaim_calls
 from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.assembly import auditor
@@ -56,6 +57,8 @@ class SiteOperations:
             "reclaim": self.reclaim,
             "reclaims": self.reclaims,
             "reclaim_end": self.reclaim_end,
+            "approvals": self.approvals,
+            "approval_decide": self.approval_decide,
             "agent_runs": self.agent_runs,
             "agent_run": self.agent_run,
         }
@@ -162,6 +165,25 @@ class SiteOperations:
     def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
         return reclaim_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
 
+    def approvals(
+        self, caller: Caller, body: approval_calls.ListApprovals
+    ) -> approval_calls.Approvals:
+        pending = self._site.engine().participant.approval.pending()
+        views = (_approval_view(stake, petition) for stake, petition in pending)
+        return approval_calls.Approvals(
+            requests=tuple(sorted(views, key=lambda view: (view.until, view.id)))
+        )
+
+    async def approval_decide(
+        self, caller: Caller, body: approval_calls.DecideApproval
+    ) -> approval_calls.ApprovalView:
+        """Answers once the word is durable."""
+        by = caller.principal.user
+        stake, petition = await self._site.engine().called(
+            lambda participant, now: participant.decide_approval(body, by, now)
+        )
+        return _approval_view(stake, petition)
+
     async def agent_runs(self, caller: Caller, body: calls.ListRuns) -> calls.Runs:
         views = await self._site.records.newest(_runs_of(caller), body.id, body.count)
         return calls.Runs(runs=tuple(views))
@@ -185,6 +207,24 @@ class SiteOperations:
                 remedy="kalends resources lists those that you may see",
             )
         return calendar
+
+
+def _approval_view(stake: Stake, petition: Petition) -> approval_calls.ApprovalView:
+    return approval_calls.ApprovalView(
+        id=stake.rid,
+        revision=petition.revision,
+        state=petition.state,
+        user=stake.principal.user,
+        groups=stake.principal.groups,
+        slots=petition.wants,
+        since=petition.asked_s,
+        until=petition.until_s,
+        reservation=petition.reservation,
+        note=petition.note,
+        change=bool(stake.replaces),
+        word=petition.word,
+        by=petition.by,
+    )
 
 
 def _runs_of(caller: Caller) -> str | None:

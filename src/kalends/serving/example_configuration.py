@@ -73,6 +73,7 @@ runs_kept_mb = 512        # and all of them together
 held_per_principal_max = 64       # claims that one user may hold at once
 promised_per_principal_max = 64   # claims that are promised to one user at once
 hold_max = "1h"                   # the longest life of a hold
+approval_within = "3d"            # how long a request may wait for your approval, where a rule wants it
 calls_per_s = 2000.0              # per user, after
 calls_burst = 4000                # this many at once
 
@@ -127,6 +128,7 @@ held_max = 4              # held or promised at once, each
 locked_max = 20           # reservations that are not over, each
 # locked_hours = 4096     # unit-hours of them together, each
 week_hours = 512          # unit-hours of a calendar week, each
+# approval = true         # each waits for your word: kalends admin requests
 
 [[site.resources.limits]]
 name = "all students"

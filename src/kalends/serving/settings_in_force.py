@@ -21,7 +21,7 @@ TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
     c.Configuration: ("log",),
     c.TlsConfiguration: ("certificate", "key"),
     c.SiteConfiguration: ("keys", "revoked", "defaults"),
-    c.SiteLimits: ("held_per_principal_max", "promised_per_principal_max", "hold_s_max"),
+    c.SiteLimits: ("held_per_principal_max", "promised_per_principal_max", "hold_s_max", "approval_s"),
     c.ResourceConfiguration: (
         "grain_s", "horizon_s", "zone", "description", "attributes", "hours", "access", "limits",
         "blackouts", "priority",

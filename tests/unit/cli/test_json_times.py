@@ -25,7 +25,7 @@ NUMBERS = frozenset(
         ahead alternative array asked att attempt attempts bid busy cancelled candidates capacity chosen
         compared count delayed_jobs delays index job jobs late learned_jobs line needed next next_job nodes
         nodes_had number offset out placed polled priority recovered relocked reservations reserved running
-        silent slots status steps term there units unplanned used waiting free changing_to
+        revision silent slots status steps term there units unplanned used waiting free changing_to
         at_risk beside classes comparing refused shares node_numbers out_numbers sizes attributes
         """,
     )

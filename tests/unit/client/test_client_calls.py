@@ -97,6 +97,10 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (taken.end - taken.start, taken.reason) == (7_200, "a new pump")
     assert await client.reclaims() == (taken,)
     assert await client.end_reclaim(taken.key) == taken
+    (asked,) = await client.approvals()
+    approved = await client.approve(asked.id[-8:], word="with care", revision=asked.revision)
+    assert (approved.state, approved.word, approved.revision) == ("approved", "with care", 2)
+    assert (await client.decline(asked.id, word="no")).state == "declined"
     await client.resolve(broker.seen[0][1].key)
     await client.events()
     address = await client.add_notice_address("https://hooks.example.org/x")

@@ -17,7 +17,7 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
 ):
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     configurations = [text for kind, text in blocks if kind == "toml"]
-    assert len(configurations) == 5
+    assert len(configurations) == 6
     told = []
     for text in configurations:
         site = load_configuration(text, Path()).site
@@ -28,8 +28,8 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
                 for rule in calendar.info.rules
             ]
     written = [line for kind, text in blocks if not kind for line in text.splitlines()]
-    assert written == told[:5]
-    assert told[5:] == ["sdsc/sp2: group:staff waits as if it had asked 10m earlier"]
+    assert written == told[:7]
+    assert told[7:] == ["sdsc/sp2: group:staff waits as if it had asked 10m earlier"]
 
 
 def test_the_codes_of_the_page_are_those_of_refusals() -> None:

@@ -32,7 +32,7 @@ from kalends.broker.coordination.itinerary import (
     planned_tour,
 )
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
+from kalends.broker.coordination.prepare_phase import ASKED_HOLD_MS, HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -300,6 +300,7 @@ class AgentDispatch:
             wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
             part = Branch(site, wants, tuple(hold.hold_id for hold in chosen))
             if report is not None:
+                part.approval = report.approval
                 part.surplus = tuple(
                     hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
                 )
@@ -308,7 +309,7 @@ class AgentDispatch:
         record.wants = tuple(want for part in parts.values() for want in part.wants)
         case.tries.planned = (0, choice.common)
         self.prepare.all_held(case, now)
-        if case.phase == "held":
+        if case.phase in ("held", "asking"):
             # At once: from then on no site asks for it back.
             for part in parts.values():
                 self.renew(case, part)
@@ -316,11 +317,13 @@ class AgentDispatch:
     def renew(self, case: Transaction, part: Branch) -> None:
         """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
         record = case.record
-        if part.surplus and case.phase == "held":
+        if part.surplus and case.phase in ("held", "asking"):
             self._release_surplus(case, part.site, part.surplus)
         renew = m.Renew(
             rid=case.rid, att=record.att, secret=self.credentials.secret(record, part.site),
-            hold_ids=part.hold_ids, hold_ms=HOLD_MS, considered=record.spec.hold,
+            hold_ids=part.hold_ids,
+            hold_ms=ASKED_HOLD_MS if case.phase == "asking" else HOLD_MS,
+            considered=record.spec.hold and not record.asks_owner,
         )  # fmt: skip
         self.outbox.send(part.site, renew)
 

@@ -35,7 +35,7 @@ class Attempts:
         """Ask for bids for a job; send the agent, if it has something to choose; else search for slots."""
         if case.record.spec.job is not None:
             self.bids.solicit(case, case.record.spec.job, now)
-        elif not self.agents.tour(case, now):
+        elif case.record.asks_owner or not self.agents.tour(case, now):
             self.search.begin(case, now)
 
     def begin_next(self, case: Transaction, now: Moment) -> None:

@@ -33,6 +33,7 @@ from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.owner_approvals import OwnerApprovals
 from kalends.broker.coordination.owner_reclaims import OwnerReclaims
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
@@ -71,6 +72,7 @@ class Coordinator:
     lists_type = ListPlaces
     search_type = SlotSearch
     negotiation_type = Negotiation
+    approvals_type = OwnerApprovals
     agents_type = AgentDispatch
     bids_type = Solicitation
     attempts_type = Attempts
@@ -121,6 +123,9 @@ class Coordinator:
         self.negotiation = negotiation = self.negotiation_type(
             table, outbox, log, credentials, hearing, in_flight, prepare
         )
+        self.approvals = approvals = self.approvals_type(
+            table, deadlines, log, prepare, negotiation
+        )
         self.agents = agents = self.agents_type(
             identity, directory, table, outbox, log, credentials, prepare, AgentStory(log), scripts
         )
@@ -163,7 +168,7 @@ class Coordinator:
             submit=self.calls.submit, cancel=self.calls.cancel,
         )  # fmt: skip
         self.timeouts = Timeouts(
-            table, deadlines, decide, prepare, lists, search, negotiation, agents, bids
+            table, deadlines, decide, prepare, lists, search, negotiation, approvals, agents, bids
         )
 
     # What parts announce
@@ -218,7 +223,7 @@ class Coordinator:
             if part is None:
                 continue
             self.table.at_work_on = case.rid
-            if case.phase in ("held", "holding", "preparing"):
+            if case.phase in ("held", "holding", "asking", "preparing"):
                 self.timeouts.renew(case, part)
             if case.phase == "touring":
                 self.agents.site_back(case, hello)
@@ -327,6 +332,7 @@ HANDLERS: Final[
     m.Locked: lambda coordinator: coordinator.negotiation.locked,
     m.Recall: lambda coordinator: coordinator.negotiation.recalled,
     m.Renewed: lambda coordinator: coordinator.negotiation.renewed,
+    m.OwnerSays: lambda coordinator: coordinator.approvals.said,
     m.Stale: lambda coordinator: coordinator.negotiation.stale,
     m.Voted: lambda coordinator: coordinator.negotiation.voted,
     m.Awaited: lambda coordinator: coordinator.lists.awaited,

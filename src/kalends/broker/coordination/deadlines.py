@@ -23,7 +23,7 @@ class Deadlines:
     def schedule(self, case: Transaction) -> None:
         """Wake `case` at the earliest of its times."""
         times = [t for t in (case.phase_deadline_ms, case.resend_at_ms) if t]
-        if case.renew_at_ms and case.phase in ("holding", "held", "preparing"):
+        if case.renew_at_ms and case.phase in ("holding", "held", "asking", "preparing"):
             times.append(case.renew_at_ms)
         if times:
             heapq.heappush(self._due, (min(times), case.rid))

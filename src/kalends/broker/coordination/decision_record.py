@@ -166,6 +166,14 @@ class Record(msgspec.Struct, omit_defaults=True):
     """It stands, or stood, on waiting lists, and its user has not been told since what has come of it."""
     recalled_until: int = 0
     """As in `kalends.contract.calls.RequestView`."""
+    asked_at: int = 0
+    """When owners were first asked to approve what is held (seconds UTC)."""
+    owner_words: tuple[str, ...] = ()
+    """What they have said."""
+    needs_approval: tuple[str, ...] = ()
+    """Resources of what its user holds whose owners have to approve it before it is locked."""
+    asks_owner: bool = False
+    """Its `wants` are to be approved by owners: no attempt looks for others, as long as these can be held."""
     machines: tuple[str, ...] = ()
     """Where the parts of a job in step run, in their order."""
     started: str | None = None
@@ -211,6 +219,12 @@ class Record(msgspec.Struct, omit_defaults=True):
         return self.att == att and site in self.chosen and self.started in (None, site, FORGOTTEN)
 
     @property
+    def is_told(self) -> bool:
+        """Whether nothing more becomes of it in a moment: it is settled, or owners are to approve it."""
+        before_owners = self.waiting is not None and self.waiting.approval
+        return self.public_state != "open" or before_owners
+
+    @property
     def principal(self) -> Principal:
         return Principal(self.user, self.groups)
 
@@ -244,7 +258,8 @@ class Begin(OfCase, frozen=True):
 
 
 class Note(OfCase, frozen=True):
-    """`of` says what is written down: what is held, what was said to the agent, what it waits for.
+    """`of` says what is written down: what is held, what was said to the agent, what it waits for, or that
+    owners are to approve it.
 
     `source`, of the hash `script`, where another agent goes on: kept until the request is decided.
     """
@@ -252,7 +267,7 @@ class Note(OfCase, frozen=True):
     rid: str
     att: int
     body: bytes
-    of: Literal["held", "agent", "waiting"] = "held"
+    of: Literal["held", "agent", "waiting", "approval"] = "held"
     script: str = ""
     source: str = ""
 

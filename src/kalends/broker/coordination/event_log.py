@@ -21,6 +21,7 @@ TRAIL_MAX: Final = 64
 _NOTED: Final = {
     "held": frozenset({"held"}),
     "waiting": frozenset({"waiting", "listed", "recalled"}),
+    "approval": frozenset({"asked", "approved"}),
 }
 """The kinds of events that a Note of each sort is written for."""
 

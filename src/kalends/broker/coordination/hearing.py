@@ -123,6 +123,9 @@ def complaint_about(site: str, message: m.Message) -> str:
             return _of_report(site, message)
         case m.Awaited():
             return _of_offers(site, message.offered)
+        case m.OwnerSays():
+            own = all(is_of(site, name) for name in message.resources)
+            return "" if own else "speaks for another owner"
         case m.PartNews():
             return "" if is_of(site, message.machine) else "tells of another site's jobs"
         case m.Reclaim():

@@ -22,7 +22,11 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction
-from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
+from kalends.broker.coordination.transaction_table import (
+    REQUEST_MS_MAX,
+    TransactionTable,
+    deadline_ms,
+)
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
 from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
@@ -34,6 +38,9 @@ ROUNDS_MAX: Final = 8
 
 PATIENT_ROUNDS_MAX: Final = 64
 """The same for one that waits: each round is a start that somebody else has got."""
+
+OWNERS_NO: Final = frozenset({RefusalCode.DECLINED, RefusalCode.UNANSWERED})
+"""Refusals that end a request: whoever wants other slots, asks again."""
 
 AWAITED: Final = frozenset({RefusalCode.HELD, RefusalCode.BUSY})
 """Refusals that time may mend."""
@@ -60,16 +67,23 @@ class Negotiation:
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
             self.refused(case, visited.refusals, now)
+        elif case.phase == "voting" and visited.approval:
+            # What others have promised is to be held, as long as the owner thinks.
+            case.record.asks_owner = True
+            detail = f"the owner of {site} has to approve it: held first"
+            self.prepare.give_up_attempt(case, detail, (), now)
         elif case.phase == "voting" and visited.vote != "yes":
             self._bad_holds(case, site, "holds what it was asked to promise", now)
         else:
             part.voted = visited.vote == "yes"
+            part.approval = visited.approval
             self._holds(case, part, visited.held, now)
 
     def granted(self, site: str, grant: m.Grant, now: Moment) -> None:
         case = self.table.live(grant.rid, grant.att, ("holding",))
         if case is None or (part := case.parts.get(site)) is None:
             return
+        part.approval = grant.approval
         if part.ahead >= 0 and not complaint_about_holds(grant.held, part.wants):
             self.log.add(case, "granted", f"{site} holds it", now)
         self._holds(case, part, grant.held, now)
@@ -108,6 +122,8 @@ class Negotiation:
         if case.phase == "waiting":
             ahead = max((part.ahead for part in case.parts.values()), default=0)
             return known and structs.replace(known, ahead=max(ahead, 0))
+        if case.phase == "asking":
+            return known
         in_line = [part for part in case.parts.values() if part.ahead >= 0]
         if case.phase != "holding" or not in_line:
             return None
@@ -136,7 +152,7 @@ class Negotiation:
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
         """A site that takes part knows of a later attempt: look whether ours is the one that counts."""
-        phases = ("touring", "bidding", "voting", "holding", "held", "preparing")
+        phases = ("touring", "bidding", "voting", "holding", "held", "asking", "preparing")
         case = self.table.live(stale.rid, stale.att, phases)
         if case is not None and site in case.parts:
             case.stale.add(site)
@@ -147,10 +163,12 @@ class Negotiation:
 
     def give_back(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
         """An older request wants what is held there: give it back, or let the user decide."""
-        case = self.table.live(rid, att, ("holding", "held"))
+        case = self.table.live(rid, att, ("holding", "held", "asking"))
         if case is None or (part := case.parts.get(site)) is None or not part.hold_ids:
             return
         record = case.record
+        if case.phase == "asking":
+            self._hold_again(case, now)
         if case.phase == "holding":
             secret = self.credentials.secret(record, site)
             give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
@@ -168,7 +186,7 @@ class Negotiation:
 
         Of a place that was promised, the nodes are others' by now, where nothing was decided for too long.
         """
-        phases = ("held", "holding", "preparing", "telling")
+        phases = ("held", "holding", "asking", "preparing", "telling")
         case = self.table.live(renewed.rid, renewed.att, phases)
         if case is None or (part := case.parts.get(site)) is None:
             return
@@ -179,7 +197,7 @@ class Negotiation:
         if not set(part.surplus) & set(renewed.kept):
             part.surplus = ()
         if set(part.hold_ids) & set(renewed.lost):
-            self._lost(case, part, now)
+            self.lost(case, part, now)
         elif renewed.recall_ms:
             self.give_back(site, renewed.rid, renewed.att, renewed.recall_ms, now)
 
@@ -191,8 +209,10 @@ class Negotiation:
         else:
             self.outbox.alarm(f"job of request {case.rid}: {told}")
 
-    def _lost(self, case: Transaction, part: Branch, now: Moment) -> None:
-        """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""
+    def lost(self, case: Transaction, part: Branch, now: Moment) -> None:
+        """It goes back in line where other sites, or owners, are waited for; a user's hold is begun anew."""
+        if case.phase == "asking":
+            self._hold_again(case, now)
         if case.phase == "holding" and case.record.spec.patience != "none":
             part.hold_ids = ()
             self.prepare.send_visit(case, part)
@@ -200,6 +220,13 @@ class Negotiation:
         if case.phase == "held":
             case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
         self.prepare.give_up_attempt(case, f"{part.site} has lost the hold", (), now)
+
+    def _hold_again(self, case: Transaction, now: Moment) -> None:
+        """Not all is held any more: the owners are asked once it is."""
+        case.enter("hold")
+        case.noted = False
+        case.deadline_ms = deadline_ms(case.record, now)
+        self.prepare.wait_for_votes(case, now)
 
     def voted(self, site: str, voted: m.Voted, now: Moment) -> None:
         case = self.table.live(voted.rid, voted.att, ("preparing",))
@@ -217,8 +244,16 @@ class Negotiation:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
         tries = case.tries
         tries.refusals = list(refusals)
+        if any(each.code in OWNERS_NO for each in refusals):
+            self.prepare.close(case, error_of(refusals), "failed", now)
+            return
         tries.rounds += 1
         patient = case.record.spec.patience != "none"
+        if self._may_be_held_again(case, refusals):
+            detail = "what owners are to approve is held again"
+            self.prepare.give_up_attempt(case, detail, refusals, now)
+            return
+        case.record.asks_owner = False
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
                 detail = "lost the race; waiting for the winners"
@@ -233,6 +268,14 @@ class Negotiation:
             if refusals and not permanent and tries.planned is not None:
                 tries.excluded.add(tries.planned)
             self.prepare.give_up_attempt(case, "lost the race, or an owner refused", refusals, now)
+
+    def _may_be_held_again(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
+        """Whether owners go on thinking about just these slots, which may be had again in a moment."""
+        codes = {refusal.code for refusal in refusals}
+        soon = case.tries.rounds < PATIENT_ROUNDS_MAX and case.record.spec.patience != "none"
+        return (
+            case.record.asks_owner and soon and codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}
+        )
 
     def _may_wait(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""

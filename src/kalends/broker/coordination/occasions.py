@@ -32,6 +32,8 @@ def on_commit(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
     """Return what its user is told once `record` is committed as it is."""
     if (made := record.spec.by_others) is not None:
         return (_by_others(record, made, made.made),)
+    if record.asked_at and record.listed:
+        return (_notice(record, "approved", now, reason="; ".join(record.owner_words)),)
     return (_notice(record, "came", now),) if record.listed else ()
 
 
@@ -60,6 +62,10 @@ def on_close(record: Record, now: Moment, *, released: bool) -> tuple[RequestNot
     if (made := record.spec.by_others) is not None and made.made == "placed-elsewhere":
         # It is about the place that the job keeps, and said once, however often another one is looked for.
         return (structs.replace(_by_others(record, made, "not-placed"), id=not_placed(record)),)
+    if record.listed and record.asks_owner:
+        refusals = record.problem.refusals if record.problem is not None else ()
+        reason = "; ".join(f"{each.where}: {each.detail}" for each in refusals)
+        return (_notice(record, "not-approved", now, reason=reason),)
     if record.listed:
         reason = record.problem.detail if record.problem is not None else ""
         return (_notice(record, "gave-up", now, reason=reason),)

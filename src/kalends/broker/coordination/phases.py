@@ -11,6 +11,8 @@ voting     slots were asked for, promised at once   all yes, a no, or the time t
 holding    slots were asked for, to be held; where  all held, a no, or the time is over
            others hold them it waits in line
 held       all held, the user considers             lock, release, the end of the hold
+asking     all held, owners are to approve it       all approved, a no, the time is over, or a hold
+           before it is promised                    is lost
 waiting    on waiting lists, holding nothing        something has come free, the deadline
 preparing  holds are to be promised                 all yes, a no, or the time to vote is over
 committing the register is asked to commit          its answer
@@ -27,12 +29,12 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 Phase = Literal[
-    "new", "looking", "touring", "bidding", "voting", "holding", "held", "waiting", "preparing", "committing",
-    "raising", "closing", "telling", "cancelling", "over",
+    "new", "looking", "touring", "bidding", "voting", "holding", "held", "asking", "waiting", "preparing",
+    "committing", "raising", "closing", "telling", "cancelling", "over",
 ]  # fmt: skip
 
 PhaseEvent = Literal[
-    "look", "tour", "solicit", "vote", "hold", "list", "keep", "lock", "decide", "retry", "failed",
+    "look", "tour", "solicit", "vote", "hold", "list", "keep", "ask", "lock", "decide", "retry", "failed",
     "released", "expired", "committed", "cancelled", "end",
 ]  # fmt: skip
 
@@ -40,7 +42,7 @@ EndKind = Literal["failed", "released", "expired"]
 """How a request ends that is not committed."""
 
 _CLOSED: Final[dict[PhaseEvent, Phase]] = {"failed": "closing", "released": "closing"}
-_HELD: Final[dict[PhaseEvent, Phase]] = {"keep": "held", "lock": "preparing"}
+_HELD: Final[dict[PhaseEvent, Phase]] = {"keep": "held", "ask": "asking", "lock": "preparing"}
 
 NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     "new": {
@@ -67,6 +69,15 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
     "voting": {"decide": "committing", "retry": "raising", "failed": "closing", "end": "over"},
     "holding": {**_HELD, "retry": "raising", **_CLOSED, "end": "over"},
     "held": {
+        "ask": "asking",
+        "lock": "preparing",
+        "retry": "raising",
+        **_CLOSED,
+        "expired": "closing",
+        "end": "over",
+    },
+    "asking": {
+        "hold": "holding",
         "lock": "preparing",
         "retry": "raising",
         **_CLOSED,

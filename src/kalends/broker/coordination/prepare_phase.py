@@ -45,6 +45,8 @@ ON_THE_WAY_MS: Final = 2_000
 """A vote that took as long as it may has still to come back."""
 HOLD_MS: Final = 30_000
 """The life of a site's hold without a Renew: longer than a vote and two round trips."""
+ASKED_HOLD_MS: Final = 120_000
+"""The same while an owner thinks: a broker that starts anew, or another replica, finds it as it was."""
 RENEW_EVERY_MS: Final = 10_000
 
 
@@ -76,10 +78,12 @@ class PreparePhase:
     ) -> None:
         """Ask every site for its slots: promised at once at attempt 1, held in later ones.
 
-        `hopeful`: others hold some of them still, so that promises at once would be refused.
+        `hopeful`: promises at once would be refused, for others hold some of them still, or an owner has to
+        approve them.
         """
         record = case.record
-        case.enter("hold" if record.spec.hold or record.att > 1 or hopeful else "vote")
+        hold = record.spec.hold or record.att > 1 or hopeful or record.asks_owner
+        case.enter("hold" if hold else "vote")
         self.in_flight.ask(record, wants)
         case.parts = {site: Branch(site, of_site) for site, of_site in by_site(wants).items()}
         self.wait_for_votes(case, now)
@@ -129,7 +133,7 @@ class PreparePhase:
 
     def all_held(self, case: Transaction, now: Moment) -> None:
         record = case.record
-        if record.spec.hold and not case.lock_wanted:
+        if record.spec.hold and not (case.lock_wanted or record.asks_owner):
             case.enter("keep")
             case.noted = False
             record.waiting = None
@@ -144,10 +148,51 @@ class PreparePhase:
             self.deadlines.schedule(case)
             told = occasions.on_hold(record, now)
             record.listed = False
+            record.needs_approval = tuple(
+                want.resource
+                for part in case.parts.values()
+                if part.approval
+                for want in part.wants
+            )
             body = r.encode_record(record)
             self.table.write(case, r.Note(case.rid, record.att, body, notices=told))
         else:
+            self.go_on(case, now)
+
+    def go_on(self, case: Transaction, now: Moment) -> None:
+        """Lock what is held; first those owners are asked who have to approve it."""
+        if any(part.approval for part in case.parts.values()):
+            self._ask_owners(case, now)
+        else:
             self.prepare(case, now)
+
+    def _ask_owners(self, case: Transaction, now: Moment) -> None:
+        case.enter("ask")
+        record = case.record
+        record.asks_owner = True
+        record.asked_at = record.asked_at or now.wall_s
+        record.recalled_until = record.held_until_ms = 0
+        case.noted = False
+        self.wait_for_votes(case, now)
+        case.renew_at_ms = now.monotonic_ms  # For as long as owners think.
+        if record.waiting is not None and record.waiting.approval:
+            left_ms = record.waiting.until * 1000 - now.wall_ms
+            case.phase_deadline_ms = now.monotonic_ms + max(left_ms, 0)
+        self.deadlines.schedule(case)
+        for part in case.parts.values():
+            part.owner = None
+            self.ask_owner(case, part)
+
+    def ask_owner(self, case: Transaction, part: Branch) -> None:
+        """Have the owner of `part` asked, or hear how that stands; nobody where no owner has to approve."""
+        if not part.approval:
+            return
+        ask = m.OwnerAsk(
+            rid=case.rid, att=case.record.att, secret=self.credentials.secret(case.record, part.site),
+            hold_ids=part.hold_ids, reservation=case.record.reservation,
+            note=case.record.spec.request.note,
+        )  # fmt: skip
+        self.outbox.send(part.site, ask)
 
     def prepare(self, case: Transaction, now: Moment) -> None:
         """Phase one of two-phase commit, for slots that are held."""

@@ -198,6 +198,8 @@ class RegisterResults:
         """Answer a caller that waits for a hold, now that it is written."""
         if not result.won:
             self.table.drop(case, result.record)
-        elif case.phase == "held" and op.of == "held":
+        elif (case.phase == "asking" and op.of == "approval") or (
+            case.phase == "held" and op.of == "held"
+        ):
             case.noted = True
             self.table.answer(case)

@@ -78,7 +78,8 @@ class SlotSearch:
     def begin(self, case: Transaction, now: Moment) -> None:
         """Vote at once when the slots are known and this is the first attempt; else hold, or look."""
         record = case.record
-        known = record.wants and (record.att == 1 or case.fixed or record.held_until_ms)
+        again = case.fixed or record.held_until_ms or record.asks_owner
+        known = record.wants and (record.att == 1 or again)
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
         elif known and not case.tries.look_first:
@@ -141,8 +142,9 @@ class SlotSearch:
         self, case: Transaction, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
         error = self.prepare.unreachable(wants)
-        if error is None:
-            self.prepare.visit(case, wants, now, hopeful=hopeful)
+        if error is None or (case.record.asks_owner and isinstance(error, Unavailable)):
+            approval = any(want.resource in case.look.approval for want in wants)
+            self.prepare.visit(case, wants, now, hopeful=hopeful or approval)
         else:
             self._cannot_reach(case, error, now)
 
@@ -159,6 +161,7 @@ class SlotSearch:
         look.contested = False
         look.free = {}
         look.barred = {}
+        look.approval = set()
         case.tries.refusals = []
         look.queries = {}
         self._go_on(case, lambda: self._first_asked(case, now), now)
@@ -236,6 +239,8 @@ class SlotSearch:
         for of_one in believed:
             look.free = {**look.free, of_one.resource: of_one.steps}
             look.contested = look.contested or of_one.held
+            if of_one.approval:
+                look.approval.add(of_one.resource)
             if of_one.refusal is not None:
                 case.tries.refusals.append(of_one.refusal)
         self.look_on(case, now)

@@ -11,6 +11,7 @@ from kalends.broker.coordination.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.negotiation import Negotiation
+from kalends.broker.coordination.owner_approvals import OwnerApprovals
 from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import hold_ran_out, site_down
@@ -45,6 +46,7 @@ class Timeouts:
     lists: ListPlaces
     search: SlotSearch
     negotiation: Negotiation
+    approvals: OwnerApprovals
     agents: AgentDispatch
     bids: Solicitation
 
@@ -54,6 +56,7 @@ class Timeouts:
             "bidding": self.bids.resend,
             "voting": self.prepare.resend,
             "holding": self.prepare.resend,
+            "asking": self.prepare.ask_owner,
             "preparing": self.prepare.resend,
             "waiting": self.lists.resend,
             "telling": self.decide.resend,
@@ -90,14 +93,17 @@ class Timeouts:
         if case.phase == "held" and _due(case.phase_deadline_ms, ms):
             self.prepare.close(case, hold_ran_out(), "expired", now)
             return
-        if _due(case.renew_at_ms, ms) and case.phase in ("holding", "held", "preparing"):
+        if case.phase == "asking" and _due(case.phase_deadline_ms, ms):
+            self.approvals.time_is_up(case, now)
+            return
+        if _due(case.renew_at_ms, ms) and case.phase in ("holding", "held", "asking", "preparing"):
             case.renew_at_ms = ms + RENEW_EVERY_MS
             for part in case.parts.values():
                 self.renew(case, part)
         if _due(case.resend_at_ms, ms):
             case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
             case.resend_at_ms = self.deadlines.later(now, case.resend_every_ms)
-            if working or case.phase in ("telling", "cancelling"):
+            if working or case.phase in ("asking", "telling", "cancelling"):
                 self.table.write(case, r.Read(case.rid))
             if case.phase == "waiting":
                 self._look_at_the_clock(case, now)
@@ -123,6 +129,9 @@ class Timeouts:
             self.agents.toured(case, now)
         elif not over and case.phase == "bidding":
             self.bids.time_is_up(case, now)
+        elif not over and case.phase == "holding" and case.record.asks_owner:
+            # A site that is down for a while ends nothing that owners think about.
+            case.phase_deadline_ms = now.monotonic_ms + self.prepare.vote_ms_max(case)
         elif over or not self.negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 

@@ -19,7 +19,7 @@ from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
 from kalends.contract.calls import Event
-from kalends.contract.messages import Bid, Freed, RoomNeed, Want
+from kalends.contract.messages import Bid, Freed, OwnerSays, RoomNeed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.jobs import JobRequest
@@ -42,6 +42,10 @@ class Branch:
     """How many are before it in line here; -1: it does not wait here."""
     awaits: tuple[Refusal, ...] = ()
     """What it waits for here."""
+    approval: bool = False
+    """Its owner has to approve what is held here, before it is promised."""
+    owner: OwnerSays | None = None
+    """What was last heard of that."""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class Look:
     """What was free at the last look that counted all claims of others."""
     unreached: set[str] = field(default_factory=set)
     """Sites that were gone when they were to be asked for their slots."""
+    approval: set[str] = field(default_factory=set)
+    """Resources whose owners have to approve what this user books."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,8 @@ LISTED_S_MAX: Final = 366 * 86_400
 """A request without an end stands on waiting lists for a year."""
 
 OPEN_PHASES: Final = (
-    "looking", "touring", "bidding", "voting", "holding", "held", "waiting", "preparing",
+    "looking", "touring", "bidding", "voting", "holding", "held", "asking", "waiting",
+    "preparing",
 )  # fmt: skip
 """Undecided, and no answer of the register is on its way that would tell of another owner."""
 
@@ -131,7 +132,13 @@ class TransactionTable:
 
 
 def deadline_ms(record: Record, now: Moment) -> int:
-    """When `record` is given up if nothing has come of it (monotonic); see `kalends.contract.calls.Book`."""
+    """When `record` is given up if nothing has come of it (monotonic); see `kalends.contract.calls.Book`.
+
+    One that owners are to approve has as long as they, to hold again what is lost meanwhile.
+    """
+    waiting = record.waiting
+    if record.asks_owner and waiting is not None and waiting.approval:
+        return now.monotonic_ms + max(waiting.until * 1000 - now.wall_ms, 0)
     give_up_at = give_up_at_s(record)
     if not give_up_at:
         return now.monotonic_ms + REQUEST_MS_MAX

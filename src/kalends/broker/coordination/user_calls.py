@@ -113,7 +113,7 @@ class UserCalls:
         case = self.table.cases.get(rid)
         if case is None:
             return False
-        if case.phase == "telling" or (case.phase == "held" and case.noted):
+        if case.phase == "telling" or (case.phase in ("held", "asking") and case.noted):
             self.outbox.answer(ticket, self.table.view(case))
         else:
             case.tickets.append(ticket)
@@ -126,7 +126,7 @@ class UserCalls:
             return
         case.lock_wanted = True
         if case.phase == "held":
-            self.prepare.prepare(case, now)
+            self.prepare.go_on(case, now)
 
     def release(
         self, record: Record, ticket: int, now: Moment, by: ChangeByOthers | None = None
@@ -137,7 +137,7 @@ class UserCalls:
             return
         case.cancel_wanted = True
         case.record.ended_by = by
-        if case.phase in ("held", "looking", "touring", "bidding", "holding", "waiting"):
+        if case.phase in ("held", "looking", "touring", "bidding", "holding", "asking", "waiting"):
             self.prepare.close(case, None, "released", now)
 
     def cancel(

@@ -60,6 +60,7 @@ def view_of(
         changing=changing,
         waiting=record.waiting if record.state == "open" else None,
         placed=_placed(record) if reserved else None,
+        needs_approval=record.needs_approval if record.public_state == "held" else (),
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
         changed=record.ended_by or (record.spec.by_others if reserved else None),

@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -348,9 +349,7 @@ class RequestCommands:
                     if view is not None:
                         return view
             if not joined:
-                record = await self._polled(
-                    record, wait_s, lambda record: record.public_state != "open"
-                )
+                record = await self._polled(record, wait_s, attrgetter("is_told"))
             record = service.store.read(request_reads.read, record.rid) or record
         return self._records.view(self._records.standing(record))
 

@@ -221,6 +221,7 @@ class AvailabilityQueries:
             candidates=tuple(_candidate(each, None) for each in found),
             refusals=() if found else await self._refusals(user, request, queries, free, seen),
             as_of=_as_of(found, views),
+            approval=_to_approve(found, views),
         )
         if not body.explain:
             return told
@@ -310,6 +311,12 @@ def _as_of(found: Sequence[Plan], views: Sequence[FreeSteps]) -> dict[str, int]:
     """Return when the batch systems behind the resources of `found` were last seen."""
     used = {want.resource for each in found for want in each.wants}
     return {view.resource: view.as_of for view in views if view.as_of and view.resource in used}
+
+
+def _to_approve(found: Sequence[Plan], views: Sequence[FreeSteps]) -> tuple[str, ...]:
+    """Return the resources of `found` whose owners have to approve what is booked."""
+    used = {want.resource for each in found for want in each.wants}
+    return tuple(sorted(view.resource for view in views if view.approval and view.resource in used))
 
 
 def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:

@@ -1,5 +1,7 @@
 """An owner's limits: how early, how late, how long and how much one user, or a group together, may book.
 
+Also whose bookings wait for the owner's approval.
+
 Of the rules that name a limit of one kind and that match a principal, the first decides; so rules for
 few stand before rules for many. A rule says nothing about the kinds that it leaves out.
 """
@@ -19,7 +21,12 @@ from kalends.core.principals import Principal
 HELD_MAX: Final = 1_000_000
 """More claims at once than any store has seen."""
 
-Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "locked_max", "locked_unit_s", "share"]
+Approval = Literal["", "needed", "waived"]
+"""Whether the owner approves each booking; "": the rule does not say."""
+
+Kind = Literal[
+    "ahead_s", "lead_s", "longest_s", "held_max", "locked_max", "locked_unit_s", "share", "approval",
+]  # fmt: skip
 
 COUNTED: Final[tuple[Kind, ...]] = ("held_max", "locked_max", "locked_unit_s", "share")
 """Those that depend on what is booked already; they may be shared."""
@@ -44,7 +51,8 @@ class Limit:
     `longest_s` long. At most `held_max` claims are held or promised at once. At most `locked_max`
     reservations, and `locked_unit_s` unit-seconds of reservations, are promised or locked and not over.
     At most `share` of a calendar week is held, promised or locked. The last four hold for each user, or
-    with `together` for all whom `who` means in one. Raises `InvalidInput` for anything else.
+    with `together` for all whom `who` means in one. `approval`: a booking waits for the owner's word, or is
+    exempt from a later rule that wants it. Raises `InvalidInput` for anything else.
     """
 
     name: str
@@ -57,6 +65,7 @@ class Limit:
     locked_max: int = 0
     locked_unit_s: int = 0
     share: UsageShare | None = None
+    approval: Approval = ""
 
     def __post_init__(self) -> None:
         check_who(self.who, "who")
@@ -92,8 +101,8 @@ class Limit:
             raise InvalidInput(
                 "the rule limits nothing",
                 where="name",
-                remedy="give ahead, lead, longest, held_max, locked_max, locked_hours, week_share or"
-                " week_hours",
+                remedy="give ahead, lead, longest, held_max, locked_max, locked_hours, week_share,"
+                " week_hours or approval",
             )
         if self.together and not any(getattr(self, kind) for kind in COUNTED):
             raise InvalidInput(
@@ -120,6 +129,9 @@ class Limit:
             words.append(f"{each} at most {self.describe_time()} reserved and not over")
         if self.share is not None:
             words.append(f"{each} at most {self.describe_share()} of a week")
+        if self.approval:
+            needed = self.approval == "needed"
+            words.append("with the owner's approval" if needed else "without the owner's approval")
         return f"{self.name} ({self.who}): {', '.join(words)}"
 
     def describe_number(self) -> str:
@@ -167,6 +179,11 @@ class Limits:
             if decided:
                 found.append(Limit(rule.name, rule.who, rule.together, **decided))
         return found
+
+    def needs_approval(self, principal: Principal) -> bool:
+        """Whether a booking of `principal` waits for the owner's word."""
+        rule = self.deciding(principal, "approval")
+        return rule is not None and rule.approval == "needed"
 
     def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
         """Return the rule that limits `kind` for `principal`, individually or for all `together`."""

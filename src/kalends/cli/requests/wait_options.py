@@ -40,11 +40,15 @@ class WaitOptions(TypedDict):
 
 
 class Waits(NamedTuple):
-    """The limits of a wait; `wait_s` None waits until settled, or with `until_listed` until listed."""
+    """The limits of a wait; `wait_s` None waits until settled, or with `until_listed` until listed.
+
+    With `until_asked` it also ends once owners are to approve what is held.
+    """
 
     patience: Patience = "held"
     wait_s: float | None = None
     until_listed: bool = False
+    until_asked: bool = False
 
 
 def options(function: F) -> F:
@@ -78,10 +82,10 @@ def waits(options: WaitOptions) -> Waits:
     if options["wait"] is not None:
         wait_s = parse_duration(options["wait"], where="--wait", longest_s=limits.WINDOW_S_MAX)
     if options["no_wait"]:
-        return Waits("none")
+        return Waits("none", until_asked=True)
     if options["when_free"]:
-        return Waits("taken", wait_s, until_listed=wait_s is None)
-    return Waits("held", wait_s)
+        return Waits("taken", wait_s, until_listed=wait_s is None, until_asked=wait_s is None)
+    return Waits("held", wait_s, until_asked=wait_s is None)
 
 
 def settled(
@@ -101,12 +105,14 @@ def settled(
     view = None
     try:
         view = ask(first_s)
-        if view.state != "open" or left_s == 0:
+        asked = waits.until_asked and view.waiting is not None and view.waiting.approval
+        if view.state != "open" or left_s == 0 or asked:
             return view
         with Progress(settings) as progress:
             return client.wait(
-                view.id, wait_s=left_s, until_listed=waits.until_listed, on_progress=progress
-            )
+                view.id, wait_s=left_s, until_listed=waits.until_listed,
+                until_asked=waits.until_asked, on_progress=progress,
+            )  # fmt: skip
     except KeyboardInterrupt as interrupt:
         for line in _left_lines(view, key):
             output.say(line, error=True)

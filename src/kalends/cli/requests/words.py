@@ -15,6 +15,7 @@ from kalends.cli.console.problems import lines as problem_lines
 from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs.placed import how_words, placed_words
 from kalends.cli.requests.agent_options import argument_text
+from kalends.cli.requests.approval_words import approval_words, to_approve_lines, waits_how
 from kalends.cli.requests.notice_words import before_words, change_words
 from kalends.cli.requests.polls import poll_lines
 from kalends.contract.calls import (
@@ -96,6 +97,8 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
     waiting = view.waiting
     if waiting is None:
         return "being decided"
+    if waiting.approval:
+        return approval_words(waiting, zone)
     awaited = " and ".join(waiting.awaited) or "its turn"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
     ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
@@ -276,7 +279,10 @@ def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
         f"{resource}: what others have on its batch system was last seen {short_time(as_of, zone)}"
         for resource, as_of in sorted(found.as_of.items())
     ]
-    return [*candidate_lines(found.candidates, zone), *seen, *obstacle_lines(found, zone), *polls]
+    return [
+        *candidate_lines(found.candidates, zone), *seen, *to_approve_lines(found.approval),
+        *obstacle_lines(found, zone), *polls,
+    ]  # fmt: skip
 
 
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
@@ -360,7 +366,7 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
             (
                 short_id(view.id),
                 view.waiting.ahead,
-                ", ".join(view.waiting.awaited) + (" (listed)" if view.waiting.listed else ""),
+                ", ".join(view.waiting.awaited) + waits_how(view.waiting),
                 view.text,
                 short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
                 short_time(view.waiting.until, zone) if view.waiting.until else "-",
@@ -377,6 +383,8 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     named = short_id(view.id)
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
+        if view.waiting.approval:
+            how = approval_words(view.waiting, zone)
         return [
             f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
         ]
@@ -384,6 +392,8 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
         return [f"still being decided: kalends show {named}, or kalends watch {named}"]
     if view.state == "held" and view.recalled_until:
         return [recalled_words(view, zone)]
+    if view.state == "held" and view.needs_approval:
+        return to_approve_lines(view.needs_approval, named)
     if view.state == "held":
         return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
     return []

@@ -53,10 +53,12 @@ class Follower:
         wait_s: float | None,
         on_progress: Progress | None,
         until_listed: bool = False,
+        until_asked: bool = False,
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists. `on_progress` is told each view of it
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
+        approve it. `on_progress` is told each view of it
         that differs from the one before, while it is open. Raises what the calls raise, but
         `Unavailable` and `LimitExceeded` only after `AWAY_S_MAX` without an answer.
         """
@@ -73,8 +75,10 @@ class Follower:
                 await self._sleep(LOOK_AGAIN_S)
                 continue
             heard_s = self._clock()
-            listed = view.waiting is not None and view.waiting.listed
-            if view.state != "open" or (until_listed and listed) or self._over(deadline_s):
+            waiting = view.waiting
+            listed = until_listed and waiting is not None and waiting.listed
+            asked = until_asked and waiting is not None and waiting.approval
+            if view.state != "open" or listed or asked or self._over(deadline_s):
                 return view
             if view != told:
                 await tell(on_progress, view)

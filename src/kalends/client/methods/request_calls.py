@@ -92,7 +92,8 @@ class RequestCalls(ListingCalls):
         with the request while it waits, each time that something has changed.
 
         The answer's state is ``reserved``, or ``open`` when it is still being decided after
-        `wait_s` (default: 30; None: wait until it is settled); then it goes on by itself, and `wait`
+        `wait_s` (default: 30; None: wait until it is settled), or at once when it waits for the approval of
+        owners; then it goes on by itself, and `wait`
         waits on. Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then
         nothing is booked. An `agent` that fails stops nothing, unless `agent_must_run`: the sites choose
         for it, `agent_failed` names them, and `why` tells what went wrong.
@@ -253,11 +254,13 @@ class RequestCalls(ListingCalls):
         *,
         wait_s: float | None = None,
         until_listed: bool = False,
+        until_asked: bool = False,
         on_progress: Progress | None = None,
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
+        approve it. Raises what stood in its way, as `book`
         does, and nothing is booked then.
         """
         if wait_s is not None:
@@ -268,6 +271,7 @@ class RequestCalls(ListingCalls):
                 wait_s=wait_s,
                 on_progress=on_progress,
                 until_listed=until_listed,
+                until_asked=until_asked,
             )
         )
 
@@ -355,4 +359,6 @@ class RequestCalls(ListingCalls):
         left_s = None if wait_s is None else wait_s - first_s
         if view.state != "open" or (left_s is not None and left_s <= 0):
             return view
-        return await self._follower.settled(view.id, wait_s=left_s, on_progress=on_progress)
+        return await self._follower.settled(
+            view.id, wait_s=left_s, on_progress=on_progress, until_asked=True
+        )

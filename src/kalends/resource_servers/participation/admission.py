@@ -15,6 +15,7 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import part_in
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
@@ -52,6 +53,8 @@ class ParticipantLimits(NamedTuple):
     held_per_principal_max: int = 64
     promised_per_principal_max: int = 64
     hold_ms_max: int = 3_600_000
+    approval_s: int = 3 * 86_400
+    """How long the owner may think about what needs approval."""
 
 
 DEFAULT_LIMITS: Final = ParticipantLimits()
@@ -83,6 +86,7 @@ class Admission:
     registers: Registers
     provisions: Provisions
     reclaims: ReclaimReminders
+    approval: OwnerApproval
     numbers: FenceNumbers
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
@@ -128,6 +132,8 @@ class Admission:
 
     def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """Return the refusals by rules and limits; `take` looks for room."""
+        if over := self.approval.why_over(visit.rid):
+            return over
         if closed := self.closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
@@ -281,12 +287,15 @@ class Admission:
             ends_at=max(ends_at, before.ends_at if before else 0),
             register=known or self.registers.of(source),
             jobs=visit.jobs,
+            petition=before.petition if before else None,
         )
 
     def why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
         """Return why the owner refuses the promise: the last chance to say no."""
         if self.recovery.recovering and (closed := self.closed()):
             return (closed,)
+        if unapproved := self.approval.why_not(stake, named):
+            return unapproved
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self.limits.promised_per_principal_max:
             return (self.here.refusal(RefusalCode.LIMIT, "too many promises to one user at once"),)

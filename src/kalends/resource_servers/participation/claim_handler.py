@@ -50,6 +50,7 @@ class ClaimHandler:
     def visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
         if self.attempts.is_stale(source, visit.rid, visit.att):
             return
+        visit = self.admission.approval.only_held(visit)
         stake = self.stakes.get(visit.rid)
         if stake is not None and stake.att == visit.att and stake.claims:
             self._repeat_visit(source, stake, visit, now)
@@ -123,7 +124,9 @@ class ClaimHandler:
             return
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
         vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
-        self.outbox.send(source, self.here.visited(visit, vote=vote, held=held))
+        approval = bool(self.admission.approval.lacking(stake))
+        visited = self.here.visited(visit, vote=vote, held=held, approval=approval)
+        self.outbox.send(source, visited)
 
     def _await_grants(
         self, stake: Stake, now: Moment, answer: Callable[[tuple[Refusal, ...]], None]

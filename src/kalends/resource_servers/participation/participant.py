@@ -22,8 +22,8 @@ from kalends.agents.runs import RunOutcome
 from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
+from kalends.contract import approval_calls, reclaim_calls
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
@@ -31,6 +31,8 @@ from kalends.resource_servers.participation.admission import (
     Admission,
     ParticipantLimits,
 )
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.claims.claim_sets import (
@@ -97,6 +99,9 @@ from kalends.resource_servers.participation.visits.visit_handler import VisitHan
 
 NOTHING_PASSED: Final = TimePassed()
 
+RESTORED_HOLD_MS: Final = 120_000
+"""What waits for its owner is held for so long after a start, until its broker renews it."""
+
 Handler = Callable[["Participant", str, Any, Moment], None]
 
 
@@ -117,6 +122,7 @@ class Participant:
     in_doubt_type: ClassVar[type[InDoubtResolver]] = InDoubtResolver
     ownership_type: ClassVar[type[Ownership]] = Ownership
     room_type: ClassVar[type[FreeRoom]] = FreeRoom
+    approval_type: ClassVar[type[OwnerApproval]] = OwnerApproval
     admission_type: ClassVar[type[Admission]] = Admission
     wound_wait_type: ClassVar[type[WoundWait]] = WoundWait
     lists_type: ClassVar[type[WaitingLists]] = WaitingLists
@@ -168,7 +174,8 @@ class Participant:
         book = self.book = ClaimTable(calendars, numbers.new)
         provisions = self.provisions = self._provisions(backends, numbers)
         claims = self.claims = self.claims_type(book, outbox, then, provisions)
-        book.restore(stakes, now.wall_s)
+        held_ms = min(limits.hold_ms_max, RESTORED_HOLD_MS)
+        book.restore(stakes, now.wall_s, now.monotonic_ms + held_ms)
         provisions.restore(grants, now, slots)
         self.retention = self.retention_type(
             here, book, claims, outbox, known, jitter,
@@ -183,8 +190,17 @@ class Participant:
         self.in_doubt = self.in_doubt_type(
             here, book.stakes, claims, self.outcomes, self.retention, self.recovery, known, outbox, jitter
         )  # fmt: skip
+        approval = self.approval = self.approval_type(here, book, claims, outbox, limits.approval_s)
         self.comparison = Comparison(
-            book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
+            book,
+            claims,
+            self.outcomes,
+            self.in_doubt,
+            self.retention,
+            approval,
+            known,
+            outbox,
+            numbers,
         )
         self.owner_room = OwnerRoom(book, KeptRoom(book, numbers.new), provisions.grants.room)
         self.reminders = ReclaimReminders(
@@ -203,7 +219,7 @@ class Participant:
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers), PlannedRoom())
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
-            provisions, self.reminders, numbers, limits,
+            provisions, self.reminders, approval, numbers, limits,
         )  # fmt: skip
         self.reminders.names_nodes = room.places.are_asked
         self.wound_wait = self.wound_wait_type(
@@ -246,6 +262,8 @@ class Participant:
         self.owner_room.may_take = lambda: not self.recovery.recovering
         self._listen(then)
         self.in_doubt.restore(now)
+        approval.restore(now)
+        self.wound_wait.restore()
 
     def _provisions(
         self, backends: Mapping[str, ResourceBackend], numbers: FenceNumbers
@@ -339,6 +357,7 @@ class Participant:
                 number, RunOutcome("killed", detail="the run did not end in time"), now
             )
             self.relayed(number, None, now)
+        self.approval.advance(now)
         self.wound_wait.advance(now)
         self.lists.advance(now)
         self.places.advance(now)
@@ -358,6 +377,7 @@ class Participant:
         times_ms = (
             self.book.next_expiry_ms(),
             self.runs.next_deadline_ms(),
+            self.approval.next_deadline_ms(),
             self.wound_wait.next_deadline_ms(),
             self.lists.next_deadline_ms(),
             self.places.next_deadline_ms(),
@@ -413,6 +433,7 @@ class Participant:
         """
         self.reminders.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
         self.admission.limits = self.wound_wait.limits = limits
+        self.approval.within_s = limits.approval_s
         self._settle(now)
 
     def check_carries(self, changed: Mapping[str, ResourceCalendar], now: Moment) -> None:
@@ -510,6 +531,16 @@ class Participant:
         self._settle(now)
         return view
 
+    def decide_approval(
+        self, body: approval_calls.DecideApproval, by: str, now: Moment
+    ) -> tuple[Stake, Petition]:
+        """Give the owner's word as `OwnerApproval.decide`, and find takers for what is declined."""
+        decided = self.approval.decide(
+            body.id, body.revision, approve=body.approve, word=body.word, by=by, now=now
+        )
+        self._settle(now)
+        return decided
+
     # What is known here
 
     @property
@@ -549,6 +580,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.Decide: lambda site, source, decide, now: site.outcomes.decide(source, decide),
     m.Cancel: lambda site, source, cancel, now: site.outcomes.cancel(source, cancel),
     m.Forget: lambda site, source, forget, now: site.retention.forget(forget.rid),
+    m.OwnerAsk: lambda site, source, ask, now: site.approval.ask(source, ask, now),
     m.Renew: lambda site, source, renew, now: site.claim_handler.renew(source, renew, now),
     m.Release: lambda site, source, release, now: site.claim_handler.release(
         release.rid, release.att, release.hold_ids

@@ -40,11 +40,12 @@ class ThisSite(NamedTuple):
         held: tuple[m.HeldSlot, ...] = (),
         refusals: tuple[Refusal, ...] = (),
         ahead: int = -1,
+        approval: bool = False,
     ) -> m.Visited:
         """Return the answer to `visit`."""
         return m.Visited(
             rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
-            refusals=refusals, ahead=ahead,
+            refusals=refusals, ahead=ahead, approval=approval,
         )  # fmt: skip
 
     def turned_down(self, visit: m.Visit, refusals: tuple[Refusal, ...]) -> m.Visited:

@@ -94,6 +94,7 @@ class Views:
             waiting=tuple(waiting[: limits.LISTING_MAX]),
             as_of=self.provisions.as_of(want.resource),
             barred=barred(book, query, want, wall_s, caps, steps) if until == want.end else (),
+            approval=calendar.needs_approval(query.principal),
             rules=_rules(book, want.resource, query.principal, wall_s) if query.detail else (),
         )
 

@@ -99,7 +99,10 @@ def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> boo
 def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:
     limits = configuration.limits
     return ParticipantLimits(
-        limits.held_per_principal_max, limits.promised_per_principal_max, limits.hold_s_max * 1000
+        limits.held_per_principal_max,
+        limits.promised_per_principal_max,
+        limits.hold_s_max * 1000,
+        int(limits.approval_s),
     )
 
 

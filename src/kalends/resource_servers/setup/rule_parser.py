@@ -104,6 +104,7 @@ def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
             limit.locked_max,
             round(limit.locked_hours * 3_600),
             share if limit.week_share or limit.week_hours else None,
+            "" if limit.approval is None else "needed" if limit.approval else "waived",
         )
     except InvalidInput as error:
         raise _at(error, where) from error

@@ -54,7 +54,8 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
 
     Of the rules that name the same limit and match, the first holds. `locked_max` reservations may be
     confirmed and not over, of `locked_hours` unit-hours together. `week_share` is a fraction of all
-    units of a calendar week, `week_hours` a number of unit-hours.
+    units of a calendar week, `week_hours` a number of unit-hours. `approval`: the owner approves each
+    booking, or (false) need not.
     """
 
     name: str = ""
@@ -68,6 +69,7 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
     locked_hours: Annotated[float, Meta(ge=0, le=8_784.0 * limits.UNITS_MAX)] = 0.0
     week_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     week_hours: Annotated[float, Meta(ge=0, le=168.0 * limits.UNITS_MAX)] = 0.0
+    approval: bool | None = None
 
 
 class BlackoutConfiguration(Section, frozen=True, kw_only=True):

@@ -66,11 +66,15 @@ class AuditLogConfiguration(Section, frozen=True, kw_only=True):
 
 
 class SiteLimits(Section, frozen=True, kw_only=True):
-    """Per principal: claims held and promised at once, and the longest a hold may live."""
+    """Per principal: claims held and promised at once, and the longest a hold may live.
+
+    `approval_s` is how long the owner may think about what needs approval.
+    """
 
     held_per_principal_max: Annotated[int, Meta(ge=1)] = 64
     promised_per_principal_max: Annotated[int, Meta(ge=1)] = 64
     hold_s_max: DurationS = field(name="hold_max", default=DurationS(3_600))
+    approval_s: DurationS = field(name="approval_within", default=DurationS(3 * 86_400))
     calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
     calls_burst: Annotated[int, Meta(ge=1)] = 4_000
 
@@ -244,6 +248,7 @@ def check_site(site: SiteConfiguration) -> None:
     for index, pattern in enumerate(site.calls.to):
         check_pattern(pattern, f"site.calls.to[{index}]")
     check_at_most(site.limits.hold_s_max, limits.HOLD_MS_MAX // 1000, "site.limits.hold_max")
+    check_at_most(site.limits.approval_s, limits.APPROVAL_S_MAX, "site.limits.approval_within")
     check_resources(site.resources, site.defaults)
     check_machines(site.machines, site.resources)
     if site.notices is not None:

@@ -226,11 +226,11 @@ class AgentSite(Site):
 
     def run_ends(self, number: int, outcome: RunOutcome) -> ParticipantEffects:
         self.participant.errand_done(number, outcome, self.now)
-        return self._settle()
+        return self.settle()
 
     def near_answers(self, number: int, report: m.SiteReport | None) -> ParticipantEffects:
         self.participant.relayed(number, report, self.now)
-        return self._settle()
+        return self.settle()
 
 
 def tells_forgotten(message: m.Message) -> bool:

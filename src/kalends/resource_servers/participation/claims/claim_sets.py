@@ -1,7 +1,8 @@
 """What a site knows of one request: its stake, with its claims, and the facts that are stored of it.
 
 A stake is stored whole whenever something durable about it changes; the newest stored form is the
-truth after a restart. Claims that are only held are left out: a restart loses holds.
+truth after a restart. Claims that are only held are left out, for a restart loses holds; but not those
+that wait for their owner's word.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 from kalends.contract.messages import Chosen, Part
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import (
     DURABLE,
     ClaimEvent,
@@ -83,12 +85,23 @@ class Stake(msgspec.Struct, gc=False):
     """It is a place of a job that is to start at most once."""
     jobs: dict[str, JobRequest] = {}
     """What is to run in its slots, by machine, and is not submitted there yet."""
+    petition: Petition | None = None
+    """What of it was put before the owner, and what was said."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]
 
     def has(self, state: ClaimState) -> bool:
         return any(claim.state == state for claim in self.claims)
+
+    @property
+    def keeps_holds(self) -> bool:
+        """Whether what it holds is durable: it waits for the owner's word, or has it.
+
+        Of alternatives that an agent holds, none is before the owner yet.
+        """
+        chosen = len({claim.common for claim in self.claims}) <= 1
+        return self.petition is not None and self.petition.stands and chosen
 
     @property
     def decided(self) -> bool:
@@ -150,8 +163,9 @@ _DECODER = msgspec.msgpack.Decoder(Stake)
 
 def stored(stake: Stake, event: str) -> StakeStored:
     """The fact that `stake` is as it is now; a copy, so that later changes do not reach it."""
-    if any(claim.state not in DURABLE for claim in stake.claims):
-        kept = [claim for claim in stake.claims if claim.state in DURABLE]
+    durable = DURABLE | {"held"} if stake.keeps_holds else DURABLE
+    if any(claim.state not in durable for claim in stake.claims):
+        kept = [claim for claim in stake.claims if claim.state in durable]
         stake = msgspec.structs.replace(stake, claims=kept)
     return StakeStored(stake.rid, event, stake.ends_at, _ENCODER.encode(stake))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Literal
 
 from sortedcontainers import SortedList
 
@@ -83,8 +83,10 @@ class ClaimTable:
         self._spent: set[Placed] = set()
         """What is over, and has no room on a calendar that was made smaller since: it is booked no more."""
 
-    def restore(self, stakes: Iterable[Stake], now_s: int = 0) -> None:
+    def restore(self, stakes: Iterable[Stake], now_s: int = 0, held_until_ms: int = 0) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
+
+        What is held, because it waits for its owner's word, is held until `held_until_ms` (monotonic).
 
         Raises `Conflict` when they do not fit the calendars together, and names who is in the way: an owner
         has made a resource smaller, or taken it away. What is over by `now_s` is in nobody's way.
@@ -94,15 +96,17 @@ class ClaimTable:
         booked = [stake for stake in self.stakes.awake() if _is_booked(stake)]
         waiting = [stake for stake in booked if self._standing(stake) is not None]
         waiting_rids = {stake.rid for stake in waiting}
-        self._load(restored, [stake for stake in booked if stake.rid not in waiting_rids], now_s)
+        alone = [stake for stake in booked if stake.rid not in waiting_rids]
+        self._load(restored, alone, now_s, held_until_ms)
         for stake in waiting:
-            bookings = [booking_of(stake, each, "prepared", None) for each in stake.claims]
+            state, until_ms = _restored_as(stake, held_until_ms)
+            bookings = [booking_of(stake, each, state, until_ms) for each in stake.claims]
             for claim, booking in zip(stake.claims, bookings, strict=True):
                 if claim.resource not in self.calendars:
                     raise still_booked(claim.resource, "UTC", [booking])
                 if claim.units > self.calendars[claim.resource].info.capacity:
                     raise too_small(self.calendars[claim.resource].info, [booking])
-            full = self.occupy(stake, "prepared", None)
+            full = self.occupy(stake, state, until_ms)
             if full:
                 raise too_small(self.calendars[full].info, bookings)
 
@@ -144,15 +148,19 @@ class ClaimTable:
         for stake, _, (_, state, _) in self._booked():
             self._usage.note(stake, state, self._counted_already(stake))
 
-    def _load(self, restored: Restored, promised: Sequence[Stake], now_s: int) -> None:
+    def _load(
+        self, restored: Restored, promised: Sequence[Stake], now_s: int, held_until_ms: int
+    ) -> None:
         """Book what rests, and what is promised and stands by itself, a calendar at a time."""
         by_resource = restored.bookings
         for stake in promised:
+            state, until_ms = _restored_as(stake, held_until_ms)
             for claim in stake.claims:
-                booking = booking_of(stake, claim, "prepared", None)
+                booking = booking_of(stake, claim, state, until_ms)
                 by_resource.setdefault(claim.resource, []).append(booking)
             self._placed[stake.rid] = self._places_of(stake)
-            self._count(stake, "prepared")
+            self._count(stake, state)
+            self._set_expiry(stake, until_ms)
         for user, number in restored.locked.items():
             self._counts[user, "locked"] += number
             self._totals["locked"] += number
@@ -579,7 +587,14 @@ def _counted_of(stake: Stake) -> tuple[str, State, int]:
 
 def _is_booked(stake: Stake) -> bool:
     """Whether a stake that was stored is on the calendars: all its claims are in one state."""
-    return bool(stake.claims) and stake.claims[0].state in ("prepared", "locked")
+    return bool(stake.claims) and stake.claims[0].state in ("held", "prepared", "locked")
+
+
+def _restored_as(
+    stake: Stake, held_until_ms: int
+) -> tuple[Literal["held", "prepared"], int | None]:
+    """How a stake that does not rest is booked: until when, if it is only held."""
+    return ("held", held_until_ms) if stake.has("held") else ("prepared", None)
 
 
 def _begun_until(want: Want, standing: Sequence[Claim], wall_s: int) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import Stake, StakeDropped, stored
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
@@ -50,6 +51,7 @@ class Claims:
             for claim in stake.claims:
                 for event in events if claim.state == "absent" else ():
                     claim.move(event)
+            self._store_if_durable(stake, "visit-hold")
         return full
 
     def hold_chosen(self, stake: Stake, until_ms: int) -> None:
@@ -73,7 +75,10 @@ class Claims:
 
     def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
         """Give up all other holds of `stake`."""
+        before = len(stake.claims)
         self.book.keep_only(stake, hold_ids)
+        if len(stake.claims) < before:
+            self._store_if_durable(stake, "release")
 
     def end_hold(self, stake: Stake, event: ClaimEvent) -> None:
         """Free everything that `stake` holds."""
@@ -88,11 +93,28 @@ class Claims:
             self.clear(stake)
 
     def clear(self, stake: Stake) -> None:
-        """Drop all claims of `stake`; it is remembered only if it refused an attempt."""
+        """Drop all claims of `stake`; it is remembered if it refused an attempt, or was before the owner."""
         stake.claims = []
-        if not stake.refused:
+        if stake.petition is not None:
+            self.store(stake, "cleared")
+        elif not stake.refused:
             del self.book.stakes[stake.rid]
         self.consequences.cleared(stake.rid)
+
+    # The owner's word
+
+    def put_before_owner(self, stake: Stake, petition: Petition) -> None:
+        """Keep `petition`, durably, and what is held for it."""
+        stake.petition = petition
+        self.store(stake, "petition")
+
+    def end_petition(self, stake: Stake, petition: Petition) -> None:
+        """Keep the word of the owner, or that there was none; unless it approves, this attempt is refused."""
+        stake.petition = petition
+        if petition.stands:
+            self.store(stake, "petition")
+        else:
+            self.refuse(stake, stake.att, "abort")
 
     # Promises
 
@@ -236,6 +258,11 @@ class Claims:
 
     def store(self, stake: Stake, event: str) -> None:
         self.outbox.store(stored(stake, event))
+
+    def _store_if_durable(self, stake: Stake, event: ClaimEvent) -> None:
+        """What waits for its owner survives a restart: what is stored of it is what is held now."""
+        if stake.petition is not None and stake.petition.stands:
+            self.store(stake, event)
 
     def _vacate(self, stake: Stake) -> None:
         self.book.vacate(stake)

@@ -48,7 +48,7 @@ class QueueEntry:
 
 @dataclass(slots=True)
 class Holder:
-    """A holder of claims here: where to reach it, and what it asked for.
+    """A holder of claims here: where to reach it ("": not known yet), and what it asked for.
 
     `visit` is None where an agent has chosen. A person `considered` it: they have longer to answer
     when it is recalled. `recall_until_ms` (monotonic) is when it is taken back; 0: nobody asks.

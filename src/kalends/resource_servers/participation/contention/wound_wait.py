@@ -143,7 +143,10 @@ class WoundWait:
         self.held(visit.rid, Holder(place.asker, visit, visit.considered))
         claims = self.book.stakes[visit.rid].claims
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
-        grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held)
+        approval = bool(self.admission.approval.lacking(self.book.stakes[visit.rid]))
+        grant = m.Grant(
+            rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held, approval=approval
+        )
         self.outbox.send(place.asker, grant)
 
     def _quit_line(self, rid: str) -> None:
@@ -165,6 +168,12 @@ class WoundWait:
             return 0
         holder.asker, holder.considered = asker, considered
         return holder.recall_until_ms
+
+    def restore(self) -> None:
+        """What a restart has kept held can be recalled; whom to ask, its next renewal tells."""
+        for stake in self.book.stakes.awake():
+            if stake.has("held"):
+                self.held(stake.rid, Holder(""))
 
     def check(self) -> None:
         """Raises `AssertionError` when a place or a holder does not go with its claims."""
@@ -218,7 +227,7 @@ class WoundWait:
             holder.recall_until_ms = now.monotonic_ms + left_ms
             heapq.heappush(self._recalls, (holder.recall_until_ms, rid))
             recall = m.Recall(rid=rid, att=self.book.stakes[rid].att, left_ms=left_ms)
-            self.outbox.send(holder.asker, recall)
+            self._tell(holder, recall)
 
     def _youngest_in_the_way(self, seniority: Seniority, needs: Sequence[Piece]) -> list[str]:
         """Return the youngest holders behind `seniority` who must give way; none if even all are too few."""
@@ -260,7 +269,12 @@ class WoundWait:
             lost = tuple(claim.hold_id for claim in stake.claims)
             renewed = m.Renewed(rid=rid, att=stake.att, epoch=self.here.epoch, lost=lost)
             self._take_back(stake, "recall-timeout", now)
-            self.outbox.send(holder.asker, renewed)
+            self._tell(holder, renewed)
+
+    def _tell(self, holder: Holder, message: m.Message) -> None:
+        """Tell its broker, if that is known: after a restart, it asks."""
+        if holder.asker:
+            self.outbox.send(holder.asker, message)
 
     def give(self, give: m.Give, now: Moment) -> None:
         """Take back what a broker gives; the giver stays in the queue."""

@@ -13,6 +13,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core import limits
 from kalends.core.identifiers import machine_of
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
@@ -35,6 +36,7 @@ class Comparison:
     outcomes: OutcomeHandler
     in_doubt: InDoubtResolver
     retention: Retention
+    approval: OwnerApproval
     registers: Registers
     outbox: ParticipantOutbox
     numbers: FenceNumbers
@@ -100,6 +102,9 @@ class Comparison:
             return ("its place in the queue is lost: the job is to be submitted again",)
         if any(want.start >= want.end for want in relock.wants):
             return ("it asks for a time that is none",)
+        unapproved = self.approval.why_not_again(relock)
+        if unapproved and not self.outcomes.recovery.recovering:
+            return (unapproved,)
         first = min(want.start for want in relock.wants)
         refusals = self.book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
         if refusals:
@@ -126,6 +131,7 @@ class Comparison:
             proofs=relock.proofs,
             warrant=relock.warrant,
             replaces=relock.replaces,
+            petition=before.petition if before is not None else None,
         )
         full = self.claims.lock_again(stake, before)
         if full:

@@ -92,6 +92,7 @@ class AgentHolds:
             refused=before.refused if before is not None else 0,
             ends_at=before.ends_at if before is not None else 0,
             register=known or self.registers.of_visit(visit.asker, dispatch),
+            petition=before.petition if before is not None else None,
         )
 
     def is_free(self, stake: Stake, claim: Claim) -> bool:

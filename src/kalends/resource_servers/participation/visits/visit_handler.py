@@ -8,6 +8,7 @@ free. A failed run counts for nothing; the site's default chooses instead, and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -25,6 +26,7 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.scripts import HeldChoice, RunCode, Stop
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
@@ -310,7 +312,13 @@ class VisitHandler:
             refusals=refusals,
             sent=choice.sent,
             run=visit.run,
+            approval=self._needs_approval(visit.dispatch.principal, held),
         )
+
+    def _needs_approval(self, principal: Principal, held: Sequence[HeldChoice]) -> bool:
+        """Whether the owner has to approve any of what is `held`."""
+        wants = [m.Want(each.resource, each.start, each.end, each.units) for each in held]
+        return bool(self.admission.approval.needed(principal, wants))
 
     def _nothing_offered(
         self, visit: AgentVisit, now: Moment, choice: SlotChoice = NO_CHOICE
@@ -341,8 +349,9 @@ class VisitHandler:
             RefusalCode.BUSY, "this attempt has claimed other slots here already"
         )
         own = m.SiteReport(
-            self.here.name, self.here.epoch, held=held, refusals=() if held else (other,)
-        )
+            self.here.name, self.here.epoch, held=held, refusals=() if held else (other,),
+            approval=self._needs_approval(dispatch.principal, held),
+        )  # fmt: skip
         near = (silent(stop.site, "not visited again") for stop in dispatch.near)
         return m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near))
 

@@ -1,0 +1,60 @@
+"""The queue of an owner, and the owner's word, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zoneinfo import ZoneInfo
+
+import click
+
+from kalends.cli.console.output import rows
+from kalends.cli.console.short_time import short_time
+from kalends.contract.approval_calls import ApprovalView
+from kalends.contract.slot_words import slot_words
+from kalends.core.durations import format_duration
+from kalends.core.identifiers import short_id
+
+
+def approval_listing(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
+    """Return a row for each slot of each request, the request that is over first first."""
+    return rows(
+        ("ID", "USER", "RESOURCE", "UNITS", f"FROM ({zone.key})", "TO", "WAITS", "UNTIL", "NOTE"),
+        [
+            (
+                id_of(view), view.user, slot.resource, slot.units, short_time(slot.start, zone),
+                short_time(slot.end, zone), format_duration(max(now_s - view.since, 0)),
+                short_time(view.until, zone), _note_of(view),
+            )
+            for view in views
+            for slot in view.slots
+        ],
+        right=("UNITS",),
+    )  # fmt: skip
+
+
+def id_of(view: ApprovalView) -> str:
+    """Return the id that an owner types, with its revision once it is for other slots than before."""
+    number = f"/{view.revision}" if view.revision > 1 else ""
+    return f"{short_id(view.id)}{number}"
+
+
+def id_and_revision(named: str) -> tuple[str, int]:
+    """Split ``5d0c1f2e/2`` into the id and its revision, 1 where none is named; raises a usage error."""
+    id, _, number = named.partition("/")
+    if number and not number.isdecimal():
+        raise click.UsageError("Write ID, or ID/NUMBER as kalends admin requests lists it.")
+    return id, int(number or 1)
+
+
+def _note_of(view: ApprovalView) -> str:
+    changed = f"a change of {short_id(view.reservation)}" if view.change else ""
+    return "; ".join(each for each in (changed, view.note) if each)
+
+
+def decided_lines(view: ApprovalView) -> list[str]:
+    """Say what was decided, and of what."""
+    said = f": {view.word}" if view.word else ""
+    return [
+        f"{short_id(view.id)} of {view.user} is {view.state}{said}",
+        f"  {slot_words(view.slots)}",
+    ]

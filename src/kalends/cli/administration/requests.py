@@ -1,0 +1,39 @@
+"""``kalends admin requests``: list the requests that wait for the owner's approval."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from kalends.cli.administration._approvals import approval_listing
+from kalends.cli.console import output
+from kalends.cli.console.commands import ServerCommand
+from kalends.cli.console.settings import Settings, pass_settings
+from kalends.contract.approval_calls import Approvals
+
+
+@click.command(
+    "requests",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin requests",
+        "kalends admin requests --broker http://127.0.0.1:7101 --json",
+    ),
+)
+@pass_settings
+def command(settings: Settings) -> None:
+    """List the requests that wait for your approval.
+
+    Each with its user, its slots, how long it waits, and until when it does; the first to be over comes
+    first. Calls the site at --broker and needs the scope admin.
+    """
+    with settings.connect() as client:
+        found = client.approvals()
+    zone = settings.time_zone()
+    output.answer(
+        settings,
+        "approvals",
+        Approvals(requests=found),
+        lambda: approval_listing(found, zone, int(time.time())),
+    )

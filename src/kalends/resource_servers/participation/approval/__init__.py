@@ -1,0 +1,1 @@
+"""The owner's word: what waits for it, and what was decided."""

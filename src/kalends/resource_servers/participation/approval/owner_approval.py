@@ -1,0 +1,288 @@
+"""Bookings that need the approval of their owner: asked for, waited for, given or refused.
+
+A slot that waits for its owner's word is held, and shown so. Other than any other hold it is durable, and so
+is each word before anybody hears it. It is no promise: an older request takes it as it takes any hold, and it
+ends with its broker's lease. Nothing is promised without the word (`why_not`), whatever a broker says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from kalends.contract import messages as m
+from kalends.contract.fields import Want
+from kalends.contract.owner_words import refusal_of
+from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.approval.petitions import (
+    Petition,
+    PetitionState,
+    is_within,
+)
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.occupancy import are_alternatives
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.this_site import ThisSite
+
+LOOK_AGAIN_MS: Final = 3_600_000
+"""A clock that is set changes when a petition is over: the next look is at most so far away."""
+
+
+@dataclass(eq=False)
+class OwnerApproval:
+    """All petitions of a site; each is kept in the stake of its request.
+
+    `within_s` is how long the owner may think.
+    """
+
+    here: ThisSite
+    book: ClaimTable
+    claims: Claims
+    outbox: ParticipantOutbox
+    within_s: int
+    _askers: dict[str, str] = field(init=False, default_factory=dict)
+    """Where the broker of each pending petition has last asked from."""
+    _due_ms: dict[str, int] = field(init=False, default_factory=dict)
+    """For each pending petition, when it is looked at next (monotonic)."""
+
+    def restore(self, now: Moment) -> None:
+        """Go on with the petitions that were stored."""
+        for stake in self.book.stakes.awake():
+            if stake.petition is not None and stake.petition.state == "pending":
+                self._schedule(stake.rid, stake.petition, now)
+
+    # What needs the owner's word
+
+    def needed(
+        self, principal: Principal, wants: Sequence[Want], replaces: str = ""
+    ) -> tuple[Want, ...]:
+        """Return those of `wants` that need the word: all but what goes on within the old reservation."""
+        old = self.book.stakes.get(replaces) if replaces else None
+        standing = [_want_of(each) for each in old.claims_in("locked")] if old is not None else []
+        return tuple(
+            want
+            for want in wants
+            if (calendar := self.book.calendars.get(want.resource)) is not None
+            and calendar.needs_approval(principal)
+            and not any(is_within(want, each) for each in standing)
+        )
+
+    def unapproved(
+        self, principal: Principal, wants: Sequence[Want], replaces: str, petition: Petition | None
+    ) -> tuple[Want, ...]:
+        """Return those of `wants` that need the word, and do not have it by `petition`."""
+        found = self.needed(principal, wants, replaces)
+        if petition is None or petition.state != "approved":
+            return found
+        return tuple(want for want in found if not petition.covers(want))
+
+    def lacking(self, stake: Stake) -> tuple[Want, ...]:
+        """Return what `stake` claims and cannot be promised yet."""
+        wants = [_want_of(each) for each in stake.claims]
+        return self.unapproved(stake.principal, wants, stake.replaces, stake.petition)
+
+    def only_held(self, visit: m.Visit) -> m.Visit:
+        """Return `visit` as one that holds, where what it wants may not be promised at once."""
+        if visit.mode != "vote":
+            return visit
+        stake = self.book.stakes.get(visit.rid)
+        petition = stake.petition if stake is not None else None
+        if not self.unapproved(visit.principal, visit.wants, visit.replaces, petition):
+            return visit
+        return replace(visit, mode="hold")
+
+    def why_not_again(self, relock: m.Relock) -> str:
+        """Return why what a register says was committed is not locked again, or "".
+
+        A site that knows that it has forgotten may have forgotten the word, too: it believes the register.
+        """
+        stake = self.book.stakes.get(relock.rid)
+        petition = stake.petition if stake is not None else None
+        lacking = self.unapproved(relock.principal, relock.wants, relock.replaces, petition)
+        return f"its owner has not approved {lacking[0].resource}" if lacking else ""
+
+    def why_not(self, stake: Stake, named: set[int]) -> tuple[Refusal, ...]:
+        """Return why the `named` holds are not promised: their owner has not approved them."""
+        lacking = self.lacking(stake)
+        of_named = {_want_of(each) for each in stake.claims if each.hold_id in named}
+        return tuple(
+            Refusal(
+                where=want.resource, code=RefusalCode.HELD, detail="its owner has not approved it"
+            )
+            for want in lacking
+            if want in of_named
+        )
+
+    def why_over(self, rid: str) -> tuple[Refusal, ...]:
+        """Return why the owner hears no more of this request: a word was said, or its time is over."""
+        stake = self.book.stakes.get(rid)
+        petition = stake.petition if stake is not None else None
+        if petition is None or petition.stands:
+            return ()
+        return (
+            refusal_of(petition.wants[0].resource, petition.state == "declined", petition.word),
+        )
+
+    # The broker asks
+
+    def ask(self, source: str, ask: m.OwnerAsk, now: Moment) -> None:
+        """Put what is held before the owner, once; tell how that stands."""
+        stake = self.book.stakes.get(ask.rid)
+        petition = stake.petition if stake is not None else None
+        if stake is None or (petition is not None and not petition.stands):
+            self._say(source, ask.rid, ask.att, petition)
+            return
+        if ask.att <= stake.refused or ask.att < stake.att:
+            seen = max(stake.att, stake.refused)
+            self.outbox.send(source, m.Stale(rid=ask.rid, att=ask.att, seen=seen))
+            return
+        named = set(ask.hold_ids)
+        held = [each for each in stake.claims_in("held") if each.hold_id in named]
+        if ask.att > stake.att or len(held) < len(named) or are_alternatives(held):
+            self._say(source, ask.rid, ask.att, None)
+            return
+        if len(held) < len(stake.claims):
+            self.claims.keep_only(stake, named)
+        self._petition(source, stake, ask, now)
+
+    def _petition(self, source: str, stake: Stake, ask: m.OwnerAsk, now: Moment) -> None:
+        before = petition = stake.petition
+        wants = self.needed(stake.principal, [_want_of(e) for e in stake.claims], stake.replaces)
+        if petition is None or not all(map(petition.covers, wants)):
+            until_s = (
+                min(now.wall_s + self.within_s, *(want.start for want in wants)) if wants else 0
+            )
+            number = petition.revision + 1 if petition is not None else 1
+            petition = Petition(
+                wants=wants, asked_s=now.wall_s, until_s=until_s, revision=number,
+                reservation=ask.reservation, note=ask.note, state="pending" if wants else "approved",
+            )  # fmt: skip
+        hold_ids = tuple(claim.hold_id for claim in stake.claims)
+        if petition is not before or petition.hold_ids != hold_ids:
+            petition = replace(petition, hold_ids=hold_ids)
+            self.claims.put_before_owner(stake, petition)
+        if petition.state == "pending":
+            self._askers[stake.rid] = source
+            self._schedule(stake.rid, petition, now)
+        self._say(source, stake.rid, stake.att, petition)
+
+    def _say(self, to: str, rid: str, att: int, petition: Petition | None) -> None:
+        """Tell how `petition` stands; None: what it was about is not held."""
+        if petition is None:
+            self.outbox.send(to, m.OwnerSays(rid=rid, att=att, state="lost"))
+            return
+        resources = tuple(dict.fromkeys(want.resource for want in petition.wants))
+        self.outbox.send(
+            to,
+            m.OwnerSays(
+                rid=rid, att=att, state=petition.state, resources=resources,
+                until=petition.until_s, word=petition.word,
+            ),
+        )  # fmt: skip
+
+    # The owner decides
+
+    def pending(self) -> Iterator[tuple[Stake, Petition]]:
+        """Yield what waits for a word, and is held: the queue of the owner."""
+        for rid in self._due_ms:
+            stake = self.book.stakes.peek(rid)
+            if stake is not None and stake.petition is not None and stake.has("held"):
+                yield stake, stake.petition
+
+    def decide(
+        self, rid: str, revision: int, *, approve: bool, word: str, by: str, now: Moment
+    ) -> tuple[Stake, Petition]:
+        """Give the owner's word; the same word again changes nothing.
+
+        Raises `NotFound` where nothing of `rid` was put before the owner, and `Conflict` where it is
+        decided otherwise, is over, or is about other slots than those of `revision`.
+        """
+        stake = self.book.stakes.get(rid)
+        petition = stake.petition if stake is not None else None
+        if stake is None or petition is None or not petition.wants:
+            raise NotFound(
+                "no such request was put before the owner here", where="id",
+                remedy="kalends admin requests lists those that wait", request_id=rid,
+            )  # fmt: skip
+        wanted: PetitionState = "approved" if approve else "declined"
+        if petition.state == wanted:
+            return stake, petition
+        if petition.state != "pending":
+            raise _decided_already(petition, rid)
+        if petition.revision != revision:
+            raise Conflict(
+                "the request is for other slots now", where="revision",
+                remedy=f"look at it in kalends admin requests, then name it ID/{petition.revision}",
+                request_id=rid,
+            )  # fmt: skip
+        if not stake.has("held"):
+            raise Conflict(
+                "it holds nothing here at present: it was given up, or an older request has the slot",
+                where="id", remedy="kalends admin requests lists those that wait", request_id=rid,
+            )  # fmt: skip
+        petition = replace(petition, state=wanted, word=word, by=by, decided_s=now.wall_s)
+        self._end(stake, petition)
+        return stake, petition
+
+    def _end(self, stake: Stake, petition: Petition) -> None:
+        """Store the word, or that there was none in time; then the broker hears it."""
+        self._due_ms.pop(stake.rid, None)
+        self.claims.end_petition(stake, petition)
+        asker = self._askers.pop(stake.rid, None)
+        if asker is not None:
+            self._say(asker, stake.rid, stake.att, petition)
+
+    # The passing of time
+
+    def advance(self, now: Moment) -> None:
+        """End what has waited for its owner for too long."""
+        for rid in [rid for rid, due_ms in self._due_ms.items() if due_ms <= now.monotonic_ms]:
+            stake = self.book.stakes.get(rid)
+            petition = stake.petition if stake is not None else None
+            if stake is None or petition is None or _is_given_up(stake, petition):
+                self._due_ms.pop(rid, None)
+                self._askers.pop(rid, None)
+            elif now.wall_s < petition.until_s:
+                self._schedule(rid, petition, now)
+            else:
+                self._end(stake, replace(petition, state="lapsed", decided_s=now.wall_s))
+
+    def next_deadline_ms(self) -> int | None:
+        return min(self._due_ms.values(), default=None)
+
+    def _schedule(self, rid: str, petition: Petition, now: Moment) -> None:
+        left_ms = max(petition.until_s * 1000 - now.wall_ms, 0)
+        self._due_ms[rid] = now.monotonic_ms + min(left_ms, LOOK_AGAIN_MS)
+
+
+def _want_of(claim: Claim) -> Want:
+    return Want(claim.resource, claim.start, claim.end, claim.units)
+
+
+def _is_given_up(stake: Stake, petition: Petition) -> bool:
+    """Whether nobody waits for the owner any more."""
+    return petition.state != "pending" or (stake.refused >= stake.att and not stake.has("held"))
+
+
+def _decided_already(petition: Petition, rid: str) -> Conflict:
+    if petition.state == "lapsed":
+        return Conflict(
+            "its time is over: it was given up without a word", where="id",
+            remedy="its user may ask again", request_id=rid,
+        )  # fmt: skip
+    remedy = "its user may ask again"
+    if petition.state == "approved":
+        remedy = "to have the slot back, reclaim it: kalends admin reclaim --help"
+    return Conflict(
+        f"it was {petition.state} already, by {petition.by}",
+        where="id",
+        remedy=remedy,
+        request_id=rid,
+    )

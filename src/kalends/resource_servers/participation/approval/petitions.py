@@ -1,0 +1,48 @@
+"""What is put before an owner: the slots that wait for a word, and the word."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kalends.contract.fields import Want
+
+PetitionState = Literal["pending", "approved", "declined", "lapsed"]
+"""lapsed: the owner has said nothing in time."""
+
+
+class Petition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`wants` of one request wait for the owner's word until `until_s`, or have had it (UTC seconds).
+
+    Other slots of the same request are a new petition, with the next `revision`: no word is taken for
+    slots that its owner has not seen. `reservation` is what users call the request, `note` what its user
+    has written. `word` was said `by` a user at `decided_s`. `hold_ids` are the holds that are stored with it.
+    """
+
+    wants: tuple[Want, ...]
+    asked_s: int
+    until_s: int
+    revision: int = 1
+    hold_ids: tuple[int, ...] = ()
+    reservation: str = ""
+    note: str = ""
+    state: PetitionState = "pending"
+    word: str = ""
+    by: str = ""
+    decided_s: int = 0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it may still come to a promise: then a restart keeps what is held for it."""
+        return self.state in ("pending", "approved")
+
+    def covers(self, want: Want) -> bool:
+        """Whether `want` is among the slots, or a part of one."""
+        return any(is_within(want, each) for each in self.wants)
+
+
+def is_within(want: Want, of: Want) -> bool:
+    """Whether `want` takes nothing beyond `of`: neither another time, nor more units."""
+    inside = of.start <= want.start and want.end <= of.end
+    return want.resource == of.resource and inside and want.units <= of.units

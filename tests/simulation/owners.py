@@ -1,0 +1,90 @@
+"""Owners who approve bookings, decline them, or forget about them, while everything else goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
+from kalends.contract.approval_calls import DecideApproval
+from kalends.core.errors import Conflict
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.participant import Participant
+from tests.simulation.nodes import SiteNode
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+WORD: Final = Limit("word", "everyone", approval="needed")
+WITHIN_S: Final = 40
+THINKS_MS: Final = 8_000
+"""How long an owner thinks before the next look at the queue, at most."""
+
+
+class AnsweredSoon(OwnerApproval):
+    """Owners have so little time that some requests end without a word."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.within_s = WITHIN_S
+
+
+class Guarded(Participant):
+    """The shipped code, whose owners have less time."""
+
+    approval_type = AnsweredSoon
+
+
+def owners_think(world: World) -> None:
+    """Some owners approve each booking of theirs; every fault strikes."""
+    random = world.kernel.random
+    guarded = [site for site in world.sites if random.random() < 0.6] or world.sites[:1]
+    for site in guarded:
+        site._calendars = _with_word(site._calendars)
+        world.auditor.guarded |= {f"{site.name}/x", f"{site.name}/n"}
+        _look_again(world, site)
+
+
+def _with_word(
+    make: Callable[[], dict[str, ResourceCalendar]],
+) -> Callable[[], dict[str, ResourceCalendar]]:
+    def guarded() -> dict[str, ResourceCalendar]:
+        return {
+            name: ResourceCalendar(each.info, each.access, (), OwnerRules(Limits([WORD])))
+            for name, each in make().items()
+        }
+
+    return guarded
+
+
+def _look_again(world: World, site: SiteNode) -> None:
+    def look() -> None:
+        site.enter(_decide, world, site)
+        _look_again(world, site)
+
+    world.kernel.after(world.kernel.random.randrange(1, THINKS_MS), look)
+
+
+def _decide(world: World, site: SiteNode) -> None:
+    """Say a word about some of those who wait; a repeat, as of an answer that was lost, does no harm."""
+    random = world.kernel.random
+    for stake, petition in list(site.participant.approval.pending()):
+        choice = random.choices(("approve", "decline", "forget"), (60, 15, 25))[0]
+        if choice == "forget":
+            continue
+        approve = choice == "approve"
+        if approve:
+            slots = {(want.resource, want.start, want.end) for want in petition.wants}
+            world.auditor.approved |= {(slot, stake.rid) for slot in slots}
+        body = DecideApproval(
+            id=stake.rid, approve=approve, revision=petition.revision, word=choice
+        )
+        for _ in range(random.choice((1, 1, 2))):
+            site.participant.decide_approval(body, "owner", site.now())
+        other = DecideApproval(id=stake.rid, approve=not approve, revision=petition.revision)
+        try:
+            site.participant.decide_approval(other, "owner", site.now())
+        except Conflict:
+            continue
+        raise AssertionError(f"{site.name}: {stake.rid} was approved and declined")
+    site._carry_out()

@@ -1,0 +1,110 @@
+"""What waits for an owner's approval, on real servers: what its user and its owner see and do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kalends
+from kalends.cli import cli
+from kalends.testing import LocalFacility
+
+NOW = "2027-03-01T09:00Z"
+SLOT = "2027-03-03T09:00Z"
+GUARDED = {"limits": [{"name": "word", "who": "everyone", "approval": True}]}
+FACILITIES = {"emlab": {"microscope": GUARDED}, "sdsc": {"sp2": 64}}
+BOTH = "emlab/microscope + sdsc/sp2:8"
+
+
+async def test_an_approved_booking_is_reserved_by_itself_after_every_server_was_gone() -> None:
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        assert (await ann.find(BOTH, duration="2h", at=SLOT)).approval == ("emlab/microscope",)
+        booked = await ann.book(BOTH, duration="2h", at=SLOT, note="cells", wait_s=None)
+        assert booked.state == "open"
+        assert booked.waiting is not None
+        assert booked.waiting.approval
+        assert booked.waiting.awaited == ("emlab/microscope",)
+        for name in ("emlab", "broker", "sdsc"):
+            servers.stop(name)
+            servers.start(name)
+        (asked,) = await owner.approvals()
+        assert (asked.id, asked.user, asked.note) == (booked.id, "ann", "cells")
+        done = await owner.approve(booked.id[-8:], word="with care")
+        assert (done.state, done.by) == ("approved", "operator")
+        view = await ann.wait(booked.id, wait_s=60)
+        assert view.state == "reserved"
+        story = await ann.why(booked.id)
+        assert "with care" in " ".join(event.detail for event in story.events)
+
+
+async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_the_word() -> None:
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        held = await ann.hold(BOTH, duration="2h", at=SLOT)
+        assert (held.state, held.needs_approval) == ("held", ("emlab/microscope",))
+        assert await owner.approvals() == ()
+        assert (await ann.lock(held.id)).state == "open"
+        await owner.decline(held.id, word="the pump is broken")
+        with pytest.raises(kalends.NotAllowed) as refused:
+            await ann.wait(held.id, wait_s=60)
+        assert "the pump is broken" in refused.value.refusals[0].detail
+        with pytest.raises(kalends.Conflict, match="declined already, by operator"):
+            await owner.approve(held.id)
+        again = await ann.book("sdsc/sp2:64", duration="2h", at=SLOT)
+        assert again.state == "reserved"
+
+
+async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> None:
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        booked = await ann.book(BOTH, duration="2h", at=SLOT)
+        await owner.approve(booked.id)
+        before = await ann.wait(booked.id, wait_s=60)
+        assert (await ann.extend(booked.id, by="1h", wait_s=60)).state == "open"
+        (asked,) = await owner.approvals()
+        assert asked.change
+        assert asked.reservation == booked.id
+        shown = await ann.show(booked.id)
+        assert (shown.state, shown.end) == ("reserved", before.end)
+        await owner.decline(asked.id, word="no longer")
+        with pytest.raises(kalends.NotAllowed):
+            await ann.wait(shown.changing, wait_s=60)
+        assert (await ann.show(booked.id)).end == before.end
+        shorter = await ann.shrink(booked.id, by="1h", wait_s=60)
+        assert (shorter.state, shorter.end) == ("reserved", before.end - 3_600)
+
+
+def _run(url: str, user: str, *words: str) -> Result:
+    return CliRunner().invoke(cli, [*words, "--broker", url, "--user", user, "--zone", "UTC"])
+
+
+def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -> None:
+    with LocalFacility(FACILITIES, now=NOW) as servers:
+        broker, site = servers.url("broker"), servers.url("emlab")
+        booked = _run(broker, "ann", "book", BOTH, "--for", "2h", "--at", SLOT)
+        assert booked.exit_code == 0, booked.output
+        assert "waits for the approval of the owner of emlab/microscope until" in booked.output
+        assert "(approval)" in _run(broker, "ann", "list", "--waiting").output
+        listed = _run(site, "operator", "admin", "requests")
+        assert "emlab/microscope" in listed.output
+        shown = json.loads(_run(site, "operator", "admin", "requests", "--json").output)
+        (asked,) = shown["data"]["requests"]
+        declined = _run(site, "operator", "admin", "decline", asked["id"], "--word", "not now")
+        assert "declined: not now" in declined.output
+        other = _run(site, "operator", "admin", "approve", asked["id"])
+        assert other.exit_code == 1
+        assert "it was declined already, by operator" in other.output
+        rules = _run(broker, "ann", "resources", "emlab/microscope").output
+        assert "with the owner's approval" in rules

@@ -1,0 +1,259 @@
+"""The owner's approval at a site: nothing is promised without it, and each word is durable and final."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.protocol_support import (
+    ANN,
+    BOB,
+    DAY,
+    T0,
+    Site,
+    commit,
+    prepare,
+    rid,
+    secret_of,
+    visit,
+    vote,
+    want,
+)
+
+from kalends.calendars import AccessRule, Limit
+from kalends.contract import messages as m
+from kalends.contract.approval_calls import DecideApproval
+from kalends.core.errors import Conflict, NotFound, RefusalCode
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.approval.petitions import Petition
+
+WORD = Limit("word", "everyone", approval="needed")
+HOUR_MS = 3_600_000
+
+
+def guarded(*before: Limit) -> Site:
+    return Site(owners_limits=(*before, WORD))
+
+
+def ask(site: Site, number: int, att: int = 1) -> m.Message:
+    asked = m.OwnerAsk(rid=rid(number), att=att, hold_ids=site.ids(number), note="a note")
+    return site.answer(asked)
+
+
+def says(message: m.Message) -> str:
+    assert isinstance(message, m.OwnerSays)
+    return message.state
+
+
+def decide(
+    site: Site, number: int, *, approve: bool, word: str = "", revision: int = 1
+) -> Petition:
+    body = DecideApproval(id=rid(number), approve=approve, word=word, revision=revision)
+    _, petition = site.call(lambda participant, now: participant.decide_approval(body, "olga", now))
+    return petition
+
+
+def queue(site: Site) -> list[str]:
+    return [stake.rid for stake, _ in site.participant.approval.pending()]
+
+
+def votes(message: m.Message) -> tuple[str, list[str]]:
+    assert isinstance(message, m.Voted | m.Visited)
+    return message.vote, [refusal.code for refusal in message.refusals]
+
+
+def test_what_needs_approval_is_held_where_a_promise_was_asked_for() -> None:
+    site = guarded()
+    visited = site.answer(vote(1, want("one", 0, 60)))
+    assert isinstance(visited, m.Visited)
+    assert (visited.vote, visited.approval, site.states(1)) == ("none", True, ["held"])
+    assert votes(site.answer(vote(1, want("one", 0, 60))))[0] == "none"
+
+
+def test_a_broker_that_asks_for_a_promise_without_the_owners_word_gets_none() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    (held,) = site.ids(1)
+    assert votes(site.answer(prepare(1, held))) == ("no", [RefusalCode.HELD])
+    assert says(ask(site, 1)) == "pending"
+    assert votes(site.answer(prepare(1, held))) == ("no", [RefusalCode.HELD])
+    site.receive(commit(1, held))
+    assert site.states(1) == ["held"]
+
+
+def test_a_broker_cannot_have_it_locked_again_as_if_it_had_been_approved() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    asked = visit(1, want("one", 0, 60))
+    relock = m.Relock(
+        rid=asked.rid, att=1, stamp=asked.stamp, principal=asked.principal, secret=secret_of(asked.rid),
+        wants=asked.wants, chosen={"here": site.ids(1)}, parts=asked.parts, need=asked.need,
+    )  # fmt: skip
+    relocked = site.answer(relock)
+    assert isinstance(relocked, m.Relocked)
+    assert relocked.blockers
+    assert "locked" not in site.states(1)
+
+
+def test_what_is_approved_is_promised_and_locked_and_a_restart_forgets_nothing() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    (held,) = site.ids(1)
+    ask(site, 1)
+    site.restart()
+    assert site.states(1) == ["held"]
+    assert site.free("one", 0, 60) == 0
+    decide(site, 1, approve=True, word="with care")
+    site.restart()
+    assert says(ask(site, 1)) == "approved"
+    assert votes(site.answer(prepare(1, held)))[0] == "yes"
+    site.receive(commit(1, held))
+    assert site.states(1) == ["locked"]
+
+
+def test_what_is_declined_is_free_at_once_and_its_broker_is_told_the_word() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    decide(site, 1, approve=False, word="not on Fridays")
+    (told,) = [send.message for send in site.unsent if isinstance(send.message, m.OwnerSays)]
+    assert (told.state, told.word) == ("declined", "not on Fridays")
+    assert site.free("one", 0, 60) == 1
+    site.restart()
+    refused = site.answer(visit(1, want("one", 0, 60), att=2))
+    assert isinstance(refused, m.Visited)
+    assert [each.code for each in refused.refusals] == [RefusalCode.DECLINED]
+    assert "not on Fridays" in refused.refusals[0].detail
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_the_same_word_again_changes_nothing_and_the_other_is_refused_by_name(
+    approve: bool,
+) -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    first = decide(site, 1, approve=approve, word="so be it")
+    before = dict(site.stored)
+    assert decide(site, 1, approve=approve, word="again") == first
+    assert site.stored == before
+    with pytest.raises(Conflict, match=f"{first.state} already, by olga"):
+        decide(site, 1, approve=not approve)
+
+
+def test_who_says_nothing_in_time_has_declined() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60), hold_ms=HOUR_MS))
+    ask(site, 1)
+    petition = next(site.participant.approval.pending())[1]
+    assert petition.until_s == T0 + DAY + 0  # Never beyond the start of the slot.
+    site.wrong_ms += (DAY + 1) * 1_000
+    site.advance(HOUR_MS)
+    assert site.free("one", 0, 60) == 1
+    assert says(site.answer(m.OwnerAsk(rid=rid(1), att=1, hold_ids=(1,)))) == "lapsed"
+    with pytest.raises(Conflict, match="its time is over"):
+        decide(site, 1, approve=True)
+
+
+def test_no_word_is_taken_for_slots_that_its_owner_has_not_seen() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    site.receive(visit(1, want("one", 60, 120), att=2))
+    assert says(ask(site, 1, att=2)) == "pending"
+    with pytest.raises(Conflict, match="other slots now"):
+        decide(site, 1, approve=True)
+    decide(site, 1, approve=True, revision=2)
+    (held,) = site.ids(1)
+    assert votes(site.answer(prepare(1, held, att=2)))[0] == "yes"
+
+
+def test_what_was_approved_is_not_asked_for_again_by_a_later_attempt() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    decide(site, 1, approve=True)
+    visited = site.answer(visit(1, want("one", 0, 60), att=2))
+    assert isinstance(visited, m.Visited)
+    assert not visited.approval
+    (held,) = site.ids(1)
+    assert votes(site.answer(prepare(1, held, att=2)))[0] == "yes"
+
+
+def test_nothing_is_in_the_queue_that_is_given_up_or_unknown() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    assert queue(site) == [rid(1)]
+    site.receive(m.Decide(rid=rid(1), att=1, outcome="abort"))
+    assert queue(site) == []
+    with pytest.raises(Conflict, match="holds nothing"):
+        decide(site, 1, approve=True)
+    with pytest.raises(NotFound):
+        decide(site, 2, approve=True)
+
+
+def test_the_first_rule_that_names_approval_decides_for_whom_it_is_needed() -> None:
+    staff = Limit("staff", "group:staff", approval="waived")
+    site = guarded(staff)
+    of_staff = visit(1, want("one", 0, 60), mode="vote", principal=Principal("sue", ("staff",)))
+    assert votes(site.answer(of_staff))[0] == "yes"
+    assert votes(site.answer(visit(2, want("two", 0, 60), mode="vote", principal=BOB)))[0] == "none"
+
+
+def _changes(site: Site, start: int, end: int) -> m.Visited:
+    answer = site.answer(vote(2, want("one", start, end), replaces=1))
+    assert isinstance(answer, m.Visited)
+    return answer
+
+
+@given(st.integers(0, 3_600), st.integers(1, 3_600))
+def test_a_change_needs_approval_anew_if_and_only_if_it_goes_beyond_what_stands(
+    start: int, length: int
+) -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 600, 1_200)))
+    (held,) = site.ids(1)
+    ask(site, 1)
+    decide(site, 1, approve=True)
+    site.receive(prepare(1, held))
+    site.receive(commit(1, held))
+    within = start >= 600 and start + length <= 1_200
+    answer = _changes(site, start, start + length)
+    assert (answer.vote, answer.approval) == (("yes", False) if within else ("none", True))
+    assert site.states(1) == ["locked"]
+
+
+@given(st.lists(st.sampled_from(["ask", "approve", "decline", "restart", "prepare", "hour"])))
+def test_whatever_happens_only_what_its_owner_has_approved_is_ever_promised(
+    steps: list[str],
+) -> None:
+    site = Site(
+        owners_limits=(WORD,),
+        rules={"one": (AccessRule("all", "everyone", ("see", "hold", "lock")),)},
+    )
+    word = ""
+    site.receive(visit(1, want("one", 0, 60), principal=ANN, hold_ms=HOUR_MS))
+    for step in steps:
+        if step == "restart":
+            site.restart()
+        elif step == "hour":
+            site.advance(HOUR_MS)
+        elif step in ("approve", "decline"):
+            try:
+                decide(site, 1, approve=step == "approve")
+            except (Conflict, NotFound):
+                continue
+            word = word or step
+            assert word == step
+        elif site.ids(1):
+            held = site.ids(1)
+            message = (
+                prepare(1, *held)
+                if step == "prepare"
+                else m.OwnerAsk(rid=rid(1), att=1, hold_ids=held)
+            )
+            site.receive(message)
+        promised = "prepared" in site.states(1)
+        assert not promised or word == "approve"
