@@ -23,6 +23,8 @@ import aiohttp
 
 from tests.support.patience import PATIENCE_S
 
+from .forked import ForkedProcess, forked_server
+
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
@@ -68,7 +70,7 @@ class Server:
         self.url = url
         self.environment = environment
         self.inside = inside
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
 
     @property
     def running(self) -> bool:
@@ -84,6 +86,9 @@ class Server:
         assert not self.running, f"{self.name} is running"
         with self._log_path.open("ab") as log:
             self._log_from = log.tell()
+            if not self.inside and not self.environment:
+                self._process = await forked_server(str(self.configuration), log)
+                return
             self._process = await asyncio.create_subprocess_exec(
                 *self.inside, sys.executable, "-m", "kalends", "serve", str(self.configuration),
                 stdin=asyncio.subprocess.DEVNULL,
