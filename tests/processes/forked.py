@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -45,8 +46,50 @@ class ForkedProcess:
         return self.returncode
 
 
+class ForkedPopen:
+    """The same for tests that are no coroutines, with what they use of `subprocess.Popen`."""
+
+    def __init__(self, configuration: str, errors: IO[bytes]) -> None:
+        out, told = _fork(configuration, errors)
+        self.stdout: Final = os.fdopen(out, encoding="utf-8")
+        self._told: Final = os.fdopen(told, "rb")
+        pid = self._told.readline()
+        assert pid, "the process that forks servers has died"
+        self.pid: Final = int(pid)
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        try:
+            return self.wait(0)
+        except TimeoutError:
+            return None
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code; raises `TimeoutError` if it has not ended within `timeout_s`."""
+        if self.returncode is None:
+            if not select.select([self._told], [], [], timeout_s)[0]:
+                raise TimeoutError(f"process {self.pid} has not ended within {timeout_s:g} s")
+            self.returncode = int(self._told.readline())
+            self._told.close()
+        return self.returncode
+
+
 async def forked_server(configuration: str, errors: IO[bytes]) -> ForkedProcess:
     """Start ``kalends serve`` with that file, and its standard error as `errors`."""
+    out, told_by = _fork(configuration, errors)
+    told = await _reader(told_by)
+    pid = await told.readline()
+    assert pid, "the process that forks servers has died"
+    return ForkedProcess(int(pid), await _reader(out), told)
+
+
+def _fork(configuration: str, errors: IO[bytes]) -> tuple[int, int]:
+    """Descriptors of what the server prints, and of what is said of it: its id, and how it has ended."""
     out_read, out_write = os.pipe()
     told_read, told_write = os.pipe()
     order = json.dumps(
@@ -55,10 +98,7 @@ async def forked_server(configuration: str, errors: IO[bytes]) -> ForkedProcess:
     socket.send_fds(_channel(), [order], [out_write, errors.fileno(), told_write])
     os.close(out_write)
     os.close(told_write)
-    told = await _reader(told_read)
-    pid = await told.readline()
-    assert pid, "the process that forks servers has died"
-    return ForkedProcess(int(pid), await _reader(out_read), told)
+    return out_read, told_read
 
 
 async def _reader(descriptor: int) -> asyncio.StreamReader:

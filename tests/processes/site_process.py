@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +22,8 @@ from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+
+from .forked import ForkedPopen
 
 SECRET = "s" * 22
 GRAIN_S = 60
@@ -62,13 +62,7 @@ class SiteProcess:
     def __init__(self, configuration: Path) -> None:
         self.directory = configuration.parent
         self.errors = (self.directory / "errors").open("ab")
-        program = "import sys; from kalends.cli._server import main; from pathlib import Path; "
-        program += "sys.exit(main(Path(sys.argv[1])))"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, str(configuration)],
-            stdout=subprocess.PIPE, stderr=self.errors, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
+        self.process = ForkedPopen(str(configuration), self.errors)
         line = self.process.stdout.readline()
         assert line.startswith("listening site sdsc http://"), self.log()
         self.url = line.split()[-1]
@@ -91,9 +85,8 @@ class SiteProcess:
 
     def _end(self, number: int) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(30)
         self.errors.close()
-        assert self.process.stdout is not None
         self.process.stdout.close()
         return code
 
