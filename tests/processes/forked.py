@@ -1,7 +1,7 @@
 """Processes of servers that are forked from one which has loaded them, instead of loading all anew.
 
-The examples, the demo, and whatever runs a server under another command or with an environment of its
-own, start it as users do.
+The examples, the demo, the attacks, and whatever runs a server under another command or with an environment
+of its own, start it as users do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import socket
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import IO, Final
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 class ForkedProcess:
@@ -61,13 +64,6 @@ class ForkedPopen:
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
-
-    def poll(self) -> int | None:
-        """Its exit code, or None while it runs."""
-        try:
-            return self.wait(0)
-        except TimeoutError:
-            return None
 
     def wait(self, timeout_s: float) -> int:
         """Its exit code; raises `TimeoutError` if it has not ended within `timeout_s`."""
@@ -116,7 +112,8 @@ def _channel() -> socket.socket:
     with there:
         zygote = subprocess.Popen(
             [sys.executable, "-m", "tests.processes.server_zygote", "serve", str(there.fileno())],
-            pass_fds=(there.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            cwd=ROOT, pass_fds=(there.fileno(),),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         )  # fmt: skip
 
     def dismiss() -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -57,12 +59,23 @@ def write_configuration(directory: Path, more: str = "") -> Path:
 
 
 class SiteProcess:
-    """``kalends serve`` of a configuration; ends with the test, however that ends."""
+    """``kalends serve`` of a configuration; ends with the test, however that ends.
 
-    def __init__(self, configuration: Path) -> None:
+    `as_by_users` starts it by its command, so that the process shows what it shows at a user.
+    """
+
+    def __init__(self, configuration: Path, *, as_by_users: bool = False) -> None:
         self.directory = configuration.parent
         self.errors = (self.directory / "errors").open("ab")
-        self.process = ForkedPopen(str(configuration), self.errors)
+        self.process: subprocess.Popen[str] | ForkedPopen
+        if as_by_users:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kalends", "serve", str(configuration)],
+                stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            )  # fmt: skip
+        else:
+            self.process = ForkedPopen(str(configuration), self.errors)
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("listening site sdsc http://"), self.log()
         self.url = line.split()[-1]
@@ -87,6 +100,7 @@ class SiteProcess:
         self.process.send_signal(number)
         code = self.process.wait(30)
         self.errors.close()
+        assert self.process.stdout is not None
         self.process.stdout.close()
         return code
 
