@@ -68,7 +68,7 @@ published: setup-test ## Published figures of policies on real logs, to the last
 
 # Real processes wait most of the time, above all for batch systems; meanwhile simulations use the processors.
 side-by-side: setup-test ## Simulation, attacks and processes, as below, in one run
-	$(PYTEST) -n 5 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
+	$(PYTEST) -n 6 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
 	$(PYTEST) $(IN_PARALLEL) $(SIMULATION) $(ARGS)

@@ -30,8 +30,9 @@ LOOK_EVERY_S: Final = 0.02
 
 LISTENING: Final = re.compile(r"listening (?:site|broker|virtual) \S+ (http://\S+)")
 
-WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
-PORTS: Final = range(20_000 + WORKER, 32_000, 4)
+WORKERS_MAX: Final = 8
+WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
+PORTS: Final = range(20_000 + WORKER, 32_000, WORKERS_MAX)
 """Below the ports that outgoing connections take: none of them can sit on a port between two lives.
 
 No two of the processes that run tests beside one another have a port in common.
