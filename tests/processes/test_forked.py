@@ -7,8 +7,10 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from .facility import make_facility
-from .servers import Server, running
+from .servers import Server, StartFailed, running
 
 SHOWN = ("Umask", "SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Seccomp", "CapEff")
 
@@ -47,7 +49,6 @@ async def test_how_a_forked_server_has_ended_is_told(tmp_path: Path) -> None:
     assert await site.stop() == -signal.SIGKILL
     assert not site.running
     site.configuration.write_text("[nonsense]")
-    await site.spawn()
-    assert site._process is not None
-    assert await site._process.wait() == 2
-    assert "nonsense" in site.log()
+    with pytest.raises(StartFailed, match="nonsense") as refused:
+        await site.start()
+    assert refused.value.code == 2
