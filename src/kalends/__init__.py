@@ -47,6 +47,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kalends.core.version import VERSION
+
 if TYPE_CHECKING:
     from kalends.client.client import Client as Client
     from kalends.client.connection import connect as connect
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
     from kalends.simulation.experiment import simulate as simulate
     from kalends.simulation.job import SimulatedJob as SimulatedJob
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "Client": "kalends.client.client",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import kalends
 from kalends.broker.server import build_broker
 from kalends.client.client import Client
+from kalends.contract.versions import KNOWN
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
@@ -107,6 +108,8 @@ class Facility:
         self._address = {name: f"127.0.0.{n + 1}" for n, name in enumerate(self.servers)}
         self.counts: Counter[str] = Counter()
         """What a story has done, and how often, for the report."""
+        self.features: dict[str, frozenset[str]] = {}
+        """What servers know at their next start, if that is not all."""
         self._clients = 0
         self._keys = Keys(world.folder, self.brokers, plan.vouches) if plan.keys else None
         self._configured = {name: self._site(name) for name in self.sites}
@@ -150,17 +153,18 @@ class Facility:
 
     async def _serve(self, name: str) -> None:
         folder = self.world.disk_of(self.host_of(name))
+        version: Any = {"version": "simulated", "features": self.features.get(name, KNOWN)}
         try:
             configuration = load_configuration(self._configured[name], folder)
             if configuration.site is not None:
-                application = build_site(configuration.site, version="simulated")
+                application = build_site(configuration.site, **version)
                 address = configuration.site.listen
             elif configuration.virtual is not None:
-                application = build_virtual(configuration.virtual, version="simulated")
+                application = build_virtual(configuration.virtual, **version)
                 address = configuration.virtual.listen
             else:
                 assert configuration.broker is not None
-                application = build_broker(configuration.broker, version="simulated")
+                application = build_broker(configuration.broker, **version)
                 address = configuration.broker.listen
             await listen(Service(name, application, address))
         except Exception as error:

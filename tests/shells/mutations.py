@@ -14,9 +14,13 @@ from kalends.broker.coordination.decision_record import Unreadable
 from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.sites import site_link
 from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
+from kalends.contract import agreement
+from kalends.core.features import Feature
 from kalends.resource_servers import server as site_server
+from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
 from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.memory.recovery import Recovery
@@ -43,6 +47,31 @@ def mutation(change: Callable[[], None]) -> Callable[[], None]:
 def synchronous_normal() -> None:
     """Commits are not synced."""
     sqlite_file.open_store.__kwdefaults__["sync"] = "normal"
+
+
+@mutation
+def everybody_is_told_everything() -> None:
+    """Servers do not look what others know."""
+    site_link.fitted = lambda message, known: message
+    links.fitted = lambda message, known: message
+
+
+@mutation
+def what_matters_is_left_out_like_a_hint() -> None:
+    """What a site does not know is left out, and the rest is asked for."""
+    fitted = agreement.fitted
+
+    def halved(message, known):  # type: ignore[no-untyped-def]
+        while isinstance(said := fitted(message, known), Feature):
+            defaults = {
+                name: mark.default
+                for name, mark in agreement.marks(type(message)).items()
+                if mark.since.feature == said
+            }
+            message = msgspec.structs.replace(message, **defaults)
+        return said
+
+    site_link.fitted = links.fitted = halved
 
 
 @mutation

@@ -23,6 +23,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressView,
 )
 from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.versions import ServerVersion, own_version
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -246,6 +247,7 @@ async def serving(
     authenticator: Authenticator | None = None,
     limits: ServingLimits | None = None,
     clock: ManualClock | SystemClock = SystemClock(),  # noqa: B008  immutable
+    version: ServerVersion = own_version("1"),  # noqa: B008  immutable
     **options: Any,
 ) -> AsyncIterator[Server]:
     log = io.StringIO()
@@ -258,7 +260,7 @@ async def serving(
     application = build_application(
         role=role,
         name="npaci",
-        version="1",
+        version=version,
         handlers=(deeds or Deeds()).handlers(role),
         authenticator=authenticator or OpenAccess(),
         limits=limits or ServingLimits(),

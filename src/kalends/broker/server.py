@@ -31,6 +31,7 @@ from kalends.broker.sites.reached_sites import reached_sites
 from kalends.broker.sites.site_link import SiteLink
 from kalends.broker.sites.site_passes import PassTerms, SitePasses
 from kalends.contract import calls
+from kalends.contract.versions import KNOWN, own_version
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
 from kalends.rim.redirects import refused_redirects
@@ -54,9 +55,15 @@ QUIET_S_MAX: Final = 3.0
 
 
 def build_broker(
-    configuration: BrokerConfiguration, *, version: str, moment: Callable[[], Moment] = moment
+    configuration: BrokerConfiguration,
+    *,
+    version: str,
+    features: frozenset[str] = KNOWN,
+    moment: Callable[[], Moment] = moment,
 ) -> web.Application:
     """The application of one broker replica; it opens its store and links when it starts.
+
+    With fewer `features` it behaves towards others like an older one.
 
     Raises `InvalidInput` for keys and certificates that cannot be used. Its start raises `Conflict`
     when the replica is served already, and what opening the store raises.
@@ -69,6 +76,7 @@ def build_broker(
         {site.name: site.url for site in sites},
         {site.name: (site.virtual, site.way) for site in sites if site.virtual},
     )
+    speaks = own_version(version, features)
     metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
@@ -102,8 +110,9 @@ def build_broker(
         for site in configuration.sites
     }
     managers = ManagerCalls(
-        {site.name: site.url for site in configuration.sites if site.members}, proofs, trust, logger
-    )
+        {site.name: site.url for site in configuration.sites if site.members},
+        proofs, trust, speaks, logger,
+    )  # fmt: skip
     service.runner.refer = managers.refer
 
     grants = PriorityGrants(configuration.priority)
@@ -129,6 +138,7 @@ def build_broker(
                         site.name,
                         site.url,
                         source=replica,
+                        version=speaks,
                         http=http,
                         tls=trust[site.virtual or site.name],
                         proof=proofs(site.name),
@@ -155,7 +165,7 @@ def build_broker(
     application = build_application(
         role="broker",
         name=configuration.name,
-        version=version,
+        version=speaks,
         handlers=_handlers(
             configuration, version, service, clock, checks, grants, searches, notices, passes
         ),

@@ -18,6 +18,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.coordination.unsaid import refused_for
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.notice_delivery import NoticeDelivery
 from kalends.broker.desk.tickets import Tickets
@@ -37,7 +38,9 @@ from kalends.broker.sites.lost_sites import LostSites
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import proofs
+from kalends.contract.versions import ServerVersion
 from kalends.core.clock import LogicalClock
+from kalends.core.features import Feature
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
@@ -342,6 +345,18 @@ class BrokerService:
         self.logical_clock.merge(logical, self.moment().wall_ms)
         if wall_ms:
             self.clock_watch.heard(site, wall_ms)
+
+    def site_version(self, site: str, version: ServerVersion) -> None:
+        self.directory.sites[site].version = version
+
+    def unsaid(self, site: str, message: m.Message, feature: Feature) -> None:
+        """The site is too old for what it is asked: that is a refusal, as if it had said so itself."""
+        answer = refused_for(self.directory.sites[site], message, feature)
+        if answer is None:
+            kind = type(message).__name__
+            self.logger.warning("site_is_older", site=site, message=kind, lacks=feature.name)
+        else:
+            asyncio.get_running_loop().call_soon(self.site_said, site, (answer,))
 
     def mark(self, site: str) -> m.Mark | None:
         return self.runner.mark(site)

@@ -21,7 +21,8 @@ def command(settings: Settings) -> None:
 
     ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
     YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site
-    that did not answer is left alone for a while, and then asked again.
+    that did not answer is left alone for a while, and then asked again. VERSION is that of its kalends:
+    owners upgrade when it suits them, and what a site does not know yet is refused there, by name.
     """
     with settings.connect() as client:
         answer = client.resources()
@@ -31,7 +32,7 @@ def command(settings: Settings) -> None:
 def site_lines(answer: Resources) -> list[str]:
     machines = Counter(split_resource(each.name)[0] for each in answer.resources if each.queue)
     return output.rows(
-        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "DETAIL"),
+        ("SITE", "STATE", "BIDS FOR", "ANSWERS", "WAIT", "YOURS RUN", "VERSION", "DETAIL"),
         [
             (
                 site.site,
@@ -42,6 +43,7 @@ def site_lines(answer: Resources) -> list[str]:
                 f"{site.answer_ms} ms" if site.answer_ms else "-",
                 format_duration(site.wait_s) if site.answer_ms else "-",
                 f"{site.learned_share:.2g}" if site.learned_jobs else "-",
+                site.version or "-",
                 _detail(site),
             )
             for site in answer.sites
@@ -52,4 +54,5 @@ def site_lines(answer: Resources) -> list[str]:
 def _detail(site: SiteStatus) -> str:
     resting = f"did not bid; asked again in {format_duration(site.rests_s)}"
     detail = resting if site.rests_s else site.detail
-    return "; ".join(filter(None, (site.through and f"through {site.through}", detail)))
+    lacks = f"knows nothing of {', '.join(site.lacks)}" if site.lacks else ""
+    return "; ".join(filter(None, (site.through and f"through {site.through}", lacks, detail)))

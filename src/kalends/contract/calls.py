@@ -92,7 +92,8 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked. The caller's last
     `learned_jobs` that are known of have run for `learned_share` of their limits: those that were there, or
     elsewhere where none was. `through` are the virtual sites that it is reached by, with slashes between; "":
-    by none.
+    by none. `version` is that of its kalends when it was connected last ("older": it did not say), and
+    `lacks` what the broker could use, and it does not know.
     """
 
     site: str
@@ -105,6 +106,8 @@ class SiteStatus(Answer, frozen=True, kw_only=True):
     through: str = ""
     learned_share: float = 1.0
     learned_jobs: int = 0
+    version: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 class Resources(Answer, NotebookForm, frozen=True, kw_only=True):

@@ -272,6 +272,8 @@ class RefusalCode:
     """The owner wants to know longer before."""
     SHARE = "share"
     """The user's, or the group's, share of that week is used up."""
+    OLDER_VERSION = "older-version"
+    """A server on the way runs a kalends that does not know what is asked for."""
     BAD_ANSWER = "bad-answer"
     """The site's answer is impossible; it is ignored and counts as a refusal."""
     NO_ACCOUNT = "no-account"

@@ -46,6 +46,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
      "ask for less, or release or cancel something first"),
     (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", "try again later"),
+    (RefusalCode.OLDER_VERSION, Conflict, "a site runs an older kalends, which does not know all of this",
+     "leave that out, or choose another resource, until its owner has upgraded it"),
     (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
      "choose other resources, and tell the owner of that site"),
     (RefusalCode.SITE_UNUSABLE, Conflict, "this broker cannot use a site; nothing was booked",

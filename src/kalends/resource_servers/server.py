@@ -24,6 +24,7 @@ from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.contract.paths import SESSION_PATH
 from kalends.contract.terminal_frames import TERMINALS_PATH
+from kalends.contract.versions import KNOWN, ServerVersion, own_version
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.jobs.batch_desk import BatchDesk
@@ -72,12 +73,14 @@ def build_site(
     configuration: SiteConfiguration,
     *,
     version: str,
+    features: frozenset[str] = KNOWN,
     moment: Callable[[], Moment] = moment,
     adapters: Mapping[str, Adapter] | None = None,
 ) -> web.Application:
     """The complete application of a site; it opens its store when it starts to serve.
 
-    `adapters` stand for the batch systems of the same names, in place of those that are configured.
+    `adapters` stand for the batch systems of the same names, in place of those that are configured. With
+    fewer `features` it behaves towards others like an older one.
 
     Raises `InvalidInput` for a configuration that cannot be. Starting raises what
     `SiteStore.open` raises, and `StoreDamaged` when the calendars cannot carry what was promised.
@@ -89,11 +92,12 @@ def build_site(
     backends_of(configuration, adapters)
     metrics = Metrics(role="site", name=configuration.name, version=version)
     logger = get_logger(role="site", name=configuration.name)
-    site = SiteServer(configuration, version, moment, metrics, logger, adapters)
+    speaks = own_version(version, features)
+    site = SiteServer(configuration, speaks, moment, metrics, logger, adapters)
     application = build_application(
         role="site",
         name=configuration.name,
-        version=version,
+        version=speaks,
         handlers={
             **SiteOperations(site, moment).handlers(),
             **site.jobs.handlers(),
@@ -126,7 +130,7 @@ class SiteServer:
     def __init__(
         self,
         configuration: SiteConfiguration,
-        version: str,
+        version: ServerVersion,
         moment: Callable[[], Moment],
         metrics: Metrics,
         logger: Logger,
@@ -150,7 +154,7 @@ class SiteServer:
         """Requests that have broken a step since the start of the server."""
         self._peers: PeerCalls | None = None
         self.sessions = BrokerSessions(
-            configuration.name, self.engine, self._watch, self.limits,
+            configuration.name, self.engine, self._watch, self.limits, version,
             lambda count: self._measures.messages(count), logger,
         )  # fmt: skip
         self.questions = PeerQuestions(self.engine, moment, self.limits)
@@ -161,7 +165,7 @@ class SiteServer:
         )
         self._desk = BatchDesk(adapters, self._provisioned)
         self._backends = backends_of(configuration, adapters)
-        self._relays = RelayCalls(configuration, moment, logger)
+        self._relays = RelayCalls(configuration, version, moment, logger)
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
@@ -180,7 +184,8 @@ class SiteServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, application: web.Application) -> None:
-        self._peers = peer_calls_of(self._configuration, self._answered, self._logger)
+        configuration, version = self._configuration, self._version
+        self._peers = peer_calls_of(configuration, version, self._answered, self._logger)
         try:
             await self._relays.start()
             await self._scripts.start()
@@ -292,12 +297,9 @@ class SiteServer:
                 status, detail = "failing", f"the store has not taken a write for {stuck_s:.1f} s"
             detail = detail or closed
         return calls.Health(
-            status=status,
-            role="site",
-            name=self._configuration.name,
-            version=self._version,
-            detail=detail,
-        )
+            status=status, role="site", name=self._configuration.name,
+            version=self._version.number, detail=detail,
+        )  # fmt: skip
 
     @property
     def records(self) -> RunsStore:

@@ -10,6 +10,7 @@ from aiohttp import web
 from yarl import URL
 
 from kalends.contract.paths import WAY_HEADER
+from kalends.contract.versions import VERSION_HEADERS
 from kalends.core import limits
 from kalends.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback
@@ -17,7 +18,7 @@ from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.configuration import VirtualConfiguration
 from kalends.serving.logs import Logger
 
-ASKED: Final = ("Accept", "Authorization", "Content-Type")
+ASKED: Final = ("Accept", "Authorization", "Content-Type", *VERSION_HEADERS)
 """Headers that are handed on; all others are between two servers alone."""
 
 WAY_CHARS_MAX: Final = 200

@@ -18,8 +18,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
+from kalends.contract.versions import VERSION_HEADERS
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
+from kalends.rim.handshakes import answer_headers
 from kalends.rim.redirects import refused_redirects
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import (
@@ -28,6 +30,7 @@ from kalends.serving.http.application import (
     in_flight,
     open_socket,
 )
+from kalends.serving.http.problem_answers import refused_session
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites.members import Members
@@ -38,7 +41,7 @@ ROUTE: Final = MEMBERS_PATH + "/{member}/{rest:.+}"
 
 ANSWERED: Final = (
     "Allow", "Cache-Control", "Content-Encoding", "Content-Type", "Date", "Retry-After", "Server",
-    "WWW-Authenticate", "X-Content-Type-Options", WHY_HEADER,
+    "WWW-Authenticate", "X-Content-Type-Options", WHY_HEADER, *VERSION_HEADERS,
 )  # fmt: skip
 """Headers of answers that are handed on."""
 
@@ -192,7 +195,9 @@ class MemberRelay:
             raise self._members.out_of_reach(member, error) from error
         self._members.reached(member)
         try:
-            ours = await open_socket(request, self._limits)
+            said = answer_headers(theirs)
+            told = {name: said[name] for name in VERSION_HEADERS if name in said}
+            ours = await open_socket(request, self._limits, told)
             # The member has let it in: strangers make room for it.
             connections_of(request.app).known(request.transport)
             self._sockets[ours] = None
@@ -237,18 +242,6 @@ class MemberRelay:
         if self._http is None or self._http.closed:
             raise Unavailable(STOPPING, retry_after_s=1.0)
         return self._http
-
-
-def refused_session(error: KalendsError) -> web.Response:
-    """Return a refusal that also says why in a header: who asked for a session reads no body."""
-    problem = error.to_problem()
-    words = problem.detail.encode("ascii", "replace").decode()
-    return web.Response(
-        status=problem.status,
-        body=msgspec.json.encode(problem),
-        content_type="application/problem+json",
-        headers={WHY_HEADER: words},
-    )
 
 
 async def _while_there(

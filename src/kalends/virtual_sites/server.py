@@ -16,6 +16,7 @@ from aiohttp import web
 from kalends.contract import calls, codec
 from kalends.contract import messages as m
 from kalends.contract.paths import REFER_PATH, SESSION_PATH
+from kalends.contract.versions import KNOWN, own_version
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
@@ -24,14 +25,16 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import MomentClock, moment
 from kalends.serving.configuration import VirtualConfiguration
 from kalends.serving.http.application import build_application, caller_of
+from kalends.serving.http.problem_answers import refused_session
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.http.server_answers import answer_to
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.virtual_sites.manager import bidders_of, referred
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
-from kalends.virtual_sites.relay import ROUTE, MemberRelay, refused_session
+from kalends.virtual_sites.relay import ROUTE, MemberRelay
 
 REFER_BYTES_MAX: Final = 512 * 1024
 """A thousand members with their ways are below it."""
@@ -41,6 +44,7 @@ def build_virtual(
     configuration: VirtualConfiguration,
     *,
     version: str,
+    features: frozenset[str] = KNOWN,
     moment: Callable[[], Moment] = moment,
 ) -> web.Application:
     """The complete application of a virtual site; raises `InvalidInput` for files that cannot be used."""
@@ -54,7 +58,7 @@ def build_virtual(
     application = build_application(
         role="virtual",
         name=name,
-        version=version,
+        version=own_version(version, features),
         handlers={"health": desk.health, "bidders": desk.bidders},
         authenticator=authenticator_of(configuration, alarms.report),
         metrics=metrics,
@@ -102,7 +106,7 @@ class ManagerDesk:
         body = await read_body(request, self._limits)
         question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
         answer = referred(question, self._members.urls, self.overheard, self._moment())
-        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
+        return answer_to(request, answer)
 
     async def no_session(self, request: web.Request) -> web.Response:
         """Tell a broker that takes this for a site what it is."""

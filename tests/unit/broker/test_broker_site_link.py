@@ -14,13 +14,18 @@ import pytest
 import structlog
 from aiohttp import web
 from msgspec.structs import replace
+from tests.support.pretended_features import pretended
 
 from kalends.broker.sites import site_link
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
+from kalends.contract import versions
+from kalends.contract.versions import BASE, ServerVersion, own_version, version_in
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
+from kalends.core.features import Feature, Since
 from kalends.core.identifiers import request_id
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.peer_auth import Proof
 
@@ -28,6 +33,9 @@ RID = request_id(1_800_000_000_000, 7)
 HELLO = m.Hello(site="sdsc", epoch=3, resources=(ResourceInfo(name="sdsc/sp2"),))
 WELCOME = m.Welcome(register="1" * 32)
 WAIT_S = 20.0
+NEEDS = Feature("needs", "what is to be booked")
+STAMPS = Feature("stamps", "who comes first")
+OURS = own_version("2.0", frozenset({"needs", "stamps"}))
 OPEN = Proof("npaci-1", str)
 
 
@@ -43,10 +51,15 @@ class Site:
         self.frames: asyncio.Queue[m.FrameToSite] = asyncio.Queue()
         self.sockets: asyncio.Queue[web.WebSocketResponse] = asyncio.Queue()
         self.headers: list[str] = []
+        self.heard = BASE
+        self.said = BASE
+        """What it says of its version."""
 
     async def session(self, request: web.Request) -> web.WebSocketResponse:
         self.headers.append(request.headers.get("Kalends-User", ""))
+        self.heard = version_in(request.headers)
         socket = web.WebSocketResponse(max_msg_size=limits.FRAME_BYTES_MAX)
+        socket.headers.update(self.said.headers())
         await socket.prepare(request)
         await socket.send_bytes(self.greeting)
         await self.sockets.put(socket)
@@ -68,11 +81,19 @@ class User:
         self.said: asyncio.Queue[m.Message] = asyncio.Queue()
         self.lost: asyncio.Queue[str] = asyncio.Queue()
         self.logical = LogicalClock(500)
+        self.version = BASE
+        self.not_said: list[tuple[str, m.Message, Feature]] = []
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         assert site == "sdsc"
         for message in messages:
             self.said.put_nowait(message)
+
+    def site_version(self, site: str, version: ServerVersion) -> None:
+        self.version = version
+
+    def unsaid(self, site: str, message: m.Message, feature: Feature) -> None:
+        self.not_said.append((site, message, feature))
 
     def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
         self.unusable = unusable
@@ -111,6 +132,7 @@ async def linked(
     async with aiohttp.ClientSession() as http:
         link = SiteLink(
             "sdsc", f"http://127.0.0.1:{runner.addresses[0][1]}/", source="npaci-1", http=http,
+            version=OURS,
             tls=True, proof=proof, user=user, logger=logger,
             jitter=lambda: 0.0,
         )  # fmt: skip
@@ -239,3 +261,55 @@ async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again() 
         assert not user.unusable
         assert await user.lost.get() == "at its address is site 'ncsa'"
         assert user.unusable
+
+
+async def test_both_say_their_versions_before_the_first_frame_and_use_what_both_know() -> None:
+    site = Site()
+    site.said = ServerVersion("3.1", frozenset({"stamps", "of-the-future"}))
+    async with linked(site) as (_, user):
+        await user.said.get()
+        assert site.heard == OURS
+        assert user.version == ServerVersion("3.1", frozenset({"stamps"}))
+
+
+async def test_a_site_that_does_not_say_its_version_has_the_base_version() -> None:
+    site = Site()
+    async with linked(site) as (_, user):
+        await user.said.get()
+        assert user.version == BASE
+
+
+async def test_what_a_site_does_not_know_is_left_out_or_not_said() -> None:
+    site = Site()
+    fields = {(m.Query, "needs"): Since(NEEDS), (m.Query, "stamp"): Since(STAMPS, hint=True)}
+    plain = m.Query(query_id=1, principal=Principal("anna"), wants=())
+    need = m.RoomNeed(resource="", start=0, end=60, units=1, length_s=60)
+    with pretended(fields, {}):
+        async with linked(site) as (link, user):
+            await user.said.get()
+            link.send(replace(plain, needs=(need,)))
+            link.send(replace(plain, stamp=7))
+            assert (await site.frames.get()).messages == [plain]
+            assert user.not_said == [("sdsc", replace(plain, needs=(need,)), NEEDS)]
+
+
+async def test_a_site_that_is_too_old_is_told_to_people_with_both_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions, "REQUIRED", (STAMPS,))
+    site = Site()
+    site.said = ServerVersion("1.9", frozenset({"needs"}))
+    async with linked(site) as (_, user):
+        assert await user.lost.get() == (
+            "site sdsc runs kalends 1.9, too old for this broker, which runs kalends 2.0:"
+            " it knows nothing of who comes first"
+        )
+        assert await user.lost.get()
+        assert user.unusable
+
+
+async def test_a_site_whose_version_makes_no_sense_is_no_site() -> None:
+    site = Site()
+    site.said = ServerVersion("<script>")
+    async with linked(site) as (_, user):
+        assert await user.lost.get() == "this is no version"

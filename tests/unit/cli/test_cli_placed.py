@@ -119,6 +119,20 @@ def test_a_user_sees_what_was_learned_of_their_jobs_at_each_site() -> None:
     assert [row[at:].split()[0] for row in rows] == ["0.31", "-"]
 
 
+def test_a_user_sees_which_version_each_site_runs_and_what_it_does_not_know_yet() -> None:
+    sites = (
+        SiteStatus(site="east", url="http://east", state="up", version="0.2.0"),
+        SiteStatus(
+            site="west", url="http://west", state="up", version="older", lacks=("shares", "pleas")
+        ),
+        SiteStatus(site="north", url="http://north", state="down", detail="not connected yet"),
+    )
+    head, *rows = site_lines(Resources(resources=(), sites=sites))
+    at = head.index("VERSION")
+    assert [row[at:].split()[0] for row in rows] == ["0.2.0", "older", "-"]
+    assert "knows nothing of shares, pleas" in rows[1]
+
+
 def test_a_terminal_waits_at_one_site_only() -> None:
     refused = CliRunner().invoke(run, ["--redundant", "--for", "1m", "--", "true"])
     assert (refused.exit_code, "No such option" in refused.output) == (2, True)

@@ -17,6 +17,7 @@ import pytest
 from kalends.broker.coordination import phases
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase
 from kalends.contract import messages as m
+from kalends.core.features import FEATURES
 from kalends.resource_servers.participation.claims.transitions import DURABLE, TRANSITIONS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "protocol.md"
@@ -108,12 +109,19 @@ def cases_diagram() -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", *ends, "```"]) + "\n"
 
 
+def features_table() -> str:
+    if not FEATURES:
+        return "No feature has come since the base version.\n"
+    return table(["feature", "since then servers know"], [[*each] for each in FEATURES])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "messages": messages_table,
     "claims": claims_table,
     "claims-diagram": claims_diagram,
     "cases": cases_table,
     "cases-diagram": cases_diagram,
+    "features": features_table,
 }
 
 

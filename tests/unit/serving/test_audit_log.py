@@ -17,6 +17,7 @@ from serving_support import RID, Deeds, ManualClock
 
 from kalends.contract.bodies import Answer
 from kalends.contract.calls import OPERATIONS
+from kalends.contract.versions import own_version
 from kalends.core.errors import Conflict, NotAuthenticated
 from kalends.core.principals import Principal
 from kalends.serving.audit_log import (
@@ -94,7 +95,7 @@ async def facility(folder: Path) -> AsyncIterator[Facility]:
         [TrustedKey(KEY.public_key(), key_id(KEY.public_key()), KeyTerms(scopes=scopes))], "npaci"
     )
     application = build_application(
-        role="broker", name="npaci", version="1", handlers=made.deeds.handlers("broker"),
+        role="broker", name="npaci", version=own_version("1"), handlers=made.deeds.handlers("broker"),
         authenticator=ring, metrics=Metrics(role="broker", name="npaci", version="1"),
         logger=get_logger(role="broker", name="npaci"), clock=made.clock,
         report=lambda about, text: made.said.append(text), audit=(made.file, 1_000_000, 3),

@@ -14,6 +14,7 @@ from aiohttp import web
 from serving_support import ANNA, REQUEST, RID, Deeds, ManualClock, Server, serving
 
 from kalends.contract import calls
+from kalends.contract.versions import own_version
 from kalends.core import limits
 from kalends.core.errors import NoCommonTime, Refusal
 from kalends.serving.auth.callers import Caller, OpenAccess
@@ -448,7 +449,7 @@ def test_handlers_must_be_exactly_those_of_the_role() -> None:
     del handlers["calendar"]
     with pytest.raises(ValueError, match="calendar"):
         build_application(
-            role="site", name="sdsc", version="1", handlers=handlers, authenticator=OpenAccess(),
+            role="site", name="sdsc", version=own_version("1"), handlers=handlers, authenticator=OpenAccess(),
             metrics=Metrics(role="site", name="sdsc", version="1"), logger=None,
         )  # type: ignore[call-arg]  # fmt: skip
 

@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 from serving_support import ANNA, Deeds, ManualClock
 from test_serving_runner import certificate
 
+from kalends.contract.versions import own_version
 from kalends.serving.auth.callers import OpenAccess
 from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.application import build_application, connections_of
@@ -160,7 +161,7 @@ async def served(
 ) -> tuple[Listener, Callable[[], int]]:
     """A site that keeps so many connections, and how many it has."""
     application = build_application(
-        role="site", name="sdsc", version="1", handlers=Deeds().handlers("site"),
+        role="site", name="sdsc", version=own_version("1"), handlers=Deeds().handlers("site"),
         authenticator=OpenAccess(), metrics=Metrics(role="site", name="sdsc", version="1"),
         logger=get_logger(role="site", name="sdsc"),
     )  # fmt: skip

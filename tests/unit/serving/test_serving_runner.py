@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 from serving_support import Deeds
 
+from kalends.contract.versions import own_version
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.serving.auth.callers import OpenAccess
 from kalends.serving.configuration import TlsConfiguration
@@ -49,7 +50,7 @@ def site(address: str, tls: ssl.SSLContext | None = None) -> Service:
     application = build_application(
         role="site",
         name="sdsc",
-        version="1",
+        version=own_version("1"),
         handlers=Deeds().handlers("site"),
         authenticator=OpenAccess(),
         metrics=Metrics(role="site", name="sdsc", version="1"),

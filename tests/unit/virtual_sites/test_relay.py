@@ -19,9 +19,11 @@ from kalends.broker.server import build_broker
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.paths import MEMBERS_PATH, WAY_HEADER
+from kalends.contract.versions import version_in
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
 from kalends.resource_servers.server import build_site
+from kalends.rim.handshakes import answer_headers
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
@@ -64,7 +66,7 @@ def site(directory: Path, name: str, public: Path | None = None) -> web.Applicat
     keys = f'[[site.keys]]\nfile = "{public}"\nscopes = ["use", "broker"]' if public else ""
     configuration = load_configuration(SITE.format(name=name, keys=keys), directory).site
     assert configuration is not None
-    return build_site(configuration, version="1")
+    return build_site(configuration, version="2.5")
 
 
 def virtual(
@@ -464,3 +466,21 @@ async def test_a_virtual_site_that_stops_ends_its_sessions_and_says_why(tmp_path
             message = await socket.receive()
             assert (message.data, message.extra) == (1001, "the virtual site is stopping")
             await stopping
+
+
+async def test_a_broker_and_a_member_agree_on_versions_through_virtual_sites(
+    tmp_path: Path,
+) -> None:
+    async with (
+        nested(tmp_path) as (_, member),
+        aiohttp.ClientSession(headers={"Kalends-User": "npaci-1"}) as http,
+    ):
+        path = f"{member}/v1/session"
+        async with http.ws_connect(path) as socket, http.get(f"{member}/healthz") as answer:
+            said = version_in(answer_headers(socket))
+            assert said == version_in(answer.headers)
+            assert said.number == "2.5"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(path, headers={"Kalends-Version": "<script>"})
+        assert refused.value.status == 400
+        assert "no version" in (refused.value.headers or {})["Kalends-Why"]

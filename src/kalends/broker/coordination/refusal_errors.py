@@ -23,6 +23,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
+        RefusalCode.OLDER_VERSION,
         RefusalCode.NO_PLACE,
         RefusalCode.TOO_LATE,
     }

@@ -9,7 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.contract.messages import Hello
+from kalends.contract.versions import ServerVersion
 from kalends.core.errors import NotFound
+from kalends.core.features import FEATURES, Feature
 from kalends.core.resources import ResourceInfo
 
 
@@ -32,6 +34,14 @@ class SiteEntry:
     near: tuple[str, ...] = ()
     vote_ms: int = 0
     """For how long a vote may be under way there."""
+    version: ServerVersion | None = None
+    """What it said when it was connected last, with the features that may be used with it; None: never."""
+
+    @property
+    def lacks(self) -> tuple[Feature, ...]:
+        """What we know, and it does not."""
+        version = self.version
+        return tuple(each for each in FEATURES if version is not None and not version.knows(each))
 
     @property
     def through(self) -> tuple[str, ...]:

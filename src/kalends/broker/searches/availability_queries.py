@@ -118,6 +118,8 @@ class AvailabilityQueries:
             through="/".join(entry.through),
             learned_share=learned.share,
             learned_jobs=learned.jobs,
+            version=entry.version.number or "older" if entry.version is not None else "",
+            lacks=tuple(each.words for each in entry.lacks),
         )
 
     def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from kalends.contract import codec
@@ -21,6 +20,7 @@ from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.http.server_answers import answer_to
 from kalends.serving.pending_replies import Waiters
 
 PATH: Final = "/v1/inquire"
@@ -86,7 +86,7 @@ class Inquiries:
         except NotAllowed:
             self._limiter.fine(asker, UNPROVED_COSTS)
             raise
-        return web.Response(body=msgspec.msgpack.encode(answer), content_type=codec.MSGPACK)
+        return answer_to(request, answer)
 
     async def _answer_to(self, question: Question) -> m.Message:
         try:

@@ -11,8 +11,11 @@ import aiohttp
 from kalends.broker.coordination.referrals import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.heard_versions import HeardVersions
 from kalends.contract.paths import REFER_PATH
+from kalends.contract.versions import ServerVersion
 from kalends.core.errors import KalendsError
+from kalends.core.features import Feature
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.logs import Logger
 
@@ -22,18 +25,23 @@ ANSWER_BYTES_MAX: Final = 512 * 1024
 
 
 class ManagerCalls:
-    """Those at `urls`, by the names of the virtual sites; `trust` is what to trust for https."""
+    """Those at `urls`, by the names of the virtual sites; `trust` is what to trust for https.
+
+    `version` is the broker's.
+    """
 
     def __init__(
         self,
         urls: Mapping[str, str],
         proofs: Callable[[str], Proof],
         trust: Mapping[str, ssl.SSLContext | bool],
+        version: ServerVersion,
         logger: Logger,
     ) -> None:
         self._urls = {name: url.rstrip("/") + REFER_PATH for name, url in urls.items()}
         self._proofs = {name: proofs(name) for name in urls}
         self._trust = trust
+        self._versions = HeardVersions(version)
         self._logger = logger
         self._http: aiohttp.ClientSession | None = None
 
@@ -54,15 +62,25 @@ class ManagerCalls:
     async def _post(self, virtual: str, question: m.Refer) -> m.Referred | None:
         if self._http is None:
             return None
-        proof = self._proofs[virtual]
+        proof, url = self._proofs[virtual], self._urls[virtual]
+        said = self._versions.fitted(url, question)
+        if isinstance(said, Feature):
+            self._logger.info("manager_is_older", site=virtual, lacks=said.name)
+            return None
         async with self._http.post(
-            self._urls[virtual],
-            data=codec.encode_msgpack(question),
-            headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK, **proof.headers()},
+            url,
+            data=codec.encode_msgpack(said),
+            headers={
+                "Content-Type": codec.MSGPACK,
+                "Accept": codec.MSGPACK,
+                **proof.headers(),
+                **self._versions.ours.headers(),
+            },
             ssl=self._trust[virtual],
             timeout=aiohttp.ClientTimeout(total=REFER_S_MAX),
             allow_redirects=False,
         ) as response:
+            self._versions.heard(url, response.status, response.headers)
             if response.status == 401:
                 proof.refused(response.headers.get("Date", ""))
             if response.status != 200:

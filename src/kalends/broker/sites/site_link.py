@@ -12,7 +12,7 @@ import contextlib
 import os
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import aiohttp
@@ -20,9 +20,13 @@ import msgspec
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.agreement import fitted
 from kalends.contract.paths import SESSION_PATH, WHY_HEADER
+from kalends.contract.versions import ServerVersion, agreed, version_in
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, TooLarge, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, TooLarge, Unavailable
+from kalends.core.features import Feature
+from kalends.rim.handshakes import answer_headers
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger
@@ -97,6 +101,12 @@ class LinkUser(Protocol):
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
         """Take note of the site's clocks; `wall_ms` is 0 when it does not say."""
 
+    def site_version(self, site: str, version: ServerVersion) -> None:
+        """The site is being connected, and has this version, with the features that may be used with it."""
+
+    def unsaid(self, site: str, message: m.Message, feature: Feature) -> None:
+        """`message` cannot be said to the site, for it does not know `feature`; nothing was sent."""
+
     def mark(self, site: str) -> m.Mark | None:
         """How far the register is, to be told to the site; None without a store."""
 
@@ -108,7 +118,8 @@ class SiteLink:
     """The link to site `name` at `url`; `run` keeps it until it is cancelled.
 
     `proof` is made anew for each connection, and again and again while it lasts; `jitter` gives
-    numbers in [0, 1); `tls` is what to trust for https.
+    numbers in [0, 1); `tls` is what to trust for https. `version` is the broker's own: what it does not
+    know itself is used with no site.
     """
 
     def __init__(
@@ -117,6 +128,7 @@ class SiteLink:
         url: str,
         *,
         source: str,
+        version: ServerVersion,
         http: aiohttp.ClientSession,
         tls: ssl.SSLContext | bool,
         proof: Proof,
@@ -128,6 +140,9 @@ class SiteLink:
         self.connected = False
         self._address = url.rstrip("/") + SESSION_PATH
         self._source = source
+        self._version = version
+        self._known: frozenset[str] = frozenset()
+        """The features that may be used with the site, while it is connected."""
         self._http = http
         self._tls = tls
         self._proof = proof
@@ -147,10 +162,17 @@ class SiteLink:
         self._idle: asyncio.TimerHandle | None = None
 
     def send(self, message: m.Message) -> None:
-        """Send `message` with the next frame; dropped while the site is not connected."""
+        """Send `message` with the next frame; dropped while the site is not connected.
+
+        What the site does not know is left out of it; where that is not possible, the user hears of it.
+        """
         if not self.connected:
             return
-        packed = _ENCODER.encode(message)
+        said = fitted(message, self._known)
+        if isinstance(said, Feature):
+            self._user.unsaid(self.name, message, said)
+            return
+        packed = _ENCODER.encode(said)
         self._outbox.append(packed)
         self._outbox_bytes += len(packed)
         if self._outbox_bytes > OUTBOX_BYTES_MAX:
@@ -212,7 +234,7 @@ class SiteLink:
             async with asyncio.timeout(CONNECT_S_MAX):
                 socket = await self._http.ws_connect(
                     self._address,
-                    headers=self._proof.headers(),
+                    headers={**self._proof.headers(), **self._version.headers()},
                     heartbeat=HEARTBEAT_S,
                     max_msg_size=limits.FRAME_BYTES_MAX,
                     ssl=self._tls,
@@ -246,7 +268,18 @@ class SiteLink:
                 async with asyncio.timeout(CLOSE_S_MAX):
                     await socket.close()
 
+    def _agree(self, said: Mapping[str, str]) -> None:
+        """Take what the site says of its version; raises `LinkLost` where that is too old, or unclear."""
+        try:
+            theirs = version_in(said)
+            known = agreed(self._version, theirs, "this broker", f"site {self.name}")
+        except (InvalidInput, Conflict) as error:
+            raise LinkLost(error.detail, unusable=True) from error
+        self._known = known
+        self._user.site_version(self.name, ServerVersion(theirs.number, known))
+
     async def _read(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
+        self._agree(answer_headers(socket))
         try:
             async with asyncio.timeout(HELLO_S_MAX):
                 messages = await self._frame(socket)

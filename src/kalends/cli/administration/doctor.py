@@ -16,6 +16,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.contract.versions import KNOWN
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 CONFIGURATION: Final = ".toml"
 SCRIPTS: Final = "scripts of users"
+VERSION: Final = "version"
 
 
 @click.command(
@@ -48,7 +50,8 @@ def command(settings: Settings, file: Path) -> int:
     Where this host runs the jobs of a machine, and you are root, the Unix users, and their way to the site's
     Python.
 
-    Prints one line for each problem. The exit code is 1 if there are any.
+    Names the version of this kalends, and what has come to what servers say to each other since the base
+    version. Prints one line for each problem. The exit code is 1 if there are any.
     """
     if file.suffix == CONFIGURATION:
         return _check_configured(settings, file)
@@ -79,10 +82,21 @@ def _check_configured(settings: Settings, file: Path) -> int:
         "batch_systems": _rows(systems),
         "machines": _rows(machines),
         "scripts": _rows(scripts)[0],
+        "version": kalends.__version__,
+        "features": sorted(KNOWN),
     }
-    found = {**systems, **machines, **scripts}
+    found = {**systems, **machines, **scripts, VERSION: _version()}
     output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
+
+
+def _version() -> CheckUp:
+    """What a server here tells others of its version."""
+    with server_parts():
+        from kalends.backends.check_up import CheckUp
+    more = f", and since then {', '.join(sorted(KNOWN))}" if KNOWN else ""
+    said = f"kalends {kalends.__version__} knows the messages of the base version{more}"
+    return CheckUp([said], [])
 
 
 def _rows(found: dict[str, CheckUp]) -> list[dict[str, object]]:
@@ -186,6 +200,6 @@ def _lines(found: dict[str, CheckUp]) -> list[str]:
     for name, each in found.items():
         lines += [f"{name}: {fact}" for fact in each.facts]
         lines += [f"{name}: PROBLEM: {problem}" for problem in each.problems]
-        if not each.problems and name != SCRIPTS:
+        if not each.problems and name not in (SCRIPTS, VERSION):
             lines.append(f"{name}: the site can rely on it")
     return lines

@@ -13,7 +13,9 @@ from kalends.client.transports.http_line import HttpAnswer, HttpLine
 from kalends.client.transports.retry import ConnectionFailed
 from kalends.client.transports.transport import (
     ANSWER_BYTES_MAX,
+    SAID,
     Access,
+    error_from_server,
     error_from_status,
     retry_after_s,
 )
@@ -21,7 +23,7 @@ from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, KalendsError, Problem, error_from_problem
+from kalends.core.errors import InvalidInput, KalendsError, Problem
 
 if TYPE_CHECKING:
     import aiohttp
@@ -41,7 +43,7 @@ class HttpTransport:
         self._idle: list[HttpLine] = []
         self._closed = False
         self._sockets: aiohttp.ClientSession | None = None
-        named = access.headers() | {"Accept": codec.MSGPACK, "User-Agent": "kalends"}
+        named = access.headers() | {"Accept": codec.MSGPACK, "User-Agent": "kalends"} | SAID
         self._headers = {"Host": _host(self._server.netloc), **named}
 
     async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
@@ -142,7 +144,7 @@ def _understood(answer: HttpAnswer, url: str) -> Any:
     if problem is not None:
         if wait_s > problem.retry_after_s:
             problem = msgspec.structs.replace(problem, retry_after_s=wait_s)
-        raise error_from_problem(problem)
+        raise error_from_server(problem)
     raise _without_problem(answer.status, url, wait_s)
 
 

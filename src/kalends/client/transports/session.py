@@ -13,12 +13,12 @@ import msgspec
 
 from kalends.client.transports.retry import ConnectionFailed
 from kalends.client.transports.sockets import open_socket, socket_session
-from kalends.client.transports.transport import ANSWER_BYTES_MAX, Access, failure
+from kalends.client.transports.transport import ANSWER_BYTES_MAX, Access, error_from_server, failure
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Call, Operation, Reply
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, error_from_problem
+from kalends.core.errors import InvalidInput
 
 PATH = "/v1/calls"
 
@@ -166,5 +166,5 @@ def _frames(outbox: deque[tuple[int, bytes]]) -> Iterator[bytes]:
 
 def _answer(reply: Reply) -> Any:
     if reply.problem is not None:
-        raise error_from_problem(reply.problem)
+        raise error_from_server(reply.problem)
     return reply.answer

@@ -9,6 +9,7 @@ import aiohttp
 from kalends.client.transports.retry import ConnectionFailed
 from kalends.client.transports.transport import (
     ANSWER_BYTES_MAX,
+    SAID,
     Access,
     error_from_status,
     failure,
@@ -26,7 +27,7 @@ CLOSE_S: Final = 2.0
 def socket_session(access: Access) -> aiohttp.ClientSession:
     """Return what opens sockets as `access` says; it is to be closed. Raises `InvalidInput`."""
     return aiohttp.ClientSession(
-        headers=access.headers(),
+        headers=access.headers() | SAID,
         connector=aiohttp.TCPConnector(ssl=access.tls()),
         trace_configs=[refused_redirects()],
     )

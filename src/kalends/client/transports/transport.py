@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from kalends.client.transports.retry import CLOSED, ConnectionFailed
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
+from kalends.contract.versions import own_version
 from kalends.core.errors import (
     InvalidInput,
     KalendsError,
@@ -19,8 +20,11 @@ from kalends.core.errors import (
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    Problem,
     Unavailable,
+    error_from_problem,
 )
+from kalends.core.version import VERSION
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,6 +35,14 @@ TRUST = (
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 """What OpenSSL finds in an answer that is not TLS at all."""
+
+SAID = own_version(VERSION).headers()
+"""The headers in which we tell our version: servers answer with words that it knows."""
+
+UNKNOWN_THERE = "Object contains unknown field"
+"""How servers of any version refuse a field that they do not know."""
+
+OLDER = "if the server runs an older kalends, leave that out until its operator has upgraded it"
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """The largest answer that is read: the longest listings and calendars stay below it."""
@@ -122,6 +134,14 @@ def _is_address(url: str) -> bool:
         return known and bool((host.isascii() and host) or host.encode("idna"))
     except ValueError:
         return False
+
+
+def error_from_server(problem: Problem) -> KalendsError:
+    """Return the error that the server has answered; it may be older, and not know what is asked."""
+    error = error_from_problem(problem)
+    if error.detail.startswith(UNKNOWN_THERE) and not error.remedy:
+        error.remedy = OLDER
+    return error
 
 
 def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> KalendsError:

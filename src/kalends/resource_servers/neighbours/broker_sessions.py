@@ -20,9 +20,11 @@ from aiohttp.http import WS_CLOSED_MESSAGE
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.paths import WAY_HEADER, way_in
+from kalends.contract.versions import ServerVersion, agreed, version_in
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import (
+    Conflict,
     InvalidInput,
     KalendsError,
     LimitExceeded,
@@ -31,6 +33,7 @@ from kalends.core.errors import (
     TooLarge,
     Unavailable,
 )
+from kalends.core.features import Feature
 from kalends.resource_servers.neighbours.links import BrokerLink
 from kalends.resource_servers.participation.registers import Badge
 from kalends.resource_servers.service import SiteEngine
@@ -38,6 +41,7 @@ from kalends.serving.auth.callers import OPEN, Caller
 from kalends.serving.auth.session_proof import Belief
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.http.application import caller_by, caller_of, open_socket
+from kalends.serving.http.problem_answers import refused_session
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger
 
@@ -54,7 +58,10 @@ TURN_WANTS_MAX: Final = limits.CLAIMS_MAX
 
 
 class BrokerSessions:
-    """`engine` gives the running site, or raises `Unavailable`; `taken` counts messages."""
+    """`engine` gives the running site, or raises `Unavailable`; `taken` counts messages.
+
+    `version` is this site's: what it does not know itself is used with nobody.
+    """
 
     def __init__(
         self,
@@ -62,6 +69,7 @@ class BrokerSessions:
         engine: Callable[[], SiteEngine],
         watch: ClockWatch,
         serving_limits: ServingLimits,
+        version: ServerVersion,
         taken: Callable[[int], None],
         logger: Logger,
     ) -> None:
@@ -70,6 +78,7 @@ class BrokerSessions:
         self._watch = watch
         self._moment = watch.now
         self._limits = serving_limits
+        self._version = version
         self._taken = taken
         self._logger = logger
         self._clock = LogicalClock(watch.now().wall_ms)
@@ -92,7 +101,10 @@ class BrokerSessions:
                 link.push(message)
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """The WebSocket of one broker replica, authenticated at the upgrade."""
+        """The WebSocket of one broker replica, authenticated at the upgrade.
+
+        One that is too old, or does not say clearly what it knows, is told so in a header.
+        """
         belief = Belief(caller_of(request, "broker"), self._moment().monotonic_ms)
         engine = self._engine()
         if self._stopping:
@@ -101,6 +113,13 @@ class BrokerSessions:
             raise LimitExceeded(
                 f"{SESSIONS_MAX} sessions are open, the most that a site keeps", retry_after_s=1.0
             )
+        us, them = f"site {self._site}", f"this broker ({belief.caller.principal.user})"
+        try:
+            theirs = version_in(request.headers)
+            known = agreed(self._version, theirs, us, them)
+        except (InvalidInput, Conflict) as error:
+            self._logger.warning("session_refused", broker=them, detail=str(error))
+            return refused_session(error)
         socket = await open_socket(request, self._limits)
         transport = request.transport
         link = BrokerLink(
@@ -108,9 +127,12 @@ class BrokerSessions:
             self._site,
             lambda: (self._clock.tick(self._moment().wall_ms), self._watch.wall_ms()),
             engine.mark,
+            known,
+            self._unsaid,
             transport.abort if transport else lambda: None,
         )
         link.through = way_in(request.headers.get(WAY_HEADER, ""))
+        link.version = ServerVersion(theirs.number, known)
         self._open[link] = belief
         writer = asyncio.create_task(link.write())
         try:
@@ -127,6 +149,12 @@ class BrokerSessions:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
         return socket
+
+    def _unsaid(self, broker: str, message: m.Message, feature: Feature) -> None:
+        """The broker hears nothing of it, as of a message that is lost: it asks again, and gives up."""
+        self._logger.warning(
+            "broker_is_older", broker=broker, message=type(message).__name__, lacks=feature.name
+        )
 
     async def close(self, code: int, reason: str, *, stopping: bool = False) -> None:
         """Close every session, after what waits has been sent; `stopping`: and open none any more."""
@@ -237,7 +265,7 @@ class BrokerSessions:
                 remedy="give every broker a token with its own name as user",
             )
         welcome = _welcome_of(messages)
-        badge = Badge(caller.key, caller.vouching, link.through)
+        badge = Badge(caller.key, caller.vouching, link.through, link.version)
         self._engine().welcome(source, welcome, badge)
         link.register = welcome.register
         older = self._links.get(source)

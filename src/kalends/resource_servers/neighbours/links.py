@@ -18,7 +18,10 @@ from aiohttp import web
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.agreement import fitted
+from kalends.contract.versions import BASE
 from kalends.core import limits
+from kalends.core.features import Feature
 from kalends.serving.http.sessions import close_reason
 
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -39,7 +42,8 @@ class BrokerLink:
     `name` is the broker's, and `register` that of the register it works for: known from its first
     frame. `through` are the virtual sites that it has come by. `clocks` gives the logical time and that of
     the wall clock (milliseconds UTC) for a frame, `mark` says to whose register it is told how far the site
-    is; `abort` drops the connection at once.
+    is; `known` are the features that may be used with the broker, and `unsaid` hears of a message that it
+    does not know enough for; `abort` drops the connection at once.
     """
 
     def __init__(
@@ -48,18 +52,23 @@ class BrokerLink:
         site: str,
         clocks: Callable[[], tuple[int, int]],
         mark: Callable[[str], m.Mark],
+        known: frozenset[str],
+        unsaid: Callable[[str, m.Message, Feature], None],
         abort: Callable[[], None],
     ) -> None:
         self.socket = socket
         self.name = ""
         self.register = ""
         self.through: tuple[str, ...] = ()
+        self.version = BASE
         self.closing = False
         self._site = site
         self._clocks = clocks
         self._mark = mark
         self._told: m.Mark | None = None
         """How far the broker was told that the site is."""
+        self._known = known
+        self._unsaid = unsaid
         self._abort = abort
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
@@ -68,13 +77,20 @@ class BrokerLink:
         self._empty.set()
 
     def push(self, message: m.Message) -> None:
-        """Send `message` with the next frame; a session whose broker reads too little is dropped."""
+        """Send `message` with the next frame; a session whose broker reads too little is dropped.
+
+        What the broker does not know is left out of it; where that is not possible, it counts as lost.
+        """
         if self.closing:
             return
-        packed = codec.encode_msgpack(message)
+        said = fitted(message, self._known)
+        if isinstance(said, Feature):
+            self._unsaid(self.name, message, said)
+            return
+        packed = codec.encode_msgpack(said)
         if len(packed) > limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
-            assert isinstance(message, m.View), "only a view can be so large"
-            packed = codec.encode_msgpack(shortened(message))
+            assert isinstance(said, m.View), "only a view can be so large"
+            packed = codec.encode_msgpack(shortened(said))
         self._outbox.append(packed)
         self._outbox_bytes += len(packed)
         self._empty.clear()

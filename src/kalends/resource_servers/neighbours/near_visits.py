@@ -29,6 +29,7 @@ from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.application import caller_of
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.http.server_answers import answer_to
 from kalends.serving.pending_replies import Waiters
 
 VISITS_PATH: Final = "/v1/visits"
@@ -94,7 +95,7 @@ class NearVisits:
                 f"attempt {dispatch.att} of this request is over", where="att",
                 request_id=dispatch.rid,
             )  # fmt: skip
-        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
+        return answer_to(request, answer)
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is for whoever has come as `source`; news of holds later on find nobody there."""

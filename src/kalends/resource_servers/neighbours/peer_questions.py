@@ -22,6 +22,7 @@ from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.http.server_answers import answer_to
 from kalends.serving.pending_replies import Waiters
 
 ASK_BYTES_MAX: Final = 4_096
@@ -69,7 +70,7 @@ class PeerQuestions:
                     remedy="only sites that take part in a request can ask about it",
                 )
             says = await waiter.answer
-        return web.Response(body=codec.encode_msgpack(says), content_type=codec.MSGPACK)
+        return answer_to(request, says)
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is durable: whoever asked as `source` may hear it."""

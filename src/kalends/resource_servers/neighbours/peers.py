@@ -15,7 +15,10 @@ import aiohttp
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import KalendsError
+from kalends.core.features import Feature
 from kalends.resource_servers.setup.assembly import addresses_of
 from kalends.serving.auth.addresses import AllowedAddresses
 from kalends.serving.auth.peer_auth import trust_for
@@ -43,17 +46,21 @@ ANSWER_BYTES_MAX: Final = 64 * 1024
 
 
 def peer_calls_of(
-    configuration: SiteConfiguration, answered: Callable[[str, m.Message], None], logger: Logger
+    configuration: SiteConfiguration,
+    version: ServerVersion,
+    answered: Callable[[str, m.Message], None],
+    logger: Logger,
 ) -> PeerCalls:
     """Return the calls of a site, as it is configured; raises `InvalidInput` for files of certificates."""
     tls = trust_for(configuration.calls, None, "site.calls")
-    return PeerCalls(answered, logger, addresses_of(configuration), tls)
+    return PeerCalls(answered, logger, addresses_of(configuration), tls, version)
 
 
 class PeerCalls:
     """Questions on their way; `answered` takes ``(url, message)`` when one came back.
 
-    They go to `allowed` addresses only; `tls` is what to trust for https, and to show.
+    They go to `allowed` addresses only; `tls` is what to trust for https, and to show. `version` is this
+    site's.
     """
 
     def __init__(
@@ -62,11 +69,13 @@ class PeerCalls:
         logger: Logger,
         allowed: AllowedAddresses,
         tls: ssl.SSLContext | bool = True,
+        version: ServerVersion = OURS,
     ) -> None:
         self._answered = answered
         self._logger = logger
         self._allowed = allowed
         self._tls = tls
+        self._versions = HeardVersions(version)
         resolver = allowed.resolver
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(resolver=resolver) if resolver else None,
@@ -106,13 +115,22 @@ class PeerCalls:
 
     async def _post(self, url: str, question: m.Message) -> m.Message | None:
         path, kind = ANSWERED[type(question)]
+        said = self._versions.fitted(url, question)
+        if isinstance(said, Feature):
+            self._logger.info("server_is_older", url=url, lacks=said.name)
+            return None
         async with self._http.post(
             url.rstrip("/") + path,
-            data=codec.encode_msgpack(question),
-            headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK},
+            data=codec.encode_msgpack(said),
+            headers={
+                "Content-Type": codec.MSGPACK,
+                "Accept": codec.MSGPACK,
+                **self._versions.ours.headers(),
+            },
             ssl=self._tls,
             allow_redirects=False,
         ) as response:
+            self._versions.heard(url, response.status, response.headers)
             if response.status != 200:
                 self._logger.info("no_answer", url=url, status=response.status)
                 return None

@@ -8,8 +8,11 @@ import aiohttp
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.versions import ServerVersion
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
+from kalends.core.features import Feature
 from kalends.core.intervals import Moment
 from kalends.resource_servers.neighbours.near_visits import VISITS_PATH
 from kalends.resource_servers.participation.effects import Relay
@@ -20,7 +23,7 @@ from kalends.serving.logs import Logger
 
 
 class RelayCalls:
-    """The near sites of the site of `configuration`.
+    """The near sites of the site of `configuration`, which is of this `version`.
 
     Raises `InvalidInput` for a key or an authority's file that cannot be used.
     """
@@ -28,6 +31,7 @@ class RelayCalls:
     def __init__(
         self,
         configuration: SiteConfiguration,
+        version: ServerVersion,
         moment: Callable[[], Moment],
         logger: Logger,
     ) -> None:
@@ -42,6 +46,7 @@ class RelayCalls:
             )
             for each in configuration.near
         }
+        self._versions = HeardVersions(version)
         self._logger = logger
         self._http: aiohttp.ClientSession | None = None
 
@@ -69,13 +74,22 @@ class RelayCalls:
         if self._http is None or self._http.closed:
             raise Unavailable("the site is stopping")
         url, proof, tls = self._near[relay.site]
+        said = self._versions.fitted(url, relay.dispatch)
+        if isinstance(said, Feature):
+            raise InvalidInput(f"the near site knows nothing of {said.words}")
         async with self._http.post(
             url,
-            data=codec.encode_msgpack(relay.dispatch),
-            headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK, **proof.headers()},
+            data=codec.encode_msgpack(said),
+            headers={
+                "Content-Type": codec.MSGPACK,
+                "Accept": codec.MSGPACK,
+                **proof.headers(),
+                **self._versions.ours.headers(),
+            },
             ssl=tls,
             allow_redirects=False,
         ) as response:
+            self._versions.heard(url, response.status, response.headers)
             if response.status == 401:
                 proof.refused(response.headers.get("Date", ""))
             if response.status != 200:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.contract import messages as m
+from kalends.contract.versions import OURS, ServerVersion
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
 from kalends.core.vouched_names import ANYBODY, VouchedNames
@@ -38,6 +39,8 @@ class Badge(NamedTuple):
     key: str = ""
     vouching: VouchedNames = ANYBODY
     through: tuple[str, ...] = ()
+    version: ServerVersion = OURS
+    """Of its broker, with the features that may be used with it."""
 
 
 NO_BADGE: Final = Badge()
@@ -83,6 +86,7 @@ class Registers:
         self._known = {each.register: each for each in known}
         self._of_source: dict[str, str] = {}
         self._badges: dict[str, Badge] = {}
+        self._versions: dict[str, ServerVersion] = {}
         self._came: set[str] = set()
         """The names that have been spoken as in this life of the site."""
         self._marked: set[str] = set()
@@ -91,6 +95,10 @@ class Registers:
     def of(self, source: str) -> str:
         """The register that `source` speaks for; "" while it has not said so."""
         return self._of_source.get(source, "")
+
+    def version(self, source: str) -> ServerVersion:
+        """The version of `source`, with the features that may be used with it."""
+        return self._versions.get(source, OURS)
 
     def of_visit(self, source: str, dispatch: m.Dispatch) -> str:
         """The register of whoever sends `dispatch` from `source`, or has a near site pass it on; or ""."""
@@ -171,8 +179,10 @@ class Registers:
         self._of_source[source] = welcome.register
         self._came.add(name)
         self._badges[welcome.register] = badge
+        self._versions[source] = badge.version
         while len(self._of_source) > SOURCES_MAX:
-            del self._of_source[next(iter(self._of_source))]
+            oldest = next(iter(self._of_source))
+            del self._of_source[oldest], self._versions[oldest]
         if now == self._known.get(welcome.register):
             return None
         self._known[welcome.register] = now

@@ -15,7 +15,9 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from kalends.contract import codec
+from kalends.contract.agreement import told
 from kalends.contract.calls import Role
+from kalends.contract.versions import ServerVersion, version_in
 from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.alarms import Report
@@ -60,7 +62,7 @@ def build_application(
     *,
     role: Role,
     name: str,
-    version: str,
+    version: ServerVersion,
     handlers: Mapping[str, Handler],
     authenticator: Authenticator,
     metrics: Metrics,
@@ -79,8 +81,8 @@ def build_application(
     `routes` are further ones, as the protocol's session between brokers and sites: errors that they raise
     become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first, for
     handlers that wait for something (a watch) to answer now; then calls in flight get `drain_s_max`, and
-    sessions are closed as going away. `report` hears of problems (connections, the certificate), and ""
-    once they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
+    sessions are closed as going away. `report` hears of problems (connections, the certificate), and "" once
+    they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
     handlers = {**handlers, "whoami": whoami(role, name, clock)}
@@ -88,9 +90,9 @@ def build_application(
     connections = Connections(
         CONNECTIONS_MAX, dispatcher.clock.monotonic_s, partial(report, "connections"), metrics
     )
-    server = _Server(dispatcher, authenticator, on_stop, connections, report, certified)
+    server = _Server(dispatcher, authenticator, on_stop, connections, report, certified, version)
     application = web.Application(
-        middlewares=[_problems(server, version)],
+        middlewares=[_problems(server)],
         client_max_size=limits.body_bytes_max,
         handler_args={"auto_decompress": False, "access_log": None},
     )
@@ -105,8 +107,8 @@ def build_application(
             name=operation.name,
             expect_handler=expected,
         )
-    document = openapi.document(role, name, version, authenticator)
-    application.router.add_get(OPENAPI_PATH, _fixed(document, codec.JSON), allow_head=False)
+    document = _fixed(openapi.document(role, name, version.number, authenticator), codec.JSON)
+    application.router.add_get(OPENAPI_PATH, document, allow_head=False)
     application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
     application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
     for route in routes:
@@ -140,6 +142,11 @@ def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
     return server.caller(request, {"Authorization": f"Bearer {token}"}, scope)
+
+
+def version_of(request: web.Request) -> ServerVersion:
+    """Return the version of the server that answers `request`."""
+    return request.app[_SERVER].version
 
 
 def audit_of(request: web.Request) -> AuditLog:
@@ -188,8 +195,11 @@ class _Server:
         connections: Connections,
         report: Report,
         certified: bool,
+        version: ServerVersion,
     ) -> None:
         self.certified = certified
+        self.version = version
+        self.said = {"Server": f"kalends/{version.number}", **version.headers()}
         self.dispatcher = dispatcher
         self.report = report
         self.connections = connections
@@ -200,6 +210,10 @@ class _Server:
         dispatcher.metrics.gauge(
             "kalends_sessions", "Open sessions of clients.", value=lambda: len(self.sessions)
         )
+
+    def known_to(self, request: web.Request) -> frozenset[str]:
+        """Return the features that may be used with the sender of `request`; raises `InvalidInput`."""
+        return self.version.features & version_in(request.headers).features
 
     def caller_of(self, request: web.Request, scope: str) -> Caller:
         """Return the caller of `request`, whose connection is known from now on if that took a proof."""
@@ -214,10 +228,8 @@ class _Server:
         """Return the caller whom `headers` name; who is refused is written down."""
         if not scope:
             return ANYONE
-        call, remote = (
-            request.match_info.route.name or request.path[:TEXT_MAX],
-            request.remote or "",
-        )
+        call = request.match_info.route.name or request.path[:TEXT_MAX]
+        remote = request.remote or ""
         try:
             caller = self.authenticator.authenticate(headers, self.dispatcher.clock.wall_s())
         except NotAuthenticated as error:
@@ -252,13 +264,14 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
 
     async def respond(request: web.Request) -> web.Response:
         form = bodies.form_of_answer(request.headers.get("Accept", ""))
+        known = server.known_to(request)
         caller = server.caller_of(request, operation.scope)
         dispatcher.admit(caller, operation)
         fields = await read_fields(request, operation, dispatcher.limits)
         body = convert(fields, operation.body, strict=operation.method != "GET")
         answer = await dispatcher.run(entry.handler, caller, body)
         return web.Response(
-            body=bodies.encode(answer, form),
+            body=bodies.encode(told(answer, known), form),
             content_type=bodies.CONTENT_TYPE[form],
             headers=ANSWER_HEADERS,
         )
@@ -273,13 +286,11 @@ def _sessions(server: _Server) -> _Respond:
     async def respond(request: web.Request) -> web.StreamResponse:
         # Each call in it needs a scope of its own.
         caller = server.caller_of(request, ANY)
-        user = caller.principal.user
+        user, known = caller.principal.user, server.known_to(request)
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)
-        transport = request.transport
-        session = Session(
-            socket, caller, server.dispatcher, transport.abort if transport else lambda: None
-        )
+        abort = request.transport.abort if request.transport else lambda: None
+        session = Session(socket, caller, server.dispatcher, abort, known)
         server.sessions.add(user, session)
         try:
             await session.run()
@@ -290,14 +301,20 @@ def _sessions(server: _Server) -> _Respond:
     return respond
 
 
-async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSocketResponse:
-    """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one."""
+async def open_socket(
+    request: web.Request, limits: ServingLimits, said: Mapping[str, str] | None = None
+) -> web.WebSocketResponse:
+    """Answer a WebSocket upgrade, in the name of a server of which this is `said` (None: in our own).
+
+    Raises `HttpRefusal` for a request that is not a proper one.
+    """
     socket = web.WebSocketResponse(
         heartbeat=limits.heartbeat_s,
         max_msg_size=limits.frame_bytes_max,
         compress=False,
         timeout=CLOSE_S_MAX,
     )
+    socket.headers.update(request.app[_SERVER].said if said is None else said)
     try:
         await socket.prepare(request)
     except (web.HTTPBadRequest, ValueError) as error:
@@ -310,7 +327,7 @@ async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSoc
     return socket
 
 
-def _problems(server: _Server, version: str) -> Any:
+def _problems(server: _Server) -> Any:
     """Return the middleware that counts every request and turns every failure into a problem."""
     dispatcher = server.dispatcher
 
@@ -332,7 +349,7 @@ def _problems(server: _Server, version: str) -> Any:
                 return web.Response()  # There is nobody to answer, and nobody's fault to log.
             response = problem_answer(request, dispatcher.problem(error))
         if not response.prepared:
-            response.headers["Server"] = f"kalends/{version}"
+            response.headers.update(server.said)
             asked = request.match_info.route.name or NO_OPERATION
             dispatcher.ended(asked, response.status, started_s)
         return response

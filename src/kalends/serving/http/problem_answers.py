@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
-from kalends.core.errors import Problem
+from kalends.contract.paths import WHY_HEADER
+from kalends.core.errors import KalendsError, Problem
 from kalends.serving.http import bodies
 from kalends.serving.http.problems import HttpRefusal
 
@@ -35,6 +37,18 @@ def problem_answer(request: web.Request, problem: Problem) -> web.Response:
     if problem.status in (408, 413):
         response.force_close()  # What is left of the body is not worth reading.
     return response
+
+
+def refused_session(error: KalendsError) -> web.Response:
+    """Return a refusal that also says why in a header: who asked for a session reads no body."""
+    problem = error.to_problem()
+    words = problem.detail.encode("ascii", "replace").decode()
+    return web.Response(
+        status=problem.status,
+        body=msgspec.json.encode(problem),
+        content_type="application/problem+json",
+        headers={WHY_HEADER: words},
+    )
 
 
 async def expected(request: web.Request) -> web.StreamResponse | None:

@@ -18,6 +18,7 @@ import msgpack
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from kalends.contract import codec
+from kalends.contract.agreement import told
 from kalends.contract.bodies import Answer
 from kalends.contract.calls import Call, CallFrame, Reply
 from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
@@ -39,7 +40,8 @@ _Ticket = tuple[int, str, float]
 class Session:
     """One client's session; `run` serves it until either side closes.
 
-    `abort` drops the connection at once, for a client that takes no bytes.
+    `abort` drops the connection at once, for a client that takes no bytes; `known` are the features that may
+    be used with it.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class Session:
         caller: Caller,
         dispatcher: Dispatcher,
         abort: Callable[[], None],
+        known: frozenset[str] = frozenset(),
     ) -> None:
         self._socket = socket
         self.caller = caller
         self._dispatcher = dispatcher
         self._abort = abort
+        self._known = known
         self._limits = dispatcher.limits
         self._clock = dispatcher.clock
         self._in_flight: dict[object, _Ticket] = {}
@@ -180,7 +184,7 @@ class Session:
     def _answer(self, ticket: _Ticket, answer: Answer) -> None:
         number, name, started_s = ticket
         try:
-            packed = codec.encode_msgpack(Reply(number, answer=answer))
+            packed = codec.encode_msgpack(Reply(number, answer=told(answer, self._known)))
             if len(packed) > self._limits.frame_bytes_max:
                 raise TooLarge(
                     f"the answer has {len(packed)} bytes, more than fits into a frame",
