@@ -16,8 +16,12 @@ import socket
 import sys
 from typing import Final
 
-# As `kalends.__main__`, with all that a server is made of.
+# As `kalends.__main__`, with all that any server is made of.
 gc.disable()
+import kalends.broker.server  # noqa: E402
+import kalends.cli.serve  # noqa: E402
+import kalends.cli.servers.server  # noqa: E402
+import kalends.virtual_sites.server  # noqa: E402, F401
 from kalends.cli import main as run  # noqa: E402
 
 gc.freeze()
