@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shells.players import play
+from tests.shells.running import play
 
 SEEDS = 1, 2
 
