@@ -42,11 +42,12 @@ setup-test:
 demo: setup-server ## Three sites, a broker, sample bookings and one co-allocation, on this machine
 	@$(IN_VENV)/kalends demo $(ARGS)
 
-# Cheapest first: a slip in style is known within seconds, a lost promise within minutes.
+# Cheapest first: a slip in style is known within seconds, a lost promise within minutes. Types are looked at by one
+# process, beside which tests use the other processors.
 test: setup-test ## Everything CI checks
 	@tools/setup-root-tests
-	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint types layers
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint layers
+	@$(MAKE) --no-print-directory --jobs $(WORKERS) types unit
 	@$(MAKE) --no-print-directory published
 	@$(MAKE) --no-print-directory side-by-side
 
@@ -68,7 +69,7 @@ published: setup-test ## Published figures of policies on real logs, to the last
 
 # Real processes wait most of the time, above all for batch systems; meanwhile simulations use the processors.
 side-by-side: setup-test ## Simulation, attacks and processes, as below, in one run
-	$(PYTEST) -n 5 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
+	$(PYTEST) -n 6 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
 	$(PYTEST) $(IN_PARALLEL) $(SIMULATION) $(ARGS)

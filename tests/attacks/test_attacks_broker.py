@@ -35,6 +35,9 @@ async def test_uploads_are_refused_or_harmless_and_bookings_go_on(
     attacks = [attack for _, attack in shuffled([("", attack) for attack in ATTACKS], seed=5)]
     facility = make_facility(tmp_path, sites=1, replicas=1, capacity=CAPACITY)
     broker = facility.brokers[0]
+    for server in facility.servers:
+        # With an environment of its own each is started by its command, and shows what it shows at a user.
+        server.environment = {"KALENDS_CANARY": canary.secret}
     async with running(*facility.servers):
         await connected(facility)
         pids = [server.pid for server in facility.servers]

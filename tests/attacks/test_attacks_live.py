@@ -56,7 +56,7 @@ SENDABLE: Final = [
 
 @pytest.fixture
 def site(canary: Canary) -> Iterator[SiteProcess]:
-    with SiteProcess(write_configuration(canary.directory, canary)) as running:
+    with SiteProcess(write_configuration(canary.directory, canary), as_by_users=True) as running:
         yield running
 
 

@@ -9,6 +9,14 @@ import pytest
 from fuzz_servers import PRESS_NODES, Facility, check_logs, facility
 
 
+@pytest.hookimpl(tryfirst=True)  # Before pytest-xdist looks at the groups.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker makes the facilities that all of them share."""
+    for item in items:
+        if "facilities" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("fuzzed-facilities"))
+
+
 @pytest.fixture(scope="session")
 def facilities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Facility]]:
     with (

@@ -23,13 +23,16 @@ import aiohttp
 
 from tests.support.patience import PATIENCE_S
 
+from .forked import ForkedProcess, forked_server
+
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
 LISTENING: Final = re.compile(r"listening (?:site|broker|virtual) \S+ (http://\S+)")
 
-WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
-PORTS: Final = range(20_000 + WORKER, 32_000, 4)
+WORKERS_MAX: Final = 8
+WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
+PORTS: Final = range(20_000 + WORKER, 32_000, WORKERS_MAX)
 """Below the ports that outgoing connections take: none of them can sit on a port between two lives.
 
 No two of the processes that run tests beside one another have a port in common.
@@ -68,7 +71,7 @@ class Server:
         self.url = url
         self.environment = environment
         self.inside = inside
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
 
     @property
     def running(self) -> bool:
@@ -84,6 +87,9 @@ class Server:
         assert not self.running, f"{self.name} is running"
         with self._log_path.open("ab") as log:
             self._log_from = log.tell()
+            if not self.inside and not self.environment:
+                self._process = await forked_server(str(self.configuration), log)
+                return
             self._process = await asyncio.create_subprocess_exec(
                 *self.inside, sys.executable, "-m", "kalends", "serve", str(self.configuration),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -25,6 +25,8 @@ from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 
+from .forked import ForkedPopen
+
 SECRET = "s" * 22
 GRAIN_S = 60
 CONFIGURATION = """
@@ -57,19 +59,22 @@ def write_configuration(directory: Path, more: str = "") -> Path:
 
 
 class SiteProcess:
-    """``kalends serve`` of a configuration; ends with the test, however that ends."""
+    """``kalends serve`` of a configuration; ends with the test, however that ends.
 
-    def __init__(self, configuration: Path) -> None:
+    `as_by_users` starts it by its command, so that the process shows what it shows at a user.
+    """
+
+    def __init__(self, configuration: Path, *, as_by_users: bool = False) -> None:
         self.directory = configuration.parent
         self.errors = (self.directory / "errors").open("ab")
-        program = (
-            "import sys; from kalends.cli.servers.server import main; from pathlib import Path; "
-        )
-        program += "sys.exit(main(Path(sys.argv[1])))"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, str(configuration)],
-            stdout=subprocess.PIPE, stderr=self.errors, text=True,
-        )  # fmt: skip
+        self.process: subprocess.Popen[str] | ForkedPopen
+        if as_by_users:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kalends", "serve", str(configuration)],
+                stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            )  # fmt: skip
+        else:
+            self.process = ForkedPopen(str(configuration), self.errors)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("listening site sdsc http://"), self.log()
@@ -93,7 +98,7 @@ class SiteProcess:
 
     def _end(self, number: int) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(30)
         self.errors.close()
         assert self.process.stdout is not None
         self.process.stdout.close()

@@ -42,7 +42,7 @@ async def submitted(
     request: str = BOTH,
     **options: Any,
 ) -> RequestView:
-    """Ask, by the same key, until it is told what becomes of it; it starts `in_s` from now, or None: soon."""
+    """Ask, by `key`, until it is told when it will run; it starts `in_s` from now, or None: soon."""
     now_s = int(time.time())
     if in_s is not None:
         options = {"at": now_s + in_s, **options}
@@ -50,10 +50,18 @@ async def submitted(
         # A key stands for one request: "now" would be another each time.
         options = {"window": (now_s, now_s + 86_400), **options}
 
+    failed = 0
+
     async def told() -> RequestView | None:
+        nonlocal failed
         try:
-            view = await client.submit_in_step(request, job, key=key, wait_s=20, **options)
-        except (kalends.OutcomeUnknown, kalends.Unavailable):
+            next_key = key + "-again" * failed
+            view = await client.submit_in_step(request, job, key=next_key, wait_s=20, **options)
+        except kalends.OutcomeUnknown:
+            return None
+        except kalends.Unavailable as error:
+            # A request that a site has missed is over, for good: the next one has a key of its own.
+            failed += bool(error.request_id)
             return None
         return view if view.state != "open" and len(view.parts) == 2 else None
 

@@ -27,8 +27,15 @@ def main() -> int:
         "--names", action="store_true", help="only list the scenarios that are short"
     )
     parser.add_argument("--json", action="store_true", help="one report a line")
-    parser.add_argument("--until-broken", action="store_true", help="stop at the first")
+    parser.add_argument(
+        "--told", action="store_true", help="play what lines of the input say, and report as many"
+    )
     options = parser.parse_args()
+    if options.told:
+        for line in sys.stdin:
+            name, seed, mutation = json.loads(line)
+            print(json.dumps(play(name, seed, mutation=mutation)._asdict()), flush=True)
+        return 0
     if options.names or options.name is None:
         known = sorted(scenarios.SCENARIOS.items())
         print("\n".join(name for name, scenario in known if not scenario.long))
@@ -48,8 +55,6 @@ def main() -> int:
                 f"{report.events} events, judged {report.judged}, trace {report.trace_hash[:16]}",
                 flush=True,
             )
-        if report.broken and options.until_broken:
-            break
     return 1 if broken else 0
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.shells.facility import Facility, world_folder
 from tests.shells.mutations import MUTATIONS
-from tests.shells.running import Report
+from tests.shells.reports import Report
 from tests.shells.scenarios import SCENARIOS, Broken
 from tests.shells.substitutes import cpu_s
 from tests.shells.world import World

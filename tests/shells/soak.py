@@ -12,11 +12,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from tests.shells.running import Report, names, plays
+from tests.shells.reports import Report
+from tests.shells.running import names, plays
 
 SEED_BITS: Final = 48
 SEEDS: Final = 20
-"""So many seeds of a scenario are played by one process."""
+"""So many seeds of a scenario are played in a turn."""
 
 
 def main() -> int:
