@@ -38,8 +38,9 @@ def kinds(log: Path, content: str | bytes, policy: str = "any") -> dict[str, int
         GOOD,
         GOOD.replace("\n", "\r\n"),
         "\ufeff" + GOOD,
-        gzip.compress(GOOD.encode()),
-        gzip.compress(HEAD.encode()) + gzip.compress(GOOD.removeprefix(HEAD).encode()),
+        gzip.compress(GOOD.encode(), mtime=0),
+        gzip.compress(HEAD.encode(), mtime=0)
+        + gzip.compress(GOOD.removeprefix(HEAD).encode(), mtime=0),
         "\n\n" + GOOD + "\n\n",
     ],
 )
@@ -57,8 +58,8 @@ def test_a_right_result_is_read_in_every_dress(
         (bytes(range(256)) * 9, "is not text"),
         (GOOD.encode("utf-16"), "is not text"),
         (GOOD[:-9], "3 values for 5 columns"),
-        (gzip.compress(GOOD.encode())[:-6], "ended before"),
-        (gzip.compress(GOOD.encode()) + b"junk", "Not a gzipped file"),
+        (gzip.compress(GOOD.encode(), mtime=0)[:-6], "ended before"),
+        (gzip.compress(GOOD.encode(), mtime=0) + b"junk", "Not a gzipped file"),
         (HEAD + '"1,0,0,10,0-1\n', "unexpected end of data"),
         (HEAD + "1,0,nan,10,0-1\n", "'nan' is not a valid number"),
         (HEAD + "1,0,inf,10,0-1\n", "'inf' is not a valid number"),
