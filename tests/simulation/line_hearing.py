@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from kalends.contract import messages as m
-from tests.simulation.line_books import SiteBooks, Waiter
+from tests.simulation.line_books import SiteBooks, Taken, Waiter
 from tests.simulation.line_turns import Turns
 from tests.simulation.listening import Listener, milliseconds
+
+PETITION_MS: Final = 120_000
+"""What waits for its owner is kept so long after a restart without its broker."""
 
 
 class LineHearing(Listener):
@@ -28,6 +31,8 @@ class LineHearing(Listener):
         """When the first message of this kind, that is not answered yet, came."""
         self._promised_since: dict[tuple[str, str, int], int] = {}
         """When a promise was asked for that a crash left unanswered: it may have been stored."""
+        self.guarded: Collection[str] = ()
+        """Resources whose owners approve what is booked: what is held of them may outlast a crash."""
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
         books = self._sites[site]
@@ -128,7 +133,8 @@ class LineHearing(Listener):
             if asked is not None and wants_promise(asked):
                 books.unheard[rid] = asked
             promised = taken is not None and (taken.state == "promised" or rid in books.unheard)
-            if taken is not None and promised and taken.att <= decision.att:
+            stored = promised or (taken is not None and self._is_guarded(taken))
+            if taken is not None and stored and taken.att <= decision.att:
                 books.aborted[rid] = taken
             books.end_hold(rid, decision.att, moment)
             books.drop(rid, decision.att, "promised")
@@ -148,13 +154,17 @@ class LineHearing(Listener):
             if not wants_promise(asked):
                 del books.asked[rid]
         for rid, taken in list(books.taken.items()):
-            if taken.state == "held" and rid not in books.asked:
+            if self._is_guarded(taken):
+                _outlast(taken, moment)
+            elif taken.state == "held" and rid not in books.asked:
                 del books.taken[rid]
             elif taken.state == "held":
                 # Gone with the crash, unless its promise was stored.
                 taken.sure = False
         for rid, taken in books.aborted.items():
             taken.sure = False
+            if self._is_guarded(taken):
+                _outlast(taken, moment)
             books.taken.setdefault(rid, taken)
         for rid, asked in books.unheard.items():
             books.asked.setdefault(rid, asked)
@@ -163,6 +173,11 @@ class LineHearing(Listener):
             asked = books.asked.get(key[1])
             if asked is not None and asked.att == key[2]:
                 self._promised_since.setdefault(key[:3], came)
+
+    def _is_guarded(self, taken: Taken) -> bool:
+        """Whether it is held, and waits for an owner: then it is stored."""
+        spans = taken.spans.values()
+        return taken.state == "held" and any(span[0] in self.guarded for span in spans)
 
     # What sites say of attempts that are over
 
@@ -181,6 +196,12 @@ class LineHearing(Listener):
         taken = books.taken.get(done.rid)
         if taken is not None and taken.since <= came:
             books.drop(done.rid, done.att, "held", "promised")
+
+
+def _outlast(taken: Taken, moment: int) -> None:
+    """A hold that was stored outlasts a crash, for a while; whether it was, nobody has heard."""
+    taken.sure = False
+    taken.asked_ms, taken.hold_ms = milliseconds(moment), PETITION_MS
 
 
 def wants_promise(asked: m.Visit | m.Prepare) -> bool:

@@ -88,6 +88,7 @@ class LineOracle(LineRecalls):
     def attach(self, world: World) -> None:
         super().attach(world)
         self._order.capacities = world.auditor.capacities
+        self.guarded = world.auditor.guarded
         self._lists.now_s = lambda: EPOCH_S + self._now_ms() // 1_000
         self.exists = world.auditor.rows.__contains__
         changed, heal = world.auditor.register_changed, world.network.heal
@@ -215,8 +216,10 @@ class LineOracle(LineRecalls):
             self._nobody_before(site, visit, list(spans.values()), got, moment)
         elif taken.state == state:
             return
+        # An abort that has come meanwhile may be stored by the time of a crash, and may not.
+        stays = (site, rid, visited.att, "abort") not in self._delivered
         books.taken[rid] = Taken(
-            visited.att, state, spans, since, milliseconds(since), visit.hold_ms, visit
+            visited.att, state, spans, since, milliseconds(since), visit.hold_ms, visit, sure=stays
         )
 
     def _waits_now(self, site: str, visited: m.Visited, since: int, moment: int) -> None:

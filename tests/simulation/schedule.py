@@ -78,9 +78,7 @@ def run(
         if not world.hostile and not world.batch:
             # They judge what every site says, and by what all of them say.
             recorder.attach(world)
-            if not world.auditor.guarded:
-                # It takes it that crashes free all that is held, and that brokers alone end it.
-                oracle.attach(world)
+            oracle.attach(world)
         world.start()
         kernel.run(faults_ms)
         kernel.note("HEAL")
