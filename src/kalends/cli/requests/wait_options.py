@@ -110,7 +110,7 @@ def settled(
             return view
         with Progress(settings) as progress:
             return client.wait(
-                view.id, wait_s=left_s, until_listed=waits.until_listed,
+                words.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
                 until_asked=waits.until_asked, on_progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt as interrupt:
@@ -122,7 +122,7 @@ def settled(
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
         return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {key}"]
-    named = short_id(view.id)
+    named = short_id(words.id_to_ask_by(view))
     return [
         f"kalends: interrupted; {LEFT}",
         f"  look:      kalends show {named}",

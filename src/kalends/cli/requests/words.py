@@ -145,7 +145,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("changed", change_words(view.changed, zone)))
         facts.append(("before", before_words(view.changed, zone)))
     if view.changing:
-        facts.append(("changing", f"{view.changing} is under way"))
+        facts.append(("changing", _changing_words(view)))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
     state = _stage(view)
     return [
@@ -160,6 +160,14 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]
+
+
+def _changing_words(view: RequestView) -> str:
+    """Say how a change stands beside what is reserved; an open view is the change itself."""
+    named = short_id(view.changing)
+    if view.state == "open":
+        return f"this is the change {named}; what is reserved stays until then"
+    return f"the change {named} is under way: kalends show {named}"
 
 
 _SAID: Final[dict[str, tuple[str, str]]] = {
@@ -378,15 +386,21 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     )
 
 
+def id_to_ask_by(view: RequestView) -> str:
+    """Return the id of what `view` shows: of an open change its own, not that of what stands meanwhile."""
+    return view.changing if view.state == "open" and view.changing else view.id
+
+
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Suggest next commands after a booking, a hold or a change."""
-    named = short_id(view.id)
+    named = short_id(id_to_ask_by(view))
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
         if view.waiting.approval:
             how = approval_words(view.waiting, zone)
+        what = "the change" if view.changing else "it"
         return [
-            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
+            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give {what} up"
         ]
     if view.state == "open":
         return [f"still being decided: kalends show {named}, or kalends watch {named}"]
