@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kalends.client.logins.destinations import DEFAULT_BROKER
+from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -120,7 +121,13 @@ class Settings:
         from kalends.client.inputs.zones import local_zone
         from kalends.core.times import zone_named
 
-        return zone_named(self.zone) if self.zone else local_zone()
+        if not self.zone:
+            return local_zone()
+        try:
+            return zone_named(self.zone)
+        except InvalidInput as error:
+            error.where = self.sources.get("zone", error.where)
+            raise
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
