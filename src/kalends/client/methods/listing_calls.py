@@ -44,7 +44,7 @@ class ListingCalls(AgentCalls):
         if not _PART.fullmatch(wanted) or len(wanted) < PART_MIN:
             raise InvalidInput(
                 f"{id!r} is not an id",
-                where="ID",
+                where="id",
                 remedy=f"give an id, or its last {PART_MIN} or more characters, as `kalends list` shows",
             )
         every: list[str] = []
@@ -55,14 +55,14 @@ class ListingCalls(AgentCalls):
             meant = near(wanted, (short_id(each) for each in every))
             raise NotFound(
                 f"none of your requests has the id {wanted}",
-                where="ID",
+                where="id",
                 remedy=meant or "see `kalends list`",
             )
         if len(found) > 1:
             some = ", ".join(found[:SHOWN_MAX])
             raise InvalidInput(
                 f"{wanted} may be {len(found)} requests: {some}{', ...' if len(found) > SHOWN_MAX else ''}",
-                where="ID",
+                where="id",
                 remedy="give more of its end, as `kalends list` shows it",
             )
         return found[0]
