@@ -103,6 +103,11 @@ async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_r
         assert given_up.state == "cancelled"
         assert (await ann.show(booked.id)).state == "reserved"
         assert await owner.approvals() == ()
+        last = (await ann.why(booked.id)).events[-1]
+        assert last.kind == "released"
+        assert last.detail.startswith(
+            "the change to emlab/microscope:1, sdsc/sp2:8 from Thu 2027-03-04"
+        )
         await ann.extend(booked.id, by="1h", wait_s=60)
         assert (await ann.cancel(booked.id, wait_s=60)).state == "cancelled"
         assert await owner.approvals() == ()
@@ -133,6 +138,10 @@ def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -
         other = _run(site, "operator", "admin", "approve", asked["id"])
         assert other.exit_code == 1
         assert "it was declined already, by operator" in other.output
+        assert _run(site, "operator", "admin", "requests").output == (
+            "no request waits for your approval\n"
+        )
+        assert _run(broker, "ann", "list", "--waiting").output == "no request of yours waits\n"
         rules = _run(broker, "ann", "resources", "emlab/microscope").output
         assert "with the owner's approval" in rules
 
