@@ -44,7 +44,7 @@ def when_options(function: F) -> F:
         _time(
             "--at",
             metavar="TIME",
-            help="Exact start, e.g. 'fri 09:00'; now is the next full minute.",
+            help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
         ),
         _time(
             "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
