@@ -53,6 +53,8 @@ async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_t
         assert (held.state, held.needs_approval) == ("held", ("emlab/microscope",))
         assert await owner.approvals() == ()
         assert (await ann.lock(held.id)).state == "open"
+        with pytest.raises(kalends.InvalidInput, match="no word is given"):
+            await owner.decline(held.id, word=" ")
         await owner.decline(held.id, word="the pump is broken")
         with pytest.raises(kalends.NotAllowed) as refused:
             await ann.wait(held.id, wait_s=60)

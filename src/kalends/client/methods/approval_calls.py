@@ -40,7 +40,16 @@ class ApprovalCalls(ABC):
         return await self._decide_approval(id, word, revision, approve=True)
 
     async def decline(self, id: str, *, word: str, revision: int = 1) -> ApprovalView:
-        """Decline request `id`, as `approve` approves one: it is given up at every site."""
+        """Decline request `id`, as `approve` approves one: it is given up at every site.
+
+        Raises `InvalidInput` without a `word`, for its user would not know why.
+        """
+        if isinstance(word, str) and not word.strip():
+            raise InvalidInput(
+                "no word is given",
+                where="word",
+                remedy="say why in a few words: its user reads them",
+            )
         return await self._decide_approval(id, word, revision, approve=False)
 
     async def _decide_approval(
