@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import click
 
 from kalends.client.logins.destinations import DEFAULT_BROKER
-from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -119,6 +118,7 @@ class Settings:
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
         from kalends.client.inputs.zones import local_zone
+        from kalends.core.errors import InvalidInput
         from kalends.core.times import zone_named
 
         if not self.zone:
