@@ -379,10 +379,7 @@ class RequestCommands:
         return record
 
     async def _finished(
-        self,
-        record: Record,
-        body: calls.Finish,
-        finish: Finish,
+        self, record: Record, body: calls.Finish, finish: Finish
     ) -> calls.RequestView:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service
