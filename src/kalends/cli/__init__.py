@@ -65,7 +65,7 @@ COMMANDS = {
     },
     "Operating": {
         "serve": "Run a site, a broker, a virtual site, or several.",
-        "admin": "Manage keys, audits, reclaims and stores.",
+        "admin": "Manage keys, approvals, reclaims and stores.",
         "agent": "Manage scripts that choose slots at each site.",
         "demo": "Run three sites and a broker on this machine.",
     },

@@ -39,6 +39,6 @@ command = LazyGroup(
     "admin",
     groups=COMMANDS,
     package="kalends.cli.administration",
-    help="Manage keys, audits, reclaims and stores.",
+    help="Manage keys, approvals, reclaims and stores.",
     examples=("kalends admin config > kalends.toml", "kalends admin audit"),
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import request_options
+from kalends.core.identifiers import short_id
 
 
 @click.command(
@@ -20,9 +22,16 @@ from kalends.cli.requests import request_options
 def command(settings: Settings, id: str, wait: str) -> None:
     """Cancel a reservation at all its sites.
 
-    Also ends requests that hold slots or still wait. A repeated call does no harm.
+    Also ends requests that hold slots or still wait, and by its own id a change that is under way. A
+    repeated call does no harm.
     """
     wait_s = request_options.wait_s(wait)
     with settings.connect() as client:
+        id = client.full_id(id)
         view = client.cancel(id, wait_s=wait_s)
+        if view.id != id:
+            standing = client.show(view.id)
+            if standing.state == "reserved":
+                output.say(f"the change {short_id(id)} is given up, and this stands", error=True)
+                view = standing
     request_options.answer(settings, view)

@@ -103,6 +103,8 @@ def command(
             progress=bar,
         )
     output.answer(settings, "schedule-check", report, lambda: report_lines(report))
+    if "request" in report.kinds:
+        output.say("where the policy may choose sizes and limits, add --as-decided", error=True)
     return 1 if report.findings else 0
 
 

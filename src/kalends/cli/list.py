@@ -60,7 +60,12 @@ def command(
             raise click.UsageError("--waiting excludes --state, --all, --everyone and --before.")
         with settings.connect() as client:
             views = client.waiting_list()
-        output.answer(settings, "requests", views, lambda: words.waiting_listing(views, zone))
+        output.answer(
+            settings,
+            "requests",
+            views,
+            lambda: words.waiting_listing(views, zone) if views else ["no request of yours waits"],
+        )
         return
     with settings.connect() as client:
         pages = _pages(client, state or "", everyone, before, min(count + 1, PAGE_MAX))

@@ -27,6 +27,7 @@ from kalends.client.logins.profiles import (
 )
 from kalends.contract.calls import CallerView
 from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
 from kalends.rim.web_addresses import is_guarded
 
 NOBODY = UserProfile(broker="")
@@ -85,6 +86,9 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     check_profile_name(name)
     before = read_profiles(path).get(name, NOBODY)
     old = _still_meant(settings, before)
+    settings.time_zone()
+    if machine:
+        _check_machine(machine)
     wanted = _wanted(settings, old, issuer, client, scope)
     proof = asyncio.run(logins.proof_of(wanted))
     view = asyncio.run(_checked(settings, wanted, proof))
@@ -110,6 +114,17 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     }
     profile_edits.keep(path, name, changes)
     _answer(settings, view, name, path, renewed=bool(proof.refresh))
+
+
+def _check_machine(machine: str) -> None:
+    try:
+        split_resource(machine)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{machine!r} is not a machine",
+            where="--machine",
+            remedy="write its site and its name, as sdsc/sp2",
+        ) from error
 
 
 def _wanted(

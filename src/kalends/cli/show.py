@@ -7,6 +7,7 @@ import click
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import request_options, wait_options
+from kalends.core.errors import error_from_problem
 
 
 @click.command(
@@ -33,6 +34,8 @@ def command(settings: Settings, id: str | None, key: str | None, follow: bool) -
         raise click.UsageError("Give an ID, or --key KEY.")
     with settings.connect() as client:
         view = client.resolve(key) if key is not None else client.show(str(id))
+        if follow and view.problem is not None:
+            raise error_from_problem(view.problem)
         if follow:
             view = wait_options.settled(settings, client, wait_options.Waits(), "", lambda _: view)
         visits = request_options.visits(settings, client, view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from zoneinfo import ZoneInfo
 
 import click
@@ -40,6 +41,8 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
     Jobs are followed by kalends job JOB --watch, and all of yours by kalends queue --watch.
     """
     zone = settings.time_zone()
+    if sys.stderr.isatty():
+        output.say("watching; Ctrl-C stops", error=True)
     with settings.connect() as client:
         events = client.watch(id or "", after=after)
         for seen, event in enumerate(events, start=1):

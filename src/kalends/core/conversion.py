@@ -22,7 +22,7 @@ _MISMATCHES: Final = {
 _LENGTH: Final = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
 _BOUND: Final = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (-?[0-9.e+]+)")
 _COMPARED: Final = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
-_KINDS: Final = re.compile(r"Expected `(\w+)`, got `(\w+)`")
+_KINDS: Final = re.compile(r"Expected `(\w+)(?: \| null)?`, got `(\w+)`")
 _KIND_WORDS: Final = {
     "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
     "array": "a list", "object": "a map", "null": "nothing", "bytes": "bytes",

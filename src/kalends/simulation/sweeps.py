@@ -144,7 +144,7 @@ def _count(policies: int, loads: int, repeats: int, shake_s: int) -> int:
         raise InvalidInput(
             f"{repeats} identical repetitions",
             where="sweep",
-            remedy="shake the submissions by some seconds, such as 300",
+            remedy="shake the submissions, such as by shake_s=300 or --shake 5m",
         )
     return count
 

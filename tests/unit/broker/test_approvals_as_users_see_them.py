@@ -53,6 +53,8 @@ async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_t
         assert (held.state, held.needs_approval) == ("held", ("emlab/microscope",))
         assert await owner.approvals() == ()
         assert (await ann.lock(held.id)).state == "open"
+        with pytest.raises(kalends.InvalidInput, match="no word is given"):
+            await owner.decline(held.id, word=" ")
         await owner.decline(held.id, word="the pump is broken")
         with pytest.raises(kalends.NotAllowed) as refused:
             await ann.wait(held.id, wait_s=60)
@@ -86,6 +88,35 @@ async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> No
         assert (shorter.state, shorter.end) == ("reserved", before.end - 3_600)
 
 
+async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_reservation() -> (
+    None
+):
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        booked = await ann.book(BOTH, duration="2h", at=SLOT)
+        await owner.approve(booked.id)
+        await ann.wait(booked.id, wait_s=60)
+        asked = await ann.move(booked.id, to="2027-03-04T09:00Z", wait_s=60)
+        assert asked.changing
+        given_up = await ann.cancel(asked.changing[-8:], wait_s=60)
+        assert given_up.state == "cancelled"
+        assert (await ann.show(booked.id)).state == "reserved"
+        assert await owner.approvals() == ()
+        last = (await ann.why(booked.id)).events[-1]
+        assert last.kind == "released"
+        assert last.detail.startswith(
+            "the change to emlab/microscope:1, sdsc/sp2:8 from Thu 2027-03-04"
+        )
+        await ann.extend(booked.id, by="1h", wait_s=60)
+        assert (await ann.cancel(booked.id, wait_s=60)).state == "cancelled"
+        assert await owner.approvals() == ()
+        again = await ann.hold("emlab/microscope", duration="3h", at=SLOT)
+        assert again.state == "held"
+
+
 def _run(url: str, user: str, *words: str) -> Result:
     return CliRunner().invoke(cli, [*words, "--broker", url, "--user", user, "--zone", "UTC"])
 
@@ -103,8 +134,41 @@ def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -
         (asked,) = shown["data"]["requests"]
         declined = _run(site, "operator", "admin", "decline", asked["id"], "--word", "not now")
         assert "declined: not now" in declined.output
+        followed = _run(broker, "ann", "show", asked["id"], "--follow")
+        assert followed.exit_code == 4
+        assert "its owner has declined it: not now" in followed.output
         other = _run(site, "operator", "admin", "approve", asked["id"])
         assert other.exit_code == 1
         assert "it was declined already, by operator" in other.output
+        assert _run(site, "operator", "admin", "requests").output == (
+            "no request waits for your approval\n"
+        )
+        assert _run(broker, "ann", "list", "--waiting").output == "no request of yours waits\n"
         rules = _run(broker, "ann", "resources", "emlab/microscope").output
         assert "with the owner's approval" in rules
+
+
+def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what_stands() -> None:
+    with LocalFacility(FACILITIES, now=NOW) as servers:
+        broker, site = servers.url("broker"), servers.url("emlab")
+        booked = _run(broker, "ann", "book", BOTH, "--for", "2h", "--at", SLOT, "--json")
+        id = json.loads(booked.stdout)["data"]["id"]
+        _run(site, "operator", "admin", "approve", id)
+        _run(broker, "ann", "show", id, "--follow")
+        moved = _run(broker, "ann", "move", id, "--to", "2027-03-04T09:00Z")
+        change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
+        assert "what is reserved stays until then" in moved.output
+        assert f"kalends cancel {change[-8:]} to give the change up" in moved.output
+        assert f"kalends cancel {id[-8:]}" not in moved.output
+        assert f"kalends show {change[-8:]}" in _run(broker, "ann", "show", id).output
+        shown = _run(broker, "ann", "show", change[-8:]).output
+        assert "waits for the approval of the owner of emlab/microscope" in shown
+        given_up = _run(broker, "ann", "cancel", change[-8:])
+        assert given_up.exit_code == 0
+        assert f"the change {change[-8:]} is given up, and this stands" in given_up.output
+        assert f"reserved {id[-8:]}" in given_up.output
+        again = _run(broker, "ann", "move", id, "--to", "2027-03-05T09:00Z")
+        assert again.exit_code == 0, again.output
+        change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
+        _run(site, "operator", "admin", "decline", change, "--word", "not then")
+        assert "not then" in _run(broker, "ann", "show", change, "--follow").output

@@ -28,6 +28,16 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(cli, words)
 
 
+def test_a_token_is_not_signed_with_the_public_half_of_a_key(tmp_path: Path) -> None:
+    key = tmp_path / "people"
+    run("admin", "key", str(key))
+    public = f"{key}.pub"
+    refused = run("admin", "token", "--key", public, "--user", "ada", "--audience", "sdsc")
+    assert refused.exit_code == 2
+    assert "the public half" in refused.stderr
+    assert "chmod" not in refused.stderr
+
+
 def test_a_token_for_several_servers_comes_with_what_they_could_do(tmp_path: Path) -> None:
     key = tmp_path / "owner.key"
     assert run("admin", "key", str(key)).exit_code == 0
@@ -204,6 +214,8 @@ def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Brok
     ):
         told = run("--broker", broker.url, "admin", "reclaim", *words)
         assert told.exit_code == 2
+    told = run("--broker", broker.url, "admin", "reclaim", "--end", "nope")
+    assert told.stderr.startswith("kalends: --end: a key is 8 to 80 ")
     assert broker.seen == []
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -304,6 +307,16 @@ def test_watch_streams_events_and_stops_after_a_count(run: Run) -> None:
     run("cancel", "0001")
     lines = run("watch", "--after", "0", "--count", "1", "--json").stdout.splitlines()
     assert [json.loads(line)["data"]["kind"] for line in lines] == ["cancelled"]
+
+
+def test_watch_on_a_terminal_says_that_it_waits(broker: Broker) -> None:
+    screen, terminal = os.openpty()
+    words = [sys.executable, "-m", "kalends", "watch", "--broker", broker.url, "--user", "ada"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=terminal) as watching:
+        assert os.read(screen, 100).decode().strip() == "watching; Ctrl-C stops"
+        watching.terminate()
+    os.close(screen)
+    os.close(terminal)
 
 
 def test_watch_from_now_on_sees_what_happens_next(run: Run, broker: Broker) -> None:

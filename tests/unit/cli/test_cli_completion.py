@@ -77,6 +77,14 @@ def test_a_command_is_offered_the_requests_that_it_can_change(broker: Broker) ->
     assert set(offered("show", "")) == {short_id(held.id), short_id(booked.id)}
 
 
+def test_an_owner_who_decides_is_offered_what_waits_with_its_revision(broker: Broker) -> None:
+    with kalends.connect_sync(broker.url, user="ada") as client:
+        client.book("caltech/onyx", duration="1h")
+        (asked,) = client.approvals()
+    named = f"{short_id(asked.id)}/{asked.revision}"
+    assert offered("admin", "approve", "") == offered("admin", "decline", "") == [named]
+
+
 def test_commands_options_states_and_zones_come_from_the_program_alone(broker: Broker) -> None:
     assert offered("s") == ["sites", "show", "shrink", "submit", "simulate", "serve"]
     assert offered("admin", "und") == ["undrain"]

@@ -137,6 +137,31 @@ def test_nothing_is_written_unless_the_server_knows_the_user(ada: User) -> None:
     assert not ada.config.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "near"),
+    [("--zone", "Los_Angeles", "America/Los_Angeles"), ("--machine", "sp2", "sdsc/sp2")],
+)
+def test_what_every_later_command_would_stumble_over_is_not_kept(
+    ada: User, option: str, value: str, near: str
+) -> None:
+    with ada.broker() as url:
+        result = ada.types("login", "--broker", url, option, value, pasted=ada.token())
+    assert result.exit_code == 2
+    assert f"kalends: {option}: " in result.stderr
+    assert near in result.stderr
+    assert not ada.config.parent.exists()
+
+
+def test_a_zone_that_is_wrong_in_a_profile_is_not_taken_for_an_option(ada: User) -> None:
+    ada.config.parent.mkdir(parents=True)
+    ada.config.write_text('[profiles.default]\nbroker = "http://127.0.0.1:9"\nzone = "Nowhere"\n')
+    result = ada.types("find", "sdsc/sp2", "--for", "1h", KALENDS_ZONE="")
+    assert result.exit_code == 2
+    assert "kalends: profile default: " in result.stderr
+    assert "unknown time zone 'Nowhere'" in result.stderr
+    assert "--zone" not in result.stderr
+
+
 def test_no_token_is_sent_where_others_on_the_way_could_read_it(ada: User) -> None:
     result = ada.types("login", "--broker", "http://broker.example", pasted="a.b.c")
     assert result.exit_code == 2

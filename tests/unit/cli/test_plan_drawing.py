@@ -74,6 +74,8 @@ def test_what_comes_first_is_drawn_without_a_gap_and_it_is_told_how_much_comes_l
     shown = [line.split()[2] for line in drawn[1 : ROWS_MAX + 1]]
     assert shown == [f"10:{minute:02}" for minute in range(ROWS_MAX)]
     assert len(drawn) < ROWS_MAX + 20
+    assert drawn[-1] == "90 more: --count 100"
+    assert text(plan(100, jobs=jobs), count=100)[-1].split()[1] == "99"
 
 
 def test_jobs_that_wait_and_have_no_place_in_the_schedule_are_counted() -> None:

@@ -52,10 +52,17 @@ def test_what_is_no_address_of_a_server_is_refused_at_once(url: str) -> None:
         kalends.connect(url)
 
 
-@pytest.mark.parametrize(("now_s", "start_s"), [(NOW_S, NOW_S), (NOW_S + 1, NOW_S + 60)])
-def test_an_exact_start_now_is_the_next_full_minute(now_s: int, start_s: int) -> None:
+@pytest.mark.parametrize(
+    ("at", "later_s"),
+    [(" Now", 0), ("now+30m", 1_800), ("now - 20s", 0), ("In 2h", 7_200), ("+2h", 7_200)],
+)
+@pytest.mark.parametrize(("now_s", "begins_s"), [(NOW_S, NOW_S), (NOW_S + 21, NOW_S + 60)])
+def test_an_exact_start_that_counts_from_now_is_on_the_next_full_minute(
+    at: str, later_s: int, now_s: int, begins_s: int
+) -> None:
+    start_s = begins_s + later_s
     request = request_from(
-        "a/x", duration="1h", at=" Now", window=(None, None), note="", priority=0, prefer=(),
+        "a/x", duration="1h", at=at, window=(None, None), note="", priority=0, prefer=(),
         agent="", arguments=None, agent_must_run=False, now_s=now_s, zone=BERLIN,
     )  # fmt: skip
     assert (request.not_before, request.not_after) == (start_s, start_s + 3_600)

@@ -77,6 +77,8 @@ def test_a_short_file_gets_sensible_defaults() -> None:
          "site.resources[0].hours[0].rul", "rrule"),
         (SITE + RESOURCE + "[[site.resources.access]]\nwo = 1\n",
          "site.resources[0].access[0].wo", "did you mean who?"),
+        (SITE + RESOURCE + '[[site.resources.limits]]\nname = "a"\nwho = "everyone"\napproval = "no"\n',
+         "site.resources[0].limits[0].approval", "it is a text, and must be true or false"),
         (SITE + "[site.limits]\nhold = 1\n", "site.limits.hold", "hold_max"),
         (SITE + "[site.tls]\ncert = 1\n", "site.tls.cert", "certificate"),
         (SITE + RESOURCE + "grain = 60\n", "site.resources[0].grain", "Expected a text"),

@@ -246,6 +246,7 @@ def test_a_capped_limit_is_checked_as_it_was_decided(folder: Path) -> None:
     (folder / "capped.swf").write_text(capped)
     words = ["check-schedule", "log.swf", "capped.swf", "--nodes", "8", "--policy", "easy"]
     assert set(check("log.swf", "capped.swf", "easy", 8).kinds) >= {"request", "run-time"}
+    assert "add --as-decided" in CliRunner().invoke(cli, words).stderr
     done = CliRunner().invoke(cli, [*words, "--as-decided"])
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "nothing is wrong")
     (folder / "capped.swf").write_text(capped.replace("3 2 0 98 2", "3 2 0 99 2"))

@@ -190,10 +190,10 @@ def _enter(directory: str, user: _User) -> None:
     try:
         os.chdir(os.path.join(user.home, directory))
     except (OSError, ValueError) as error:
-        named = f"the directory {directory}"
-        if not directory:
-            named = f"{user.home}, the home of {user.name} here, and no other directory is named"
-        raise Unable(f"cannot enter {named}: {_why(error)}") from None
+        if directory:
+            raise Unable(f"cannot enter the directory {directory}: {_why(error)}") from None
+        home = f"{user.home}, the home of {user.name} here ({_why(error)})"
+        raise Unable(f"cannot enter {home}: name another directory by --directory") from None
 
 
 def _connect(order: JobOrder, kept: int, wires: Wires) -> tuple[tuple[int, int], ...]:

@@ -73,10 +73,12 @@ class EventLog:
 def as_told(record: r.Record, event: Event) -> Event:
     """Return an event of `record` as its user is told it: a change that fails is refused, and to what it was.
 
-    What was to be changed stands as it did.
+    What was to be changed stands as it did; so it does where its user has given the change up.
     """
-    if event.kind != "failed" or record.rid == record.reservation:
+    if event.kind not in ("failed", "released") or record.rid == record.reservation:
         return event
     wanted = record.wants or record.spec.wants
+    if event.kind == "released":
+        return structs.replace(event, detail=f"the change to {slot_words(wanted)}")
     detail = f"to {slot_words(wanted)}: {event.detail}" if wanted else event.detail
     return structs.replace(event, kind="refused", detail=detail)

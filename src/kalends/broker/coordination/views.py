@@ -24,6 +24,8 @@ def view_of(
 ) -> RequestView:
     """`record` as its user sees it. `confirmed`: sites that have said Done (None: by the record)."""
     wants = record.wants or record.spec.wants
+    if record.replaces and record.state == "open":
+        changing = record.rid
     reserved = record.state in ("commit", "cancelled", "replaced")
     claims = tuple(
         ClaimView(

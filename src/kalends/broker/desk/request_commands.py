@@ -246,8 +246,12 @@ class RequestCommands:
         """Answers once every site has freed its slots, or when the time to wait is over.
 
         What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
+        A change of it that is under way is given up first, so that it leaves nothing held.
         """
         record = self._records.to_end(caller, body.id)
+        if record.state == "commit" and (change := self._records.change_of(record)) is not None:
+            await self._finished(change, body, self._by(caller, change, self._users.release))
+            record = self._records.to_end(caller, body.id)
         if record.state == "open":
             view = await self._finished(record, body, self._by(caller, record, self._users.release))
             if view.state != "reserved":
@@ -375,10 +379,7 @@ class RequestCommands:
         return record
 
     async def _finished(
-        self,
-        record: Record,
-        body: calls.Finish,
-        finish: Finish,
+        self, record: Record, body: calls.Finish, finish: Finish
     ) -> calls.RequestView:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service

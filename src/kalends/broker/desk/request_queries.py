@@ -72,6 +72,13 @@ class Records:
         current = self._service.store.read(request_reads.current, record.reservation)
         return request_rows.readable(current) if current is not None else record
 
+    def change_of(self, record: Record) -> Record | None:
+        """The move, extend or shrink of the reservation of `record` that is under way, if it can be read."""
+        store = self._service.store
+        changing = store.read(request_rows.changing, record.reservation)
+        found = store.read(request_rows.row, changing) if changing else None
+        return found if isinstance(found, Record) else None
+
     def view(self, record: Record) -> calls.RequestView:
         """`record` with what this replica knows of its sites, and with a change that is under way."""
         case = self._service.cases.get(record.rid)

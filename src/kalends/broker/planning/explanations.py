@@ -151,9 +151,8 @@ def _never_picked(alternative: Alternative, demand: Demand, infos: Infos) -> Ite
                 " and are not named in another term"
             )
         code = RefusalCode.TOO_MUCH if len(alike) >= pick.wanted else RefusalCode.UNKNOWN_RESOURCE
-        yield Refusal(
-            where=format_term(term), code=code, detail=f"{detail}; {pick.wanted} are needed"
-        )
+        needed = _count(pick.wanted, "is needed", "are needed")
+        yield Refusal(where=format_term(term), code=code, detail=f"{detail}; {needed}")
 
 
 def _barred_named(demand: Demand, barred: BarredNeeds, window: Range) -> Iterator[Refusal]:
@@ -197,7 +196,7 @@ def _taken_named(
             longest_s = _longest_stretch_s(free[name], need.units, window)
             detail = (
                 f"{_count(need.units, 'unit', 'units')} for {format_duration(need.length_s)} "
-                "are needed; "
+                f"{'is' if need.units == 1 else 'are'} needed; "
             ) + (
                 f"the longest time with that much free is {format_duration(longest_s)}"
                 if longest_s

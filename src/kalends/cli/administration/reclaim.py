@@ -10,7 +10,7 @@ from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
-from kalends.core.errors import NotFound
+from kalends.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
@@ -93,6 +93,6 @@ def command(
 def _ended(client: SyncClient, key: str) -> ReclaimView:
     try:
         return client.end_reclaim(key)
-    except NotFound as error:
+    except (InvalidInput, NotFound) as error:
         error.where = "--end"
         raise

@@ -35,5 +35,9 @@ def command(settings: Settings) -> None:
         settings,
         "approvals",
         Approvals(requests=found),
-        lambda: approval_listing(found, zone, int(time.time())),
+        lambda: (
+            approval_listing(found, zone, int(time.time()))
+            if found
+            else ["no request waits for your approval"]
+        ),
     )

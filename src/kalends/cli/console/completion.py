@@ -88,6 +88,9 @@ def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Sugges
 
 
 def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
+    """An owner who decides is offered what waits for that; a user, the user's own requests."""
+    if command in ("approve", "decline"):
+        return _known(settings, "approvals", _ask_approvals)
     found = _known(settings, "requests", _ask_requests)
     return [each for each in found if each.kind in STATES.get(command, {each.kind})]
 
@@ -173,6 +176,16 @@ def _ask_requests(client: SyncClient) -> list[Suggestion]:
     return [
         Suggestion(short_id(view.id), f"{view.state}: {view.text}", view.state)
         for view in client.list(count=COUNT_MAX)
+    ]
+
+
+def _ask_approvals(client: SyncClient) -> list[Suggestion]:
+    from kalends.cli.administration._approvals import id_of
+    from kalends.contract.slot_words import slot_words
+
+    return [
+        Suggestion(id_of(each), f"{each.user}: {slot_words(each.slots)}")
+        for each in client.approvals()
     ]
 
 

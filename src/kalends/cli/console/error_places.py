@@ -19,6 +19,7 @@ _OPTIONS: Final = {
     "arguments": "--argument",
     "agent_must_run": "--agent-must-run",
     "note": "--note",
+    "word": "--word",
     "units": "--units",
     "priority": "--priority",
     "prefer": "--prefer",

@@ -118,9 +118,16 @@ class Settings:
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
         from kalends.client.inputs.zones import local_zone
+        from kalends.core.errors import InvalidInput
         from kalends.core.times import zone_named
 
-        return zone_named(self.zone) if self.zone else local_zone()
+        if not self.zone:
+            return local_zone()
+        try:
+            return zone_named(self.zone)
+        except InvalidInput as error:
+            error.where = self.sources.get("zone", error.where)
+            raise
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -199,4 +199,6 @@ def _job_rows(plan: MachinePlan, signs: Sequence[str], zone: ZoneInfo, count: in
         for each in plan.reservations
     ]
     header = ("", "JOB", "USER", "NODES", "START", "END", "EXPECTED")
-    return aligned(header, body[:count], right=("JOB", "NODES"))
+    left = len(body) - count
+    more = [f"{left} more: --count {len(body)}"] if left > 0 else []
+    return [*aligned(header, body[:count], right=("JOB", "NODES")), *more]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kalends.cli.console import output
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import booking_options, wait_options, words
+from kalends.cli.requests import booking_options, next_steps, wait_options, words
 from kalends.client.methods.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
@@ -26,7 +26,7 @@ def run(settings: Settings, text: str, options: booking_options.BookingOptions, 
         lambda: [line for view in views for line in words.request_lines(view, zone)],
     )  # fmt: skip
     for view in views:
-        for line in words.what_next(view, zone):
+        for line in next_steps.what_next(view, zone):
             output.say(line, error=True)
     failed = [view.problem for view in views if view.problem is not None]
     return error_from_problem(failed[0]).exit_code if failed else 0

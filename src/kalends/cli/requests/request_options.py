@@ -10,7 +10,7 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import words
+from kalends.cli.requests import next_steps, words
 from kalends.client.inputs.request_builder import Window
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
@@ -44,7 +44,7 @@ def when_options(function: F) -> F:
         _time(
             "--at",
             metavar="TIME",
-            help="Exact start, e.g. 'fri 09:00'; now is the next full minute.",
+            help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
         ),
         _time(
             "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
@@ -117,7 +117,7 @@ def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) ->
         settings, "request", view,
         lambda: [*words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
     )  # fmt: skip
-    for line in words.what_next(view, zone):
+    for line in next_steps.what_next(view, zone):
         output.say(line, error=True)
 
 

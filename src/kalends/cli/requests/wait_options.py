@@ -12,7 +12,7 @@ from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.help_form import section
 from kalends.cli.console.live_line import LiveLine
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import words
+from kalends.cli.requests import next_steps, words
 from kalends.client.methods.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Patience, RequestView
@@ -110,7 +110,7 @@ def settled(
             return view
         with Progress(settings) as progress:
             return client.wait(
-                view.id, wait_s=left_s, until_listed=waits.until_listed,
+                next_steps.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
                 until_asked=waits.until_asked, on_progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt as interrupt:
@@ -122,7 +122,7 @@ def settled(
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
         return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {key}"]
-    named = short_id(view.id)
+    named = short_id(next_steps.id_to_ask_by(view))
     return [
         f"kalends: interrupted; {LEFT}",
         f"  look:      kalends show {named}",

@@ -145,7 +145,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("changed", change_words(view.changed, zone)))
         facts.append(("before", before_words(view.changed, zone)))
     if view.changing:
-        facts.append(("changing", f"{view.changing} is under way"))
+        facts.append(("changing", _changing_words(view)))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
     state = _stage(view)
     return [
@@ -160,6 +160,14 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]
+
+
+def _changing_words(view: RequestView) -> str:
+    """Say how a change stands beside what is reserved; an open view is the change itself."""
+    named = short_id(view.changing)
+    if view.state == "open":
+        return f"this is the change {named}; what is reserved stays until then"
+    return f"the change {named} is under way: kalends show {named}"
 
 
 _SAID: Final[dict[str, tuple[str, str]]] = {
@@ -376,24 +384,3 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
         ],
         right=("AHEAD",),
     )
-
-
-def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
-    """Suggest next commands after a booking, a hold or a change."""
-    named = short_id(view.id)
-    if view.state == "open" and view.waiting is not None:
-        how = "on waiting lists" if view.waiting.listed else "still waiting"
-        if view.waiting.approval:
-            how = approval_words(view.waiting, zone)
-        return [
-            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
-        ]
-    if view.state == "open":
-        return [f"still being decided: kalends show {named}, or kalends watch {named}"]
-    if view.state == "held" and view.recalled_until:
-        return [recalled_words(view, zone)]
-    if view.state == "held" and view.needs_approval:
-        return to_approve_lines(view.needs_approval, named)
-    if view.state == "held":
-        return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
-    return []

@@ -81,7 +81,8 @@ def _contents(section: Section) -> list[str]:
         jobs = {machine.resource for machine in section.machines}
         for each in section.resources:
             queue = ", with a queue of jobs" if each.name in jobs else ""
-            lines.append(f"resource {section.name}/{each.name}: {each.capacity} units{queue}")
+            units = "1 unit" if each.capacity == 1 else f"{each.capacity} units"
+            lines.append(f"resource {section.name}/{each.name}: {units}{queue}")
     elif isinstance(section, BrokerConfiguration):
         lines += [f"books at {each.name}: {each.url}" for each in section.sites]
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -30,6 +31,8 @@ Duration = int | str | timedelta
 Window = str | tuple[Time | None, Time | None]
 """Earliest start and latest end, None leaves that end open; or a text such as ``tomorrow``, ``next week`` or
 ``mon 08:00 .. fri 18:00`` (see `kalends.core.times.parse_window`)."""
+
+_FROM_NOW: Final = re.compile(r"\s*(now\b|in |\+)", re.IGNORECASE)
 
 ArgumentValues = Mapping[str, ArgumentValue]
 """Arguments of an agent: plain values by name."""
@@ -208,10 +211,11 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
 
 
 def _start_s(at: Time | None, now_s: int, zone: ZoneInfo) -> int | None:
-    """As `_seconds`; who says "now" means the next full minute, for slots begin on a grain."""
-    if isinstance(at, str) and at.strip().lower() == "now":
-        return align_up(now_s, 60)
-    return _seconds(at, "at", now_s, zone)
+    """As `_seconds`; what is counted from now on is the next full minute, for slots begin on a grain."""
+    start_s = _seconds(at, "at", now_s, zone)
+    if isinstance(at, str) and start_s is not None and _FROM_NOW.match(at):
+        return align_up(start_s, 60)
+    return start_s
 
 
 def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:

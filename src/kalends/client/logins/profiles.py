@@ -98,12 +98,12 @@ def profile_named(name: str, path: Path) -> UserProfile:
     """Return a profile of the file at `path`; raises `InvalidInput` where it has none of that name."""
     profiles = read_profiles(path)
     if name not in profiles:
-        others = ", ".join(sorted(profiles))
+        others = " or ".join(sorted(profiles))
         raise InvalidInput(
             f"{path} has no profile {name!a}",
             where="profile",
             remedy=f"make it: kalends login --profile {name} --broker URL"
-            + (f"; or take one of {others}" if others else ""),
+            + (f"; or take {others}" if others else ""),
         )
     return profiles[name]
 

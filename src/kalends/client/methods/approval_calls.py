@@ -40,7 +40,16 @@ class ApprovalCalls(ABC):
         return await self._decide_approval(id, word, revision, approve=True)
 
     async def decline(self, id: str, *, word: str, revision: int = 1) -> ApprovalView:
-        """Decline request `id`, as `approve` approves one: it is given up at every site."""
+        """Decline request `id`, as `approve` approves one: it is given up at every site.
+
+        Raises `InvalidInput` without a `word`, for its user would not know why.
+        """
+        if isinstance(word, str) and not word.strip():
+            raise InvalidInput(
+                "no word is given",
+                where="word",
+                remedy="say why in a few words: its user reads them",
+            )
         return await self._decide_approval(id, word, revision, approve=False)
 
     async def _decide_approval(
@@ -48,7 +57,7 @@ class ApprovalCalls(ABC):
     ) -> ApprovalView:
         if not isinstance(id, str):
             raise InvalidInput(
-                f"{id!r} is not an id", where="ID", remedy="give one that `approvals` lists"
+                f"{id!r} is not an id", where="id", remedy="give one that `approvals` lists"
             )
         named = id.strip().lower()
         if not _FULL.fullmatch(named):
@@ -62,12 +71,12 @@ class ApprovalCalls(ABC):
         found = [each.id for each in waiting if each.id.endswith(part) or each.id.startswith(part)]
         if len(found) > 1:
             raise InvalidInput(
-                f"{part} is a part of {len(found)} ids", where="ID", remedy="write more of it"
+                f"{part} is a part of {len(found)} ids", where="id", remedy="write more of it"
             )
         if not found:
             raise NotFound(
                 f"no request {part} waits for approval here",
-                where="ID",
+                where="id",
                 remedy="see `kalends admin requests`; what is decided is named by its whole id",
             )
         return found[0]

@@ -33,7 +33,7 @@ class ListingCalls(AgentCalls):
     """
 
     async def full_id(self, id: str) -> str:
-        """Return the id of the request of the caller's whose id is `id`, or begins or ends with it.
+        """Return the id of the caller's request, or of a change under way, that begins or ends with `id`.
 
         Raises `InvalidInput` for a text that is no id, is too short, or is part of several ids; `NotFound`
         if none of the newest ten thousand requests has it.
@@ -44,23 +44,25 @@ class ListingCalls(AgentCalls):
         if not _PART.fullmatch(wanted) or len(wanted) < PART_MIN:
             raise InvalidInput(
                 f"{id!r} is not an id",
-                where="ID",
+                where="id",
                 remedy=f"give an id, or its last {PART_MIN} or more characters, as `kalends list` shows",
             )
-        every = [view.id async for view in self._each("", False, "", LOOKED_AT_MAX)]
+        every: list[str] = []
+        async for view in self._each("", False, "", LOOKED_AT_MAX):
+            every += (view.id, view.changing) if view.changing else (view.id,)
         found = [each for each in every if each.endswith(wanted) or each.startswith(wanted)]
         if not found:
             meant = near(wanted, (short_id(each) for each in every))
             raise NotFound(
                 f"none of your requests has the id {wanted}",
-                where="ID",
+                where="id",
                 remedy=meant or "see `kalends list`",
             )
         if len(found) > 1:
             some = ", ".join(found[:SHOWN_MAX])
             raise InvalidInput(
                 f"{wanted} may be {len(found)} requests: {some}{', ...' if len(found) > SHOWN_MAX else ''}",
-                where="ID",
+                where="id",
                 remedy="give more of its end, as `kalends list` shows it",
             )
         return found[0]

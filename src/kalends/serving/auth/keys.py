@@ -56,6 +56,12 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     Raises `InvalidInput` when it cannot be read, is not an unencrypted Ed25519 key, or others can read it.
     """
     content = read_key_file(path)
+    if b"PUBLIC KEY" in content:
+        raise InvalidInput(
+            "this is the public half of a key, which signs nothing",
+            where=str(path),
+            remedy="name the private half beside it, whose name lacks .pub",
+        )
     check_private(path)
     try:
         key = serialization.load_pem_private_key(content, password=None)

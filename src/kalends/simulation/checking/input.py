@@ -244,7 +244,7 @@ def _swf_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise InvalidInput(
                 f"{len(words)} fields, a job has {_FIELDS}",
                 where=f"{path}, line {line}",
-                remedy="give a log in the Standard Workload Format, or a CSV with a header",
+                remedy="give the log first, in SWF; then the result, in SWF or as CSV with a header",
             )
         yield line, words
 

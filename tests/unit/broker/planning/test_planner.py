@@ -463,6 +463,8 @@ def test_too_few_resources_with_the_attributes_are_counted() -> None:
     where, code, detail = only_refusal(asked("2 of {kind=sgi}:2"), LAB, free)
     assert code == RefusalCode.TOO_MUCH
     assert detail == "3 resources have these attributes, 0 with 2 units; 2 are needed"
+    _, _, detail = only_refusal(asked("{kind=vax}"), LAB, free)
+    assert detail == "no resources have these attributes; 1 is needed"
 
 
 def test_too_few_resources_free_together_are_counted() -> None:
