@@ -332,6 +332,12 @@ name = "staff only"
 who = "group:staff"
 may = "lock"
 [[site.resources]]
+name = "microscope"
+[[site.resources.limits]]
+name = "owner"
+who = "everyone"
+approval = true
+[[site.resources]]
 name = "press"
 capacity = {PRESS_NODES}
 grain = "1s"

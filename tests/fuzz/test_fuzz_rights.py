@@ -174,6 +174,19 @@ def reclaimed(place: Facility) -> str:
     return key
 
 
+def before_owner(place: Facility) -> str:
+    """Return the id of a fresh request of anna's that waits for its owner's approval."""
+    Holds.start += 1_200
+    body = Holds.body(f"rights-owner-{Holds.start}", hold=False)
+    body["request"]["alternatives"] = [{"terms": [{"resource": "alpha/microscope"}]}]
+    answer = place.broker.post("/v1/requests", body, place.headers("anna", place.broker))
+    assert answer.status == 200, answer
+    view: dict[str, Any] = answer.value()
+    assert view["waiting"]["approval"], view
+    place.accepted.add(view["id"])
+    return str(view["id"])
+
+
 def asked(
     call: str, place: Facility, annas: dict[str, Any], *, there: bool
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -198,6 +211,8 @@ def asked(
         return {"id": Holds.fresh(place, "anna") if there else RID}, {}
     if call == "reclaim_end":
         return {"key": reclaimed(place)}, {}
+    if call == "approval_decide":
+        return {"id": before_owner(place)}, {"approve": True}
     bodies: dict[str, dict[str, Any]] = {
         "calendar": {"resource": hidden, **far},
         "find": {"request": {"alternatives": [{"terms": terms}], "duration_s": 600,
