@@ -275,6 +275,16 @@ def test_a_change_into_as_many_units_as_stand_twice_needs_approval() -> None:
     assert (twice.vote, twice.approval) == ("none", True)
 
 
+def test_the_owner_may_think_about_more_of_what_runs_until_it_ends() -> None:
+    site = guarded()
+    reserve(site, 1, want("one", 0, 600))
+    site.advance(DAY * 1_000 + 60_000)
+    site.receive(visit(2, want("one", 0, 1_200), replaces=1))
+    assert says(ask(site, 2)) == "pending"
+    ((_, petition),) = site.participant.approval.pending()
+    assert petition.until_s == T0 + DAY + 600
+
+
 def test_what_was_approved_for_one_user_is_not_promised_to_another() -> None:
     site = guarded()
     approve(site, 1, want("one", 0, 60))

@@ -72,8 +72,12 @@ class OwnerApproval:
             if (calendar := self.book.calendars.get(want.resource)) is not None
             and calendar.needs_approval(principal)
         ]
-        old = self.book.stakes.get(replaces) if replaces and guarded else None
-        return _beyond(guarded, old.claims_in("locked") if old is not None else ())
+        return _beyond(guarded, self._standing(replaces)) if guarded else ()
+
+    def _standing(self, replaces: str) -> list[Claim]:
+        """Return what is locked of the reservation that a change `replaces`."""
+        old = self.book.stakes.get(replaces) if replaces else None
+        return old.claims_in("locked") if old is not None else []
 
     def unapproved(
         self, principal: Principal, wants: Sequence[Want], replaces: str, petition: Petition | None
@@ -157,8 +161,8 @@ class OwnerApproval:
         user = stake.principal.user
         seen = petition is not None and petition.user == user
         if petition is None or not seen or _beyond(wants, _claims_of(petition.wants)):
-            until_s = (
-                min(now.wall_s + self.within_s, *(want.start for want in wants)) if wants else 0
+            until_s = min(
+                (self._last_s(want, stake.replaces, now.wall_s) for want in wants), default=0
             )
             number = petition.revision + 1 if petition is not None else 1
             petition = Petition(
@@ -173,6 +177,15 @@ class OwnerApproval:
             self._askers[stake.rid] = source
             self._schedule(stake.rid, petition, now)
         self._say(source, stake.rid, stake.att, petition)
+
+    def _last_s(self, want: Want, replaces: str, now_s: int) -> int:
+        """Return until when the owner may think: until the slot begins, or what it goes on with ends."""
+        running = (
+            each.end
+            for each in self._standing(replaces)
+            if each.resource == want.resource and each.start == want.start <= now_s
+        )
+        return min(now_s + self.within_s, max(running, default=want.start))
 
     def _say(self, to: str, rid: str, att: int, petition: Petition | None) -> None:
         """Tell how `petition` stands; None: what it was about is not held."""
