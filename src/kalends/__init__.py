@@ -47,7 +47,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kalends.core.version import VERSION
+from kalends.version import VERSION
 
 if TYPE_CHECKING:
     from kalends.client.client import Client as Client

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.fields import RequestId, Want
 from kalends.core import limits
+from kalends.core.features import APPROVAL
 
 ApprovalState = Literal["pending", "approved", "declined", "lapsed"]
 
@@ -35,6 +36,8 @@ class ApprovalView(Answer, frozen=True, kw_only=True):
     `reservation` is what its user calls it, where that is another id: a change of a reservation has its own.
     `slots` are those that need the owner's word. `by` has said `word`.
     """
+
+    SINCE: ClassVar = APPROVAL
 
     id: str
     revision: int

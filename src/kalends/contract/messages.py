@@ -59,7 +59,7 @@ PeerSays site->site    locked, prepared, or never (a durable refusal, written be
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -73,6 +73,7 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
+from kalends.core.features import APPROVAL, since
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -321,7 +322,7 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     as_of: TimeS = 0
     """When the site last saw what the batch system behind it has; 0 where there is none."""
     barred: Annotated[tuple[Barred, ...], Meta(max_length=limits.NEEDS_MAX)] = ()
-    approval: bool = False
+    approval: Annotated[bool, since(APPROVAL, hint=True)] = False
     """The owner has to approve what the asker books there."""
     rules: Annotated[
         tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
@@ -378,7 +379,7 @@ class Visited(Message, frozen=True, kw_only=True):
     held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
-    approval: bool = False
+    approval: Annotated[bool, since(APPROVAL)] = False
 
 
 class Solicit(Message, frozen=True, kw_only=True):
@@ -495,7 +496,7 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     sent: AgentMessages = ()
     run: Annotated[str, Meta(max_length=64)] = ""
     """The number of the run's record at the site, for `kalends agent replay`."""
-    approval: bool = False
+    approval: Annotated[bool, since(APPROVAL)] = False
     """As in `Visited`, of some of what is held."""
 
 
@@ -591,6 +592,8 @@ class OwnerAsk(Message, frozen=True, kw_only=True):
     written. What is held is kept alive by `Renew`, as ever, and may be recalled.
     """
 
+    SINCE: ClassVar = APPROVAL
+
     rid: RequestId
     att: Attempt
     secret: Proof = ""
@@ -605,6 +608,8 @@ class OwnerSays(Message, frozen=True, kw_only=True):
     "pending": the owner may think until `until`. "approved": it may be promised. "declined", with the
     owner's `word`, or "lapsed", without one: it never will be. "lost": what is asked about is not held.
     """
+
+    SINCE: ClassVar = APPROVAL
 
     rid: RequestId
     att: Attempt
@@ -646,7 +651,7 @@ class Grant(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    approval: bool = False
+    approval: Annotated[bool, since(APPROVAL)] = False
 
 
 class Locked(Message, frozen=True, kw_only=True):

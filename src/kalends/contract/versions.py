@@ -64,6 +64,15 @@ def older(where: str, version: ServerVersion, feature: Feature) -> Refusal:
     )
 
 
+def older_asker(where: str, version: ServerVersion, feature: Feature) -> Refusal:
+    """Return the refusal of what a broker asks for at `where`, and is too old to hear the answer to."""
+    return Refusal(
+        where=where,
+        code=RefusalCode.OLDER_VERSION,
+        detail=f"it takes {feature.words}, and your broker runs {version}, which knows nothing of it",
+    )
+
+
 def own_version(number: str, features: frozenset[str] = KNOWN) -> ServerVersion:
     """Return the version of a server of this kalends; with fewer `features` it behaves like an older one."""
     return ServerVersion(number if _NUMBER.fullmatch(number) else "unknown", features)

@@ -28,7 +28,9 @@ class Feature(NamedTuple):
     words: str
 
 
-FEATURES: Final[tuple[Feature, ...]] = ()
+APPROVAL: Final = Feature("approval", "owners' approval")
+
+FEATURES: Final[tuple[Feature, ...]] = (APPROVAL,)
 """All that this kalends knows, the oldest first. Peers that do not say what they know have none of them."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()

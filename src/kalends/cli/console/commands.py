@@ -17,7 +17,6 @@ from kalends.cli.console import colours
 from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
 from kalends.cli.console.settings import Settings
 from kalends.client.logins.destinations import DEFAULT_BROKER
-from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -179,6 +178,7 @@ def _warn(settings: Settings) -> None:
     """Say when the token is about to run out."""
     # Imported here because many servers ask for no token.
     from kalends.cli.console import output, remedies
+    from kalends.core.errors import InvalidInput
 
     # A file that cannot be read is said by the call that needs it: some commands make none.
     with suppress(InvalidInput):

@@ -24,7 +24,7 @@ from kalends.core.errors import (
     Unavailable,
     error_from_problem,
 )
-from kalends.core.version import VERSION
+from kalends.version import VERSION
 
 if TYPE_CHECKING:
     import aiohttp
