@@ -49,7 +49,10 @@ class OwnerApprovals:
             self._waits(case, part, says, now)
 
     def _waits(self, case: Transaction, part: Branch, says: m.OwnerSays, now: Moment) -> None:
-        before, part.owner = part.owner, says
+        before = part.owner
+        if before is not None and says.state in (before.state, "pending"):
+            return  # It is said again; no owner takes a word back.
+        part.owner = says
         if says.state == "approved" and before is not None and before.state == "pending":
             said = f": {says.word}" if says.word else ""
             self.log.add(case, "approved", f"by the owner of {part.site}{said}", now)
