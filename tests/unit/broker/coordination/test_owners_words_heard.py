@@ -1,4 +1,4 @@
-"""What sites tell of their owners' approval, as a broker believes it: each once, and no more than is theirs."""
+"""What sites tell of their owners' approval, as a broker believes it: each once, nothing beyond theirs."""
 
 from __future__ import annotations
 
