@@ -77,8 +77,7 @@ def _decide(world: World, site: SiteNode) -> None:
             _say_too_late(site, stake.rid, petition.revision, approve=approve)
             continue
         if approve:
-            slots = {(want.resource, want.start, want.end) for want in petition.wants}
-            world.auditor.approved |= {(slot, stake.rid) for slot in slots}
+            world.auditor.approved.setdefault((site.name, stake.rid), []).append(petition)
         body = DecideApproval(
             id=stake.rid, approve=approve, revision=petition.revision, word=choice
         )
