@@ -19,6 +19,7 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
+from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     StakeDropped,
@@ -68,8 +69,8 @@ class Auditor:
         self.barred: set[tuple[str, str, str]] = set()
         self.guarded: set[str] = set()
         """Resources whose owners approve each booking."""
-        self.approved: set[tuple[tuple[str, int, int], str]] = set()
-        """Slots that owners have approved, each for a request."""
+        self.approved: dict[tuple[str, str], list[Petition]] = {}
+        """What owners have approved, by site and request."""
         self.nobody_waits_in_vain = False
         """Nothing goes wrong here, and nobody considers what they hold: all that is held comes free."""
         self.nobody_dies = False
@@ -165,14 +166,13 @@ class Auditor:
             if after["att"] < before["att"] or after["refused"] < before["refused"]:
                 self._wrong(f"{site}: the attempt of {rid} went back")
             self._nothing_left_without_proof(site, rid, before, after)
+        self._is_approved(site, rid, after)
         already = {c["hold_id"]: c["state"] for c in before["claims"]} if before else {}
         row = self.rows.get(rid)
         for claim in after["claims"]:
             user = after["principal"]["user"]
             if claim["state"] != "held" and (user, claim["resource"], "lock") in self.barred:
                 self._wrong(f"{site}: {user} has {claim['resource']} {claim['state']}")
-            if claim["resource"] in self.guarded and claim["state"] in ("prepared", "locked"):
-                self._is_approved(site, rid, after, claim)
             if foreign:
                 continue
             if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
@@ -180,20 +180,29 @@ class Auditor:
                 if row is None or not named or claim["hold_id"] not in row.chosen(site):
                     self._wrong(f"{site}: {rid} is locked, but the register has {_brief(row)}")
 
-    def _is_approved(
-        self, site: str, rid: str, stake: Mapping[str, Any], claim: Mapping[str, Any]
-    ) -> None:
-        """The owner has said so, of these slots; or they are within what stood before."""
-        slots = [slot for slot, of in self.approved if of == rid]
-        replaced = self.stored[site].get(stake["replaces"])
-        slots += [
-            (c["resource"], c["start"], c["end"]) for c in (replaced or {"claims": ()})["claims"]
+    def _is_approved(self, site: str, rid: str, stake: Mapping[str, Any]) -> None:
+        """At no time has it more than its owner has approved for this user, or than stood before."""
+        promised = [
+            (each["resource"], each["start"], each["end"], each["units"])
+            for each in stake["claims"]
+            if each["resource"] in self.guarded and each["state"] in ("prepared", "locked")
+        ]
+        replaced = self.stored[site].get(stake["replaces"]) or {"claims": ()}
+        before = [(c["resource"], c["start"], c["end"], c["units"]) for c in replaced["claims"]]
+        words = [
+            [(want.resource, want.start, want.end, want.units) for want in petition.wants]
+            for petition in self.approved.get((site, rid), ())
+            if petition.user == stake["principal"]["user"]
         ]
         if not any(
-            claim["resource"] == resource and start <= claim["start"] and claim["end"] <= end
-            for resource, start, end in slots
+            all(
+                _units(promised, resource, start)
+                <= max(_units(before, resource, start), _units(word, resource, start))
+                for resource, start in _corners(*promised, *before, *word)
+            )
+            for word in (*words, [])
         ):
-            self._wrong(f"{site}: {rid} has {claim} without its owner's word")
+            self._wrong(f"{site}: {rid} has {promised} without its owner's word")
 
     def _nothing_left_without_proof(
         self, site: str, rid: str, before: dict[str, Any], after: dict[str, Any]
@@ -681,6 +690,18 @@ def _ids(stake: Mapping[str, Any]) -> set[int]:
     return {claim["hold_id"] for claim in stake["claims"]} | {
         hold_id for ids in (stake["chosen"] or {}).values() for hold_id in ids
     }
+
+
+Taken = tuple[str, int, int, int]
+"""Resource, start, end, units."""
+
+
+def _units(taken: Iterable[Taken], where: str, at: int) -> int:
+    return sum(units for name, start, end, units in taken if name == where and start <= at < end)
+
+
+def _corners(*taken: Taken) -> set[tuple[str, int]]:
+    return {(name, at) for name, start, end, _ in taken for at in (start, end)}
 
 
 def _brief(row: Row | None) -> str:

@@ -73,9 +73,11 @@ def _decide(world: World, site: SiteNode) -> None:
         if choice == "forget":
             continue
         approve = choice == "approve"
+        if petition.until_s <= site.now().wall_s:
+            _say_too_late(site, stake.rid, petition.revision, approve=approve)
+            continue
         if approve:
-            slots = {(want.resource, want.start, want.end) for want in petition.wants}
-            world.auditor.approved |= {(slot, stake.rid) for slot in slots}
+            world.auditor.approved.setdefault((site.name, stake.rid), []).append(petition)
         body = DecideApproval(
             id=stake.rid, approve=approve, revision=petition.revision, word=choice
         )
@@ -88,3 +90,13 @@ def _decide(world: World, site: SiteNode) -> None:
             continue
         raise AssertionError(f"{site.name}: {stake.rid} was approved and declined")
     site._carry_out()
+
+
+def _say_too_late(site: SiteNode, rid: str, revision: int, *, approve: bool) -> None:
+    """Its time is over, though the site has not noticed yet: no word counts any more."""
+    body = DecideApproval(id=rid, approve=approve, revision=revision)
+    try:
+        site.participant.decide_approval(body, "owner", site.now())
+    except Conflict:
+        return
+    raise AssertionError(f"{site.name}: a word about {rid} was taken after its time")

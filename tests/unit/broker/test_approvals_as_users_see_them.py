@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 import kalends
 from kalends.cli import cli
+from kalends.contract.approval_calls import ApprovalView
 from kalends.testing import LocalFacility
 
 NOW = "2027-03-01T09:00Z"
@@ -115,6 +116,53 @@ async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_r
         assert await owner.approvals() == ()
         again = await ann.hold("emlab/microscope", duration="3h", at=SLOT)
         assert again.state == "held"
+
+
+async def test_a_slot_that_runs_is_extended_if_its_owner_approves_before_it_ends() -> None:
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        booked = await ann.book("emlab/microscope", duration="2h", at=SLOT)
+        await owner.approve(booked.id)
+        before = await ann.wait(booked.id, wait_s=60)
+        assert before.end is not None
+        servers.clock.advance(days=2, hours=1)
+        assert (await ann.extend(booked.id, by="1h")).state == "open"
+        (asked,) = await owner.approvals()
+        assert asked.until == before.end
+        await owner.approve(asked.id)
+        assert (await ann.wait(asked.id, wait_s=60)).state == "reserved"
+        assert (await ann.show(booked.id)).end == before.end + 3_600
+
+
+async def test_what_an_owner_reclaims_stays_until_the_owner_has_approved_another_time() -> None:
+    async with (
+        LocalFacility(FACILITIES, now=NOW) as servers,
+        servers.client("ann") as ann,
+        servers.client("operator", at="emlab") as owner,
+    ):
+        booked = await ann.book(BOTH, duration="2h", at=SLOT)
+        await owner.approve(booked.id)
+        before = await ann.wait(booked.id, wait_s=60)
+        await owner.reclaim("emlab/microscope", at=SLOT, duration="4h", reason="a new pump")
+        first = await _asked_of(owner)
+        assert (first.change, first.reservation) == (True, booked.id)
+        await owner.decline(first.id, word="the pump comes then")
+        assert (await ann.show(booked.id)).start == before.start
+        second = await _asked_of(owner)
+        assert second.slots != first.slots
+        await owner.approve(second.id)
+        assert (await ann.wait(second.id, wait_s=60)).state == "reserved"
+        assert (await ann.show(booked.id)).start == second.slots[0].start
+
+
+async def _asked_of(owner: kalends.Client) -> ApprovalView:
+    """Return what waits for `owner`, once something does."""
+    while not (waiting := await owner.approvals()):
+        pass
+    return waiting[0]
 
 
 def _run(url: str, user: str, *words: str) -> Result:

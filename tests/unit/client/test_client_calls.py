@@ -116,6 +116,16 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert {name for name, _ in broker.seen} == set(calls.OPERATION) - about_others
 
 
+@pytest.mark.parametrize("id", ["", " ", "2", "the first"])
+async def test_no_owner_approves_by_less_than_a_part_of_an_id_whatever_waits(
+    client: Client, id: str
+) -> None:
+    with pytest.raises(kalends.InvalidInput, match="is not an id"):
+        await client.approve(id)
+    with pytest.raises(kalends.InvalidInput, match="is not an id"):
+        await client.decline(id, word="no")
+
+
 async def test_a_reservation_grows_and_shrinks_from_its_start(client: Client) -> None:
     booked = await book(client)
     longer = await client.extend(booked.id, by="1h")

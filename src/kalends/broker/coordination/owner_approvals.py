@@ -49,7 +49,10 @@ class OwnerApprovals:
             self._waits(case, part, says, now)
 
     def _waits(self, case: Transaction, part: Branch, says: m.OwnerSays, now: Moment) -> None:
-        before, part.owner = part.owner, says
+        before = part.owner
+        if before is not None and says.state in (before.state, "pending"):
+            return  # It is said again; no owner takes a word back.
+        part.owner = says
         if says.state == "approved" and before is not None and before.state == "pending":
             said = f": {says.word}" if says.word else ""
             self.log.add(case, "approved", f"by the owner of {part.site}{said}", now)
@@ -113,9 +116,10 @@ def _names_of(part: Branch) -> tuple[str, ...]:
 def _last_s(record: Record) -> int:
     """Return the time by which owners must have answered, whatever their sites say (seconds UTC).
 
-    It is never after a slot begins; nor, of a change that others want, after what it replaces does.
+    It is never after a slot begins; nor, of a change that others want, after what it replaces does. Only
+    a change has a slot that has begun already: of that it is never after its end.
     """
-    starts = [want.start for want in record.wants]
+    starts = [w.start if w.start > record.asked_at else w.end for w in record.wants]
     if record.spec.by_others is not None:
         starts += [want.start for want in record.spec.by_others.was]
     limit_s = record.spec.give_up_at or starts[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -13,6 +14,8 @@ from kalends.contract.approval_calls import ApprovalView
 from kalends.contract.slot_words import slot_words
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
+
+REVISION_DIGITS_MAX: Final = 7
 
 
 def approval_listing(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
@@ -41,14 +44,15 @@ def id_of(view: ApprovalView) -> str:
 def id_and_revision(named: str) -> tuple[str, int]:
     """Split ``5d0c1f2e/2`` into the id and its revision, 1 where none is named; raises a usage error."""
     id, _, number = named.partition("/")
-    if number and not number.isdecimal():
+    if number and not (number.isdecimal() and len(number) <= REVISION_DIGITS_MAX):
         raise click.UsageError("Write ID, or ID/NUMBER as kalends admin requests lists it.")
     return id, int(number or 1)
 
 
 def _note_of(view: ApprovalView) -> str:
     changed = f"a change of {short_id(view.reservation)}" if view.change else ""
-    return "; ".join(each for each in (changed, view.note) if each)
+    noted = f'"{view.note}"' if view.note else ""
+    return "; ".join(each for each in (changed, noted) if each)
 
 
 def decided_lines(view: ApprovalView) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from typing import Final
 
 from kalends.client.calls import CallSender
+from kalends.client.methods.id_parts import id_or_part, is_part, is_whole
 from kalends.contract.approval_calls import (
     Approvals,
     ApprovalView,
@@ -14,9 +13,6 @@ from kalends.contract.approval_calls import (
     ListApprovals,
 )
 from kalends.core.errors import InvalidInput, NotFound
-from kalends.core.identifiers import REQUEST_ID_PATTERN
-
-_FULL: Final = re.compile(REQUEST_ID_PATTERN)
 
 
 class ApprovalCalls(ABC):
@@ -55,12 +51,8 @@ class ApprovalCalls(ABC):
     async def _decide_approval(
         self, id: str, word: str, revision: int, *, approve: bool
     ) -> ApprovalView:
-        if not isinstance(id, str):
-            raise InvalidInput(
-                f"{id!r} is not an id", where="id", remedy="give one that `approvals` lists"
-            )
-        named = id.strip().lower()
-        if not _FULL.fullmatch(named):
+        named = id_or_part(id, "kalends admin requests")
+        if not is_whole(named):
             named = await self._waiting_id(named)
         body = DecideApproval(id=named, approve=approve, revision=revision, word=word)
         return await self._caller.call(body, "approval_decide", ApprovalView)
@@ -68,7 +60,7 @@ class ApprovalCalls(ABC):
     async def _waiting_id(self, part: str) -> str:
         """Return the id of the request that waits, and whose id ends or begins with `part`."""
         waiting = await self.approvals()
-        found = [each.id for each in waiting if each.id.endswith(part) or each.id.startswith(part)]
+        found = [each.id for each in waiting if is_part(part, each.id)]
         if len(found) > 1:
             raise InvalidInput(
                 f"{part} is a part of {len(found)} ids", where="id", remedy="write more of it"

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
 from kalends.client.methods.agent_calls import AgentCalls
+from kalends.client.methods.id_parts import id_or_part, is_part, is_whole
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
-from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id
+from kalends.core.identifiers import short_id
 from kalends.core.near_names import near
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
 PAGE: Final = 1_000
 
-PART_MIN: Final = 4
 LOOKED_AT_MAX: Final = 10_000
 """Parts of ids are looked up in so many of the newest requests."""
 
 SHOWN_MAX: Final = 5
-
-_FULL: Final = re.compile(REQUEST_ID_PATTERN)
-_PART: Final = re.compile(r"[0-9a-f-]+")
 
 
 class ListingCalls(AgentCalls):
@@ -38,19 +34,13 @@ class ListingCalls(AgentCalls):
         Raises `InvalidInput` for a text that is no id, is too short, or is part of several ids; `NotFound`
         if none of the newest ten thousand requests has it.
         """
-        wanted = id.strip().lower() if isinstance(id, str) else ""
-        if _FULL.fullmatch(wanted):
+        wanted = id_or_part(id, "kalends list")
+        if is_whole(wanted):
             return wanted
-        if not _PART.fullmatch(wanted) or len(wanted) < PART_MIN:
-            raise InvalidInput(
-                f"{id!r} is not an id",
-                where="id",
-                remedy=f"give an id, or its last {PART_MIN} or more characters, as `kalends list` shows",
-            )
         every: list[str] = []
         async for view in self._each("", False, "", LOOKED_AT_MAX):
             every += (view.id, view.changing) if view.changing else (view.id,)
-        found = [each for each in every if each.endswith(wanted) or each.startswith(wanted)]
+        found = [each for each in every if is_part(wanted, each)]
         if not found:
             meant = near(wanted, (short_id(each) for each in every))
             raise NotFound(

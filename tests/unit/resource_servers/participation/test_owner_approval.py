@@ -14,6 +14,7 @@ from tests.protocol_support import (
     Site,
     commit,
     prepare,
+    resource,
     rid,
     secret_of,
     visit,
@@ -55,6 +56,20 @@ def decide(
     body = DecideApproval(id=rid(number), approve=approve, word=word, revision=revision)
     _, petition = site.call(lambda participant, now: participant.decide_approval(body, "olga", now))
     return petition
+
+
+def approve(site: Site, number: int, *wants: m.Want) -> None:
+    site.receive(visit(number, *wants, hold_ms=HOUR_MS))
+    ask(site, number)
+    decide(site, number, approve=True)
+
+
+def reserve(site: Site, number: int, *wants: m.Want) -> None:
+    """As `approve`, and then locked."""
+    approve(site, number, *wants)
+    site.receive(prepare(number, *site.ids(number)))
+    site.receive(commit(number, *site.ids(number)))
+    assert set(site.states(number)) == {"locked"}
 
 
 def queue(site: Site) -> list[str]:
@@ -240,6 +255,115 @@ def test_a_change_needs_approval_anew_if_and_only_if_it_goes_beyond_what_stands(
     answer = _changes(site, start, start + length)
     assert (answer.vote, answer.approval) == (("yes", False) if within else ("none", True))
     assert site.states(1) == ["locked"]
+
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 4)).map(lambda each: (each[0], sum(each))),
+    min_size=1,
+    max_size=3,
+)
+"""As many slots as the pool has units."""
+
+
+@given(SPANS, SPANS)
+def test_at_no_time_is_more_promised_than_was_approved_together(
+    approved: list[tuple[int, int]], asked: list[tuple[int, int]]
+) -> None:
+    site = guarded()
+    approve(site, 1, *(want("pool", *span) for span in approved))
+    again = site.answer(
+        visit(1, *(want("pool", *span) for span in asked), att=2, mode="vote", hold_ms=HOUR_MS)
+    )
+    within = all(
+        sum(start <= at < end for start, end in asked)
+        <= sum(start <= at < end for start, end in approved)
+        for at in range(8)
+    )
+    assert votes(again)[0] == ("yes" if within else "none")
+    if not within:
+        assert votes(site.answer(prepare(1, *site.ids(1), att=2)))[0] == "no"
+
+
+def test_a_change_into_as_many_units_as_stand_twice_needs_approval() -> None:
+    site = guarded()
+    reserve(site, 1, want("pool", 0, 60))
+    twice = site.answer(vote(2, want("pool", 0, 60), want("pool", 0, 60), replaces=1))
+    assert isinstance(twice, m.Visited)
+    assert (twice.vote, twice.approval) == ("none", True)
+
+
+def test_the_owner_may_think_about_more_of_what_runs_until_it_ends() -> None:
+    site = guarded()
+    reserve(site, 1, want("one", 0, 600))
+    site.advance(DAY * 1_000 + 60_000)
+    site.receive(visit(2, want("one", 0, 1_200), replaces=1))
+    assert says(ask(site, 2)) == "pending"
+    ((_, petition),) = site.participant.approval.pending()
+    assert petition.until_s == T0 + DAY + 600
+
+
+def test_what_was_approved_for_one_user_is_not_promised_to_another() -> None:
+    site = guarded()
+    approve(site, 1, want("one", 0, 60))
+    of_bob = visit(1, want("one", 0, 60), att=2, mode="vote", principal=BOB)
+    assert votes(site.answer(of_bob))[0] == "none"
+    assert says(ask(site, 1, att=2)) == "pending"
+    ((stake, petition),) = site.participant.approval.pending()
+    assert (stake.principal.user, petition.user, petition.revision) == ("bob", "bob", 2)
+    with pytest.raises(Conflict, match="other slots"):
+        decide(site, 1, approve=True)
+
+
+def test_a_broker_cannot_have_locked_again_what_stands_as_if_it_replaced_it() -> None:
+    site = guarded()
+    reserve(site, 1, want("pool", 0, 60))
+    asked = visit(2, want("pool", 0, 60), principal=BOB)
+    relocked = site.answer(
+        m.Relock(
+            rid=asked.rid, att=1, stamp=asked.stamp, principal=asked.principal, secret=asked.secret,
+            wants=asked.wants, chosen={"here": (99,)}, parts=asked.parts, need=asked.need, replaces=rid(1),
+        )
+    )  # fmt: skip
+    assert isinstance(relocked, m.Relocked)
+    assert relocked.blockers
+    assert site.free("pool", 0, 60) == 2
+
+
+@pytest.mark.parametrize("state", ["held", "prepared", "locked"])
+def test_a_petition_for_slots_that_were_given_up_ends_nothing_that_was_claimed_since(
+    state: str,
+) -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    free = {"here/two": resource("here/two")}
+    site.call(
+        lambda participant, now: participant.take_rules(
+            participant.book.calendars | free, participant.admission.limits, now
+        )
+    )
+    mode = "hold" if state == "held" else "vote"
+    site.receive(visit(1, want("two", DAY, DAY + 60), att=2, mode=mode, hold_ms=2 * HOUR_MS))
+    if state == "locked":
+        site.receive(commit(1, *site.ids(1), att=2))
+    assert queue(site) == []
+    site.wrong_ms += (DAY + 1) * 1_000
+    site.advance(HOUR_MS - 1)
+    assert site.states(1) == [state]
+    with pytest.raises(Conflict):
+        decide(site, 1, approve=False)
+
+
+def test_a_word_that_comes_too_late_is_refused_even_before_the_site_has_looked_at_the_time() -> (
+    None
+):
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60), hold_ms=HOUR_MS))
+    ask(site, 1)
+    site.wrong_ms += (DAY + 1) * 1_000
+    with pytest.raises(Conflict, match="its time is over"):
+        decide(site, 1, approve=True)
+    assert votes(site.answer(prepare(1, *site.ids(1))))[0] == "no"
 
 
 @given(st.lists(st.sampled_from(["ask", "approve", "decline", "restart", "prepare", "hour"])))

@@ -7,7 +7,7 @@ ends with its broker's lease. Nothing is promised without the word (`why_not`), 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,12 +22,14 @@ from kalends.core.principals import Principal
 from kalends.resource_servers.participation.approval.petitions import (
     Petition,
     PetitionState,
-    is_within,
 )
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
-from kalends.resource_servers.participation.claims.occupancy import are_alternatives
+from kalends.resource_servers.participation.claims.occupancy import (
+    are_alternatives,
+    pieces_beyond,
+)
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -64,28 +66,31 @@ class OwnerApproval:
         self, principal: Principal, wants: Sequence[Want], replaces: str = ""
     ) -> tuple[Want, ...]:
         """Return those of `wants` that need the word: all but what goes on within the old reservation."""
-        old = self.book.stakes.get(replaces) if replaces else None
-        standing = [_want_of(each) for each in old.claims_in("locked")] if old is not None else []
-        return tuple(
+        guarded = [
             want
             for want in wants
             if (calendar := self.book.calendars.get(want.resource)) is not None
             and calendar.needs_approval(principal)
-            and not any(is_within(want, each) for each in standing)
-        )
+        ]
+        return _beyond(guarded, self._standing(replaces)) if guarded else ()
+
+    def _standing(self, replaces: str) -> list[Claim]:
+        """Return what is locked of the reservation that a change `replaces`."""
+        old = self.book.stakes.get(replaces) if replaces else None
+        return old.claims_in("locked") if old is not None else []
 
     def unapproved(
         self, principal: Principal, wants: Sequence[Want], replaces: str, petition: Petition | None
     ) -> tuple[Want, ...]:
         """Return those of `wants` that need the word, and do not have it by `petition`."""
         found = self.needed(principal, wants, replaces)
-        if petition is None or petition.state != "approved":
+        if petition is None or petition.state != "approved" or petition.user != principal.user:
             return found
-        return tuple(want for want in found if not petition.covers(want))
+        return _beyond(found, _claims_of(petition.wants))
 
-    def lacking(self, stake: Stake) -> tuple[Want, ...]:
-        """Return what `stake` claims and cannot be promised yet."""
-        wants = [_want_of(each) for each in stake.claims]
+    def lacking(self, stake: Stake, named: Container[int] | None = None) -> tuple[Want, ...]:
+        """Return what `stake` claims, or what the `named` holds are, and cannot be promised yet."""
+        wants = [_want_of(each) for each in stake.claims if named is None or each.hold_id in named]
         return self.unapproved(stake.principal, wants, stake.replaces, stake.petition)
 
     def only_held(self, visit: m.Visit) -> m.Visit:
@@ -102,22 +107,20 @@ class OwnerApproval:
         """Return why what a register says was committed is not locked again, or "".
 
         A site that knows that it has forgotten may have forgotten the word, too: it believes the register.
+        It is locked beside what it replaces, so that nothing of it is within that.
         """
         stake = self.book.stakes.get(relock.rid)
         petition = stake.petition if stake is not None else None
-        lacking = self.unapproved(relock.principal, relock.wants, relock.replaces, petition)
+        lacking = self.unapproved(relock.principal, relock.wants, "", petition)
         return f"its owner has not approved {lacking[0].resource}" if lacking else ""
 
-    def why_not(self, stake: Stake, named: set[int]) -> tuple[Refusal, ...]:
+    def why_not(self, stake: Stake, named: Container[int]) -> tuple[Refusal, ...]:
         """Return why the `named` holds are not promised: their owner has not approved them."""
-        lacking = self.lacking(stake)
-        of_named = {_want_of(each) for each in stake.claims if each.hold_id in named}
         return tuple(
             Refusal(
                 where=want.resource, code=RefusalCode.HELD, detail="its owner has not approved it"
             )
-            for want in lacking
-            if want in of_named
+            for want in self.lacking(stake, named)
         )
 
     def why_over(self, rid: str) -> tuple[Refusal, ...]:
@@ -155,13 +158,15 @@ class OwnerApproval:
     def _petition(self, source: str, stake: Stake, ask: m.OwnerAsk, now: Moment) -> None:
         before = petition = stake.petition
         wants = self.needed(stake.principal, [_want_of(e) for e in stake.claims], stake.replaces)
-        if petition is None or not all(map(petition.covers, wants)):
-            until_s = (
-                min(now.wall_s + self.within_s, *(want.start for want in wants)) if wants else 0
+        user = stake.principal.user
+        seen = petition is not None and petition.user == user
+        if petition is None or not seen or _beyond(wants, _claims_of(petition.wants)):
+            until_s = min(
+                (self._last_s(want, stake.replaces, now.wall_s) for want in wants), default=0
             )
             number = petition.revision + 1 if petition is not None else 1
             petition = Petition(
-                wants=wants, asked_s=now.wall_s, until_s=until_s, revision=number,
+                user=user, wants=wants, asked_s=now.wall_s, until_s=until_s, revision=number,
                 reservation=ask.reservation, note=ask.note, state="pending" if wants else "approved",
             )  # fmt: skip
         hold_ids = tuple(claim.hold_id for claim in stake.claims)
@@ -172,6 +177,15 @@ class OwnerApproval:
             self._askers[stake.rid] = source
             self._schedule(stake.rid, petition, now)
         self._say(source, stake.rid, stake.att, petition)
+
+    def _last_s(self, want: Want, replaces: str, now_s: int) -> int:
+        """Return until when the owner may think: until the slot begins, or what it goes on with ends."""
+        running = (
+            each.end
+            for each in self._standing(replaces)
+            if each.resource == want.resource and each.start == want.start <= now_s
+        )
+        return min(now_s + self.within_s, max(running, default=want.start))
 
     def _say(self, to: str, rid: str, att: int, petition: Petition | None) -> None:
         """Tell how `petition` stands; None: what it was about is not held."""
@@ -193,8 +207,9 @@ class OwnerApproval:
         """Yield what waits for a word, and is held: the queue of the owner."""
         for rid in self._due_ms:
             stake = self.book.stakes.peek(rid)
-            if stake is not None and stake.petition is not None and stake.has("held"):
-                yield stake, stake.petition
+            petition = stake.petition if stake is not None else None
+            if stake is not None and petition is not None and _is_held(stake, petition):
+                yield stake, petition
 
     def decide(
         self, rid: str, revision: int, *, approve: bool, word: str, by: str, now: Moment
@@ -214,6 +229,8 @@ class OwnerApproval:
         wanted: PetitionState = "approved" if approve else "declined"
         if petition.state == wanted:
             return stake, petition
+        if petition.state == "pending" and petition.until_s <= now.wall_s:
+            raise _decided_already(replace(petition, state="lapsed"), rid)
         if petition.state != "pending":
             raise _decided_already(petition, rid)
         if petition.revision != revision:
@@ -222,7 +239,7 @@ class OwnerApproval:
                 remedy=f"look at it in kalends admin requests, then name it ID/{petition.revision}",
                 request_id=rid,
             )  # fmt: skip
-        if not stake.has("held"):
+        if not _is_held(stake, petition):
             raise Conflict(
                 "it holds nothing here at present: it was given up, or an older request has the slot",
                 where="id", remedy="kalends admin requests lists those that wait", request_id=rid,
@@ -266,9 +283,36 @@ def _want_of(claim: Claim) -> Want:
     return Want(claim.resource, claim.start, claim.end, claim.units)
 
 
+def _beyond(wants: Sequence[Want], seen: Sequence[Claim]) -> tuple[Want, ...]:
+    """Return those of `wants` that go beyond what is `seen`: at other times, or with more units together."""
+    pieces = pieces_beyond(_claims_of(wants), seen)
+    return tuple(
+        want
+        for want in wants
+        if any(
+            resource == want.resource and start < want.end and want.start < end
+            for resource, start, end, _ in pieces
+        )
+    )
+
+
+def _claims_of(wants: Sequence[Want]) -> list[Claim]:
+    return [Claim(0, each.resource, each.start, each.end, each.units) for each in wants]
+
+
+def _is_held(stake: Stake, petition: Petition) -> bool:
+    """Whether what was put before the owner is held, and not other slots of the same request."""
+    held = {each.hold_id for each in stake.claims_in("held")}
+    return bool(held) and held <= set(petition.hold_ids)
+
+
 def _is_given_up(stake: Stake, petition: Petition) -> bool:
-    """Whether nobody waits for the owner any more."""
-    return petition.state != "pending" or (stake.refused >= stake.att and not stake.has("held"))
+    """Whether nobody waits for the owner any more: it claims other slots since, or the attempt is over."""
+    if petition.state != "pending":
+        return True
+    if stake.claims:
+        return not _is_held(stake, petition)
+    return stake.refused >= stake.att
 
 
 def _decided_already(petition: Petition, rid: str) -> Conflict:

@@ -13,13 +13,15 @@ PetitionState = Literal["pending", "approved", "declined", "lapsed"]
 
 
 class Petition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`wants` of one request wait for the owner's word until `until_s`, or have had it (UTC seconds).
+    """`wants` of a request of `user` wait for the owner's word until `until_s`, or have had it (UTC seconds).
 
     Other slots of the same request are a new petition, with the next `revision`: no word is taken for
-    slots that its owner has not seen. `reservation` is what users call the request, `note` what its user
-    has written. `word` was said `by` a user at `decided_s`. `hold_ids` are the holds that are stored with it.
+    slots, or for a `user`, that its owner has not seen. `reservation` is what users call the request, `note`
+    what its user has written. `word` was said `by` a user at `decided_s`. `hold_ids` are the holds that are
+    stored with it.
     """
 
+    user: str
     wants: tuple[Want, ...]
     asked_s: int
     until_s: int
@@ -36,13 +38,3 @@ class Petition(msgspec.Struct, frozen=True, omit_defaults=True):
     def stands(self) -> bool:
         """Whether it may still come to a promise: then a restart keeps what is held for it."""
         return self.state in ("pending", "approved")
-
-    def covers(self, want: Want) -> bool:
-        """Whether `want` is among the slots, or a part of one."""
-        return any(is_within(want, each) for each in self.wants)
-
-
-def is_within(want: Want, of: Want) -> bool:
-    """Whether `want` takes nothing beyond `of`: neither another time, nor more units."""
-    inside = of.start <= want.start and want.end <= of.end
-    return want.resource == of.resource and inside and want.units <= of.units

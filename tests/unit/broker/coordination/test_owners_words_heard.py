@@ -1,0 +1,60 @@
+"""What sites tell of their owners' approval, as a broker believes it: each once, nothing beyond theirs."""
+
+from __future__ import annotations
+
+from tests.protocol_broker import START, WANTS, Broker
+from tests.protocol_support import T0
+
+from kalends.contract import messages as m
+
+
+def before_owners() -> tuple[Broker, str]:
+    """A request of which all is held; the owner of `there` thinks about it, that of `here` is asked."""
+    broker = Broker()
+    rid = broker.submit()
+    for att, site in ((1, "here"), (2, "here"), (2, "there")):
+        held = (m.HeldSlot(0, 7),)
+        visited = m.Visited(rid=rid, att=att, epoch=1, vote="none", held=held, approval=True)
+        broker.receive(site, visited)
+    broker.receive("there", says(rid, "pending"))
+    assert broker.case(rid).phase == "asking"
+    return broker, rid
+
+
+def says(rid: str, state: str, until: int = START) -> m.OwnerSays:
+    assert state in ("pending", "approved")
+    return m.OwnerSays(
+        rid=rid, att=2, state="approved" if state == "approved" else "pending", until=until
+    )
+
+
+def test_a_site_that_says_something_else_again_and_again_has_the_broker_write_once_each() -> None:
+    broker, rid = before_owners()
+    broker.receive("here", says(rid, "pending", START - 1))
+    before = broker.register.total_changes
+    for second in range(2, 50):
+        broker.receive("here", says(rid, "pending", START - second))
+    assert broker.register.total_changes == before
+    broker.receive("here", says(rid, "approved"))
+    once = broker.register.total_changes
+    for state in ("pending", "approved") * 20:
+        broker.receive("here", says(rid, state))
+    assert broker.register.total_changes == once
+    assert broker.events.count("approved") == 1
+    broker.receive("there", says(rid, "approved"))
+    assert broker.case(rid).phase == "preparing"
+
+
+def test_a_site_that_may_think_for_ever_keeps_what_others_own_no_longer_than_its_slot_begins() -> (
+    None
+):
+    broker, rid = before_owners()
+    broker.receive("here", says(rid, "pending", START + 10**9))
+    waiting = broker.row(rid).waiting
+    assert waiting is not None
+    assert waiting.until == min(want.start for want in WANTS)
+    broker.sent()
+    broker.advance((START - T0) * 1_000)
+    assert broker.row(rid).problem is not None
+    ended = {to for to, message in broker.sent() if isinstance(message, m.Decide | m.Release)}
+    assert ended == {"here", "there"}
