@@ -49,18 +49,19 @@ def descriptors() -> set[str]:
 def processes() -> dict[int, int]:
     """All zygotes and workers that stem from this process, with the parent of each.
 
-    Servers that other tests of this process still use are none of them, nor what stems from those.
+    Servers and players that other tests of this process still use are none, nor is what stems from those.
     """
     found = descendants(os.getpid())
-    for server in [pid for pid in found if _serves(pid)]:
-        for each in {server, *descendants(server)}:
+    for other in [pid for pid in found if _is_of_other_tests(pid)]:
+        for each in {other, *descendants(other)}:
             found.pop(each, None)
     return found
 
 
-def _serves(pid: int) -> bool:
+def _is_of_other_tests(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return any(word == b"serve" or word.startswith(b"tests.") for word in words)
     return False
 
 
