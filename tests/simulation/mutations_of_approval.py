@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kalends.broker.coordination.owner_approvals import OwnerApprovals
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
 from tests.simulation.climates import OWNERS_THINK
@@ -17,9 +18,18 @@ class AnyWordDoes(AnsweredSoon):
 
 
 class PromisedBeforeTheWord(Guarded):
-    """What is before the owner is promised, as soon as a broker asks."""
+    """What is before the owner is promised, as soon as a broker asks; this one's does."""
 
     approval_type: type[OwnerApproval] = AnyWordDoes
+
+
+class Impatient(OwnerApprovals):
+    """A broker that asks for promises once owners have been asked."""
+
+    def _waits(self, case: Any, part: Any, says: Any, now: Any) -> None:
+        part.owner = says
+        if all(each.owner is not None for each in case.parts.values() if each.approval):
+            self.prepare.prepare(case, now)
 
 
 class AskedOnce(AnsweredSoon):
@@ -51,7 +61,7 @@ class WordForgotten(Guarded):
 MUTATIONS_OF_APPROVAL: Final = (
     Mutation(
         "promised before the owner's word",
-        world_with(participant=PromisedBeforeTheWord),
+        world_with(participant=PromisedBeforeTheWord, coordinator=Impatient),
         OWNERS_THINK,
     ),
     Mutation("approved for good", world_with(participant=ApprovedForGood), OWNERS_THINK),
