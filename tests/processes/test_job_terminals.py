@@ -18,6 +18,7 @@ from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, O
 from kalends.batch.shepherds.visitors import ATTACHED_MAX
 from kalends.core.errors import Conflict, NotAllowed, NotFound
 from tests.processes.job_room import PATIENCE_S, JobRoom, job_room
+from tests.processes.servers import until
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
 
@@ -433,8 +434,17 @@ async def test_nonsense_ends_its_speaker_and_nobody_else(room: JobRoom) -> None:
 async def test_one_cannot_attach_to_what_does_not_run(room: JobRoom) -> None:
     await room.run(room.order("1.1", "true"))
     for name in ("1.1", "2.1"):
-        with pytest.raises(Conflict, match="it does not run"):
-            await room.launcher.attach(name)
+        await until(lambda name=name: _is_refused(room, name), f"nobody is met at {name}")
+
+
+async def _is_refused(room: JobRoom, name: str) -> bool:
+    """Whether it does not run; the shepherd of what has just ended may listen for a moment more."""
+    try:
+        place = await room.launcher.attach(name)
+    except Conflict as refused:
+        return refused.detail == "it does not run"
+    await place.close()
+    return False
 
 
 # Output of batch jobs
