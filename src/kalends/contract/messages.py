@@ -651,7 +651,7 @@ class Grant(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    approval: Annotated[bool, since(APPROVAL)] = False
+    approval: Annotated[bool, since(APPROVAL, hint=True)] = False
 
 
 class Locked(Message, frozen=True, kw_only=True):
