@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from pythons import pythons
 
 from kalends.agents.sandbox import landlock, namespaces
 from kalends.demo.clusters import loopback_slurm
@@ -62,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "needs_namespaces: needs namespaces; left out, and listed, where none are allowed",
+    )
+    config.addinivalue_line(
+        "markers", "needs_pythons: compares Pythons; left out, and listed, where there is only one"
     )
     config.addinivalue_line(
         "markers", "needs_gridengine: runs a real Grid Engine; left out, and listed, without one"
@@ -161,6 +165,11 @@ def why_no_namespaces() -> str:
     return ""
 
 
+def why_no_pythons() -> str:
+    """Why there is nothing to compare this Python with, or "" when there is another."""
+    return "" if len(pythons()) > 1 else "they need another of the Pythons 3.11 to 3.13"
+
+
 def why_no_slurm() -> str:
     """Why no Slurm can be run here, or "" when it can."""
     why = loopback_slurm.why_not()
@@ -195,6 +204,7 @@ NEEDS: Final = (
     ("needs_root", why_no_namespaces),
     ("needs_slurm", why_no_slurm),
     ("needs_accounting", why_no_accounting),
+    ("needs_pythons", why_no_pythons),
     ("needs_gridengine", why_no_gridengine),
     ("needs_oar", why_no_oar),
     ("needs_landlock", why_no_landlock),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import RestrictedPython
 from pythons import HERE, pythons
 
@@ -107,6 +108,7 @@ def ends(python: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.needs_pythons
 def test_every_script_comes_to_the_same_end_on_every_python() -> None:
     here = ends(sys.executable)
     for version in sorted({*PYTHONS} - {HERE}):

@@ -62,7 +62,7 @@ from kalends.stores.sqlite.register_file import (
 T = TypeVar("T")
 
 ENDS_RECALLED: Final = 2_000
-"""So many of the last jobs a start learns from: a fraction of a second."""
+"""How many recent jobs a starting broker learns from; reading them takes a fraction of a second."""
 
 RESIGN_S_MAX: Final = 2.0
 """At a stop the lease is given back if the store takes that; else it runs out by itself."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from kalends.core.errors import NotFound
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -12,3 +14,12 @@ def near(name: str, names: Iterable[str]) -> str:
 
     found = get_close_matches(name, list(names), n=3)
     return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def unknown_site(name: str, sites: Collection[str]) -> NotFound:
+    """Return the error of whoever names a site that is none of a broker's `sites`."""
+    return NotFound(
+        f"the broker knows no site {name}",
+        where="site",
+        remedy=near(name, sites) or f"give its address, or one of {', '.join(sorted(sites))}",
+    )

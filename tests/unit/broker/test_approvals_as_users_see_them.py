@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,15 +19,23 @@ NOW = "2027-03-01T09:00Z"
 SLOT = "2027-03-03T09:00Z"
 GUARDED = {"limits": [{"name": "word", "who": "everyone", "approval": True}]}
 FACILITIES = {"emlab": {"microscope": GUARDED}, "sdsc": {"sp2": 64}}
+PATIENCE_S = 120.0
 BOTH = "emlab/microscope + sdsc/sp2:8"
 
 
-async def test_an_approved_booking_is_reserved_by_itself_after_every_server_was_gone() -> None:
+@contextlib.asynccontextmanager
+async def at_emlab() -> AsyncIterator[tuple[LocalFacility, kalends.Client, kalends.Client]]:
+    """Yield servers, a user's client at their broker, and the owner's at the site that approves."""
     async with (
         LocalFacility(FACILITIES, now=NOW) as servers,
         servers.client("ann") as ann,
         servers.client("operator", at="emlab") as owner,
     ):
+        yield servers, ann, owner
+
+
+async def test_an_approved_booking_is_reserved_by_itself_after_every_server_was_gone() -> None:
+    async with at_emlab() as (servers, ann, owner):
         assert (await ann.find(BOTH, duration="2h", at=SLOT)).approval == ("emlab/microscope",)
         booked = await ann.book(BOTH, duration="2h", at=SLOT, note="cells", wait_s=None)
         assert booked.state == "open"
@@ -45,11 +56,7 @@ async def test_an_approved_booking_is_reserved_by_itself_after_every_server_was_
 
 
 async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_the_word() -> None:
-    async with (
-        LocalFacility(FACILITIES, now=NOW) as servers,
-        servers.client("ann") as ann,
-        servers.client("operator", at="emlab") as owner,
-    ):
+    async with at_emlab() as (_, ann, owner):
         held = await ann.hold(BOTH, duration="2h", at=SLOT)
         assert (held.state, held.needs_approval) == ("held", ("emlab/microscope",))
         assert await owner.approvals() == ()
@@ -67,11 +74,7 @@ async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_t
 
 
 async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> None:
-    async with (
-        LocalFacility(FACILITIES, now=NOW) as servers,
-        servers.client("ann") as ann,
-        servers.client("operator", at="emlab") as owner,
-    ):
+    async with at_emlab() as (_, ann, owner):
         booked = await ann.book(BOTH, duration="2h", at=SLOT)
         await owner.approve(booked.id)
         before = await ann.wait(booked.id, wait_s=60)
@@ -92,11 +95,7 @@ async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> No
 async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_reservation() -> (
     None
 ):
-    async with (
-        LocalFacility(FACILITIES, now=NOW) as servers,
-        servers.client("ann") as ann,
-        servers.client("operator", at="emlab") as owner,
-    ):
+    async with at_emlab() as (_, ann, owner):
         booked = await ann.book(BOTH, duration="2h", at=SLOT)
         await owner.approve(booked.id)
         await ann.wait(booked.id, wait_s=60)
@@ -119,11 +118,7 @@ async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_r
 
 
 async def test_a_slot_that_runs_is_extended_if_its_owner_approves_before_it_ends() -> None:
-    async with (
-        LocalFacility(FACILITIES, now=NOW) as servers,
-        servers.client("ann") as ann,
-        servers.client("operator", at="emlab") as owner,
-    ):
+    async with at_emlab() as (servers, ann, owner):
         booked = await ann.book("emlab/microscope", duration="2h", at=SLOT)
         await owner.approve(booked.id)
         before = await ann.wait(booked.id, wait_s=60)
@@ -138,11 +133,7 @@ async def test_a_slot_that_runs_is_extended_if_its_owner_approves_before_it_ends
 
 
 async def test_what_an_owner_reclaims_stays_until_the_owner_has_approved_another_time() -> None:
-    async with (
-        LocalFacility(FACILITIES, now=NOW) as servers,
-        servers.client("ann") as ann,
-        servers.client("operator", at="emlab") as owner,
-    ):
+    async with at_emlab() as (_, ann, owner):
         booked = await ann.book(BOTH, duration="2h", at=SLOT)
         await owner.approve(booked.id)
         before = await ann.wait(booked.id, wait_s=60)
@@ -160,8 +151,9 @@ async def test_what_an_owner_reclaims_stays_until_the_owner_has_approved_another
 
 async def _asked_of(owner: kalends.Client) -> ApprovalView:
     """Return what waits for `owner`, once something does."""
-    while not (waiting := await owner.approvals()):
-        pass
+    async with asyncio.timeout(PATIENCE_S):
+        while not (waiting := await owner.approvals()):
+            pass
     return waiting[0]
 
 

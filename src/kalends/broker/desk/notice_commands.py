@@ -28,7 +28,7 @@ from kalends.stores.sqlite.notice_table import (
 )
 
 ADDRESSES_MAX: Final = 8
-"""Of one user: each notice goes to all of them."""
+"""The most addresses a user may have; each notice goes to all of them."""
 
 SECRET_BYTES: Final = 32
 

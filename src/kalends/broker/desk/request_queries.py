@@ -25,7 +25,7 @@ COMPARE_S_MAX: Final = 20.0
 """The wait of an audit for sites to be compared: shorter than the client's for an answer."""
 
 _SEE_ALL: Final = frozenset({"audit", "admin"})
-"""Who may read the requests of others. To lock, release or cancel them takes the scope ``admin``."""
+"""The scopes that may read other users' requests. Locking, releasing or cancelling them needs ``admin``."""
 
 
 class Records:

@@ -29,10 +29,10 @@ EASY_STEPS: Final = 100_000
 """A search that seems easy is given up for the worker after so many steps: 0.14 s of the loop at most."""
 
 EASY_COST: Final = 2_000
-"""Of other questions: what they do is less bounded by what they are given."""
+"""The same limit for other questions, whose work depends less on the size of their input."""
 
 CPU_S_PER_MINUTE: Final = 20.0
-"""Of one user's hard searches: a third of what there is."""
+"""The processor time that one user's hard searches may take: a third of a core."""
 
 WAITING_MAX: Final = 64
 WAITING_OF_USER_MAX: Final = 8

@@ -41,7 +41,7 @@ class LostSites:
         self._logger = logger
         self._away_since_ms: dict[str, int] = {}
         self._rests: dict[str, _Rest] = {}
-        """Of requests for which another place was asked for."""
+        """By request: how long to wait before another place is asked for again."""
 
     def lost(self, now: Moment) -> list[str]:
         """Return the sites that are away for so long, as far as this replica knows."""

@@ -25,9 +25,9 @@ ANSWER_BYTES_MAX: Final = 512 * 1024
 
 
 class ManagerCalls:
-    """Those at `urls`, by the names of the virtual sites; `trust` is what to trust for https.
+    """Calls to the managers at `urls`, keyed by virtual site; `trust` holds the certificates for https.
 
-    `version` is the broker's.
+    `version` is the version of this broker.
     """
 
     def __init__(

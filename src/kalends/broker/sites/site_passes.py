@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from kalends.broker.sites.reached_sites import ReachedSite
 from kalends.contract.pass_calls import AskSitePass, SitePass
-from kalends.core.errors import NotFound
-from kalends.core.near_names import near
+from kalends.core.near_names import unknown_site
 from kalends.serving.auth.callers import OPEN, Caller
 from kalends.serving.auth.claims import SITE_PASS
 from kalends.serving.auth.keys import load_private_key
@@ -47,11 +46,7 @@ class SitePasses:
         """Return the way to a site, with a pass where one can be given; raises `NotFound`."""
         site = self._sites.get(body.site)
         if site is None:
-            raise NotFound(
-                f"the broker knows no site {body.site}",
-                where="site",
-                remedy=near(body.site, self._sites) or f"its sites are {', '.join(self._sites)}",
-            )
+            raise unknown_site(body.site, self._sites)
         if self._key is None or (why := self._why_not(caller, site)):
             why = "it has no key to sign passes with" if self._key is None else why
             return SitePass(site=site.name, url=site.url, why=why)

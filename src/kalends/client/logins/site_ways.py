@@ -11,7 +11,7 @@ from kalends.client.transports.retry import Backoff
 from kalends.contract.calls import ListResources, Resources
 from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.core.errors import KalendsError, NotFound
-from kalends.core.near_names import near
+from kalends.core.near_names import unknown_site
 
 if TYPE_CHECKING:
     from kalends.client.calls import CallSender
@@ -91,9 +91,5 @@ async def _asked(site: str, sender: CallSender) -> SitePass:
     listed = await sender.call(ListResources(), "resources", Resources)
     sites = {status.site: status.url for status in listed.sites}
     if site not in sites:
-        raise NotFound(
-            f"the broker knows no site {site}",
-            where="site",
-            remedy=near(site, sites) or f"give its address, or one of {', '.join(sorted(sites))}",
-        )
+        raise unknown_site(site, sites)
     return SitePass(site=site, url=sites[site], why="it is older than passes")

@@ -97,8 +97,7 @@ class OwnerApproval:
         """Return `visit` as one that holds, where what it wants may not be promised at once."""
         if visit.mode != "vote":
             return visit
-        stake = self.book.stakes.get(visit.rid)
-        petition = stake.petition if stake is not None else None
+        _, petition = _with_petition(self.book.stakes.get(visit.rid))
         if not self.unapproved(visit.principal, visit.wants, visit.replaces, petition):
             return visit
         return replace(visit, mode="hold")
@@ -109,8 +108,7 @@ class OwnerApproval:
         A site that knows that it has forgotten may have forgotten the word, too: it believes the register.
         It is locked beside what it replaces, so that nothing of it is within that.
         """
-        stake = self.book.stakes.get(relock.rid)
-        petition = stake.petition if stake is not None else None
+        _, petition = _with_petition(self.book.stakes.get(relock.rid))
         lacking = self.unapproved(relock.principal, relock.wants, "", petition)
         return f"its owner has not approved {lacking[0].resource}" if lacking else ""
 
@@ -125,8 +123,7 @@ class OwnerApproval:
 
     def why_over(self, rid: str) -> tuple[Refusal, ...]:
         """Return why the owner hears no more of this request: a word was said, or its time is over."""
-        stake = self.book.stakes.get(rid)
-        petition = stake.petition if stake is not None else None
+        _, petition = _with_petition(self.book.stakes.get(rid))
         if petition is None or petition.stands:
             return ()
         return (
@@ -137,8 +134,7 @@ class OwnerApproval:
 
     def ask(self, source: str, ask: m.OwnerAsk, now: Moment) -> None:
         """Put what is held before the owner, once; tell how that stands."""
-        stake = self.book.stakes.get(ask.rid)
-        petition = stake.petition if stake is not None else None
+        stake, petition = _with_petition(self.book.stakes.get(ask.rid))
         if stake is None or (petition is not None and not petition.stands):
             self._say(source, ask.rid, ask.att, petition)
             return
@@ -206,8 +202,7 @@ class OwnerApproval:
     def pending(self) -> Iterator[tuple[Stake, Petition]]:
         """Yield what waits for a word, and is held: the queue of the owner."""
         for rid in self._due_ms:
-            stake = self.book.stakes.peek(rid)
-            petition = stake.petition if stake is not None else None
+            stake, petition = _with_petition(self.book.stakes.peek(rid))
             if stake is not None and petition is not None and _is_held(stake, petition):
                 yield stake, petition
 
@@ -219,8 +214,7 @@ class OwnerApproval:
         Raises `NotFound` where nothing of `rid` was put before the owner, and `Conflict` where it is
         decided otherwise, is over, or is about other slots than those of `revision`.
         """
-        stake = self.book.stakes.get(rid)
-        petition = stake.petition if stake is not None else None
+        stake, petition = _with_petition(self.book.stakes.get(rid))
         if stake is None or petition is None or not petition.wants:
             raise NotFound(
                 "no such request was put before the owner here", where="id",
@@ -261,8 +255,7 @@ class OwnerApproval:
     def advance(self, now: Moment) -> None:
         """End what has waited for its owner for too long."""
         for rid in [rid for rid, due_ms in self._due_ms.items() if due_ms <= now.monotonic_ms]:
-            stake = self.book.stakes.get(rid)
-            petition = stake.petition if stake is not None else None
+            stake, petition = _with_petition(self.book.stakes.get(rid))
             if stake is None or petition is None or _is_given_up(stake, petition):
                 self._due_ms.pop(rid, None)
                 self._askers.pop(rid, None)
@@ -277,6 +270,10 @@ class OwnerApproval:
     def _schedule(self, rid: str, petition: Petition, now: Moment) -> None:
         left_ms = max(petition.until_s * 1000 - now.wall_ms, 0)
         self._due_ms[rid] = now.monotonic_ms + min(left_ms, LOOK_AGAIN_MS)
+
+
+def _with_petition(stake: Stake | None) -> tuple[Stake | None, Petition | None]:
+    return stake, stake.petition if stake is not None else None
 
 
 def _want_of(claim: Claim) -> Want:
