@@ -51,9 +51,10 @@ test: setup-test ## Everything CI checks
 	@$(MAKE) --no-print-directory published
 	@$(MAKE) --no-print-directory side-by-side
 
-lint: setup-test ## Format and style
+lint: setup-test ## Format and style, of code and of English
 	$(IN_VENV)/ruff format --check $(PYTHON_CODE)
 	$(IN_VENV)/ruff check $(PYTHON_CODE)
+	$(IN_VENV)/python tools/prose.py
 
 types: setup-test ## Strict types
 	$(IN_VENV)/mypy
