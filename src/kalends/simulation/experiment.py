@@ -51,8 +51,14 @@ class SimulationResult(Summary, frozen=True, kw_only=True):
     """Jobs that could not be simulated, by reason."""
     cut: LineTally = msgspec.field(default_factory=LineTally)
     """Jobs that ran longer than requested in the log, and were stopped there."""
+    rounded: LineTally = msgspec.field(default_factory=LineTally)
+    """Jobs whose times have decimals in the log: submit times are rounded down, lengths up."""
+    parts: LineTally = msgspec.field(default_factory=LineTally)
+    """Lines about parts of jobs that were swapped out; the jobs were simulated as a whole."""
     damaged: LineTally = msgspec.field(default_factory=LineTally)
-    """Lines of the log that are no jobs, and were skipped."""
+    """Lines of the log that are not jobs, and were skipped."""
+    partitions: int = 0
+    """Number of partitions that the jobs of the log name; the simulation has one machine for all of them."""
     seconds: float = 0.0
     """CPU time of reading, simulating and measuring. Only this and the next differ from run to run."""
     jobs_per_second: float = 0.0
@@ -184,7 +190,10 @@ def simulate(
         by=breakdown.metrics(source.nodes, summary.makespan_s) if breakdown else {},
         dropped=source.dropped,
         cut=source.cut,
+        rounded=source.rounded,
+        parts=source.parts,
         damaged=source.damaged,
+        partitions=source.partitions,
         seconds=seconds,
         jobs_per_second=summary.jobs / seconds if seconds else 0.0,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -20,6 +19,7 @@ from kalends.simulation.workloads.swf import (
     WorkloadLog,
     open_log,
 )
+from kalends.simulation.workloads.swf_fields import header_number
 from kalends.simulation.workloads.tally import LineTally
 
 Workload = str | Path | Iterable[SimulatedJob] | Callable[[], Iterable[SimulatedJob]]
@@ -29,8 +29,6 @@ NODES_MAX: Final = 10**9
 """More nodes than any machine has."""
 
 NEVER_FITS: Final = "cannot be placed on the empty machine"
-
-_LEADING_NUMBER = re.compile(r"[0-9]+")
 
 
 class JobSource:
@@ -84,17 +82,32 @@ class JobSource:
         return self.log.cut if self.log else self._cut
 
     @property
+    def rounded(self) -> LineTally:
+        """Jobs whose times have decimals in the log."""
+        return self.log.rounded if self.log else LineTally()
+
+    @property
+    def parts(self) -> LineTally:
+        """Lines of the log about parts of jobs, which are simulated as a whole."""
+        return self.log.parts if self.log else LineTally()
+
+    @property
     def damaged(self) -> LineTally:
-        """Lines of the log that are no jobs."""
+        """Lines of the log that are not jobs."""
         return self.log.damaged if self.log else LineTally()
+
+    @property
+    def partitions(self) -> int:
+        """Number of the log's partitions that its jobs name."""
+        return len(self.log.partitions) if self.log else 0
 
     @property
     def expected(self) -> int | None:
         """Approximate number of jobs; None: unknown."""
         if self.log is None:
             return self._count
-        said = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
-        return next((int(number) for number in said if _LEADING_NUMBER.fullmatch(number)), None)
+        counts = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
+        return next((int(count) for count in counts if count.isdecimal()), None)
 
     def jobs(self, cluster: Cluster, change: Change | None = None) -> Iterator[SimulatedJob]:
         """Yield the jobs in order of submission, each such that it could run on the empty `cluster`.
@@ -150,17 +163,23 @@ def nodes_in_header(path: str | Path) -> int:
     Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
     """
     log = open_log(path, nodes=NODES_MAX, estimates="filled", damaged="skip")
-    header = log.header
     for name in ("MaxProcs", "MaxNodes"):
-        number = _LEADING_NUMBER.match(header.get(name, ""))
-        if number and number[0].strip("0"):
-            if len(number[0]) > len(str(NODES_MAX)):
-                raise InvalidInput(
-                    f"{name}: {number[0][:40]} is more nodes than any machine has",
-                    where=str(path),
-                    remedy="correct the header, or give nodes, or --nodes N",
-                )
-            return int(number[0])
+        try:
+            nodes = header_number(log.header, name)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"{name}: {error.detail}",
+                where=str(path),
+                remedy="correct the header, or give nodes, or --nodes N",
+            ) from None
+        if nodes and nodes > NODES_MAX:
+            raise InvalidInput(
+                f"{name}: {str(nodes)[:40]} is more nodes than any machine has",
+                where=str(path),
+                remedy="correct the header, or give nodes, or --nodes N",
+            )
+        if nodes:
+            return nodes
     # A file without any job has a worse fault, and this says which.
     next(iter(log))
     raise InvalidInput(

@@ -26,13 +26,18 @@ from kalends.simulation.workloads.swf import Estimates, ResultWriter, WorkloadLo
 
 NODES = 8
 
-ODD_WORDS = ["", "x", "1_0", "+1", "-2", "-0", "007", "1.5", "٣", "9" * 12, "1e3", "--", ";"]
+ODD_WORDS = ["", "x", "1_0", "+1", "-2", "-0", "007", "1.5", "2.0", "٣", "9" * 12, "1e3", "--", ";"]
 
 
 def job_line(random: Random, count: int, submit: int) -> str:
     words = [str(random.randint(-1, 12)) for _ in range(18)]
     if random.random() < 0.97:
         words[:2] = [str(count), str(submit)]
+    words[10] = random.choice(["0", "1", "5", "-1"])
+    if random.random() < 0.1:
+        words[0] = str(max(count - random.randrange(3), 0))
+        words[10] = random.choice(["2", "2", "3", "4"])
+        words[1] = random.choice(["-1", words[1]])
     if random.random() < 0.05:
         words[random.randrange(18)] = random.choice(ODD_WORDS)
     return random.choice(["", "  "]) + random.choice([" ", "\t", "  "]).join(words)
@@ -57,6 +62,7 @@ def read_slowly(
     text: str, estimates: str, skips: bool
 ) -> tuple[list[tuple[int, ...]], set[int], set[int]]:
     """``(id, submit, nodes, requested, run)`` of each job, the lines skipped, and the lines to refuse."""
+    whole = headless = ""
     jobs: list[tuple[int, ...]] = []
     seen: set[int] = set()
     damaged: set[int] = set()
@@ -65,13 +71,25 @@ def read_slowly(
     for line, words in enumerate((line.split() for line in text.split("\n")), 1):
         if not words or words[0].startswith(";"):
             continue
+        if len(words) == 18 and words[10] in ("2", "3", "4"):
+            if words[0] == whole:
+                continue
+            if words[10] == "2" or words[0] == headless:
+                headless = words[0]
+                damaged.add(line)
+                continue
         values = []
         for at in (0, 1, 3, 4, 7, 8, 11):
-            digits = words[at].removeprefix("-") if len(words) == 18 else ""
+            word = words[at] if len(words) == 18 else ""
+            if at in (1, 3, 8) and word in ("1.5", "2.0"):
+                word = "2" if word == "2.0" or at != 1 else "1"
+            digits = word.removeprefix("-")
             if digits and all(digit in "0123456789" for digit in digits):
-                value = int(words[at])
+                value = int(word)
                 if (0 if at < 2 else -1) <= value <= 32_503_680_000:
                     values.append(value)
+        if len(values) == 7:
+            whole = str(values[0])
         if len(values) < 7 or values[0] in seen:
             damaged.add(line)
             continue

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from kalends.cli import cli
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, check
+from kalends.simulation.experiment import simulate
+from kalends.simulation.job import SimulatedJob
 from kalends.simulation.workloads.reservations_file import read_reservations
 
 ROOT = Path(__file__).parents[3]
@@ -307,3 +309,48 @@ def test_a_check_tells_how_far_it_is_until_all_starts_are_looked_at(
     assert told == sorted(told)
     assert {expected for _, expected in told} == {3}
     assert (told[0], told[-1]) == ((1, 3), (3, 3))
+
+
+DECIMAL_LOG = """\
+; MaxProcs: 2
+1 0.25 -1 10.5 2 -1 -1 2 20.5 -1 1 1 1 1 1 1 -1 -1
+2 1.75 -1 3.25 2 -1 -1 2 5 -1 1 1 1 1 1 1 -1 -1
+"""
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_right_schedule_of_a_log_with_decimals_is_right_in_fractions_and_in_seconds(
+    tmp_path: Path, policy: str
+) -> None:
+    log, exact, rounded = (tmp_path / name for name in ("log.swf", "exact.swf", "rounded.csv"))
+    log.write_text(DECIMAL_LOG)
+    exact.write_text(
+        "1 0.25 0 10.5 2 -1 -1 2 20.5 -1 1 1 1 1 1 1 -1 -1\n"
+        "2 1.75 9 3.25 2 -1 -1 2 5 -1 1 1 1 1 1 1 -1 -1\n"
+    )
+    assert check(log, exact, policy).findings == []
+    results: list[SimulatedJob] = []
+    simulate(log, policy=policy, watchers=[results.append])
+    rows = [f"{job.id},{job.submit_s},{job.start_s},{job.end_s},0.5\n" for job in results]
+    rounded.write_text("job_id,submission_time,starting_time,finish_time,stretch\n" + "".join(rows))
+    assert check(log, rounded, policy).findings == []
+
+
+def test_findings_in_a_log_with_decimals_are_told_in_seconds(tmp_path: Path) -> None:
+    log, result = tmp_path / "log.swf", tmp_path / "result.csv"
+    log.write_text(DECIMAL_LOG)
+    result.write_text(
+        "job_id,submission_time,starting_time,finish_time\n1,0.25,0.25,10.75\n2,1.75,11.25,14.75\n"
+    )
+    report = check(log, result, "fcfs")
+    assert [(each.kind, each.at_s, each.by, each.detail) for each in report.findings] == [
+        ("run-time", 11.25, 0.25, "runs 3.5 s, not 3.25 s"),
+        ("idle", 10.75, 0.5, "is first, fits, and does not start"),
+    ]
+
+
+def test_wait_and_run_times_with_decimals_are_rounded_after_they_are_added(tmp_path: Path) -> None:
+    log, result = tmp_path / "log.swf", tmp_path / "result.swf"
+    log.write_text("; MaxProcs: 2\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    result.write_text("1 0 0.4 9.6 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    assert check(log, result, "fcfs").findings == []

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.workloads.swf_fields import FIELDS, SwfJob, read_header, read_jobs
+from kalends.simulation.workloads.swf_fields import (
+    FIELDS,
+    SwfJob,
+    header_number,
+    read_header,
+    read_jobs,
+    whole_seconds,
+)
 
 ROOT = Path(__file__).parents[3]
 EXCERPT = ROOT / "examples" / "data" / "sdsc-sp2-excerpt.swf"
@@ -93,8 +100,38 @@ def test_a_job_with_too_few_or_too_many_fields_is_refused(words: list[str]) -> N
 
 
 def test_decimals_are_refused_where_whole_numbers_belong() -> None:
-    with pytest.raises(InvalidInput, match=r"line 1, run_s: '300\.5' is not a whole number"):
-        list(read_jobs([GOOD.replace(" 300 ", " 300.5 ")]))
+    for name in ("job", "memory_kb", "processors_allocated", "user"):
+        words = GOOD.split()
+        words[SwfJob.__struct_fields__.index(name)] = "7.5"
+        with pytest.raises(InvalidInput, match=rf"line 1, {name}: '7\.5' is not a whole number"):
+            list(read_jobs([" ".join(words)]))
+
+
+def test_moments_with_decimals_are_rounded_down_and_lengths_up() -> None:
+    words = GOOD.split()
+    for name in ("submit_s", "wait_s", "run_s", "time_requested_s", "think_s"):
+        words[SwfJob.__struct_fields__.index(name)] = "7.25"
+    [job] = read_jobs([" ".join(words)])
+    assert (job.submit_s, job.wait_s) == (7, 7)
+    assert (job.run_s, job.time_requested_s, job.think_s) == (8, 8, 8)
+    assert [whole_seconds("7.000", name) for name in ("submit_s", "run_s")] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("1024", 1024), ("1,024", 1024), ("12,345,678 nodes", 12_345_678), ("128 of them", 128),
+     ("64, then 128", 64), ("unknown", None), ("", None)],
+)  # fmt: skip
+def test_a_number_in_a_header_may_have_commas_between_groups_of_three(
+    value: str, number: int | None
+) -> None:
+    assert header_number({"MaxProcs": value}, "MaxProcs") == number
+
+
+@pytest.mark.parametrize("value", ["1.024", "1 024", "1'024", "1_024", "1,02", "10,24", "64.5"])
+def test_a_number_in_a_header_with_other_separators_is_refused(value: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a whole number"):
+        header_number({"MaxProcs": value}, "MaxProcs")
 
 
 def test_the_header_joins_repeated_and_continued_fields_and_knows_addresses_from_names() -> None:

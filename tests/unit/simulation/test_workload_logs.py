@@ -112,7 +112,8 @@ def test_a_log_is_read_anew_each_time_and_counts_anew(tmp_path: Path) -> None:
         ([line(1), line(2) + " 7"], "line 2", "19 fields"),
         ([line(1).removesuffix(" -1"), line(2) + " 7"], "line 1", "17 fields"),
         ([line(1), line(2).replace(" 60 ", " x ")], "line 2, run_s", "'x' is not a whole number"),
-        ([line(1), line(2).replace(" 60 ", " 1.5 ")], "line 2, run_s", "'1.5'"),
+        ([line(1), line(2).replace(" 3 ", " 1.5 ")], "line 2, user", "'1.5'"),
+        ([line(1), line(2).replace(" 1 3 ", " 2 3 ")], "line 2, status", "a part of job 2"),
         ([line(1), line(2, run=10**11)], "line 2, run_s", "from 0 to 32503680000"),
         ([line(1), line(2, limit=-5)], "line 2, time_requested_s", "'-5'"),
         ([line(1), line(2, submit=-1)], "line 2, submit_s", "'-1' is not"),
@@ -128,6 +129,59 @@ def test_a_damaged_line_is_refused_with_its_number_and_what_to_do(
     assert caught.value.where.endswith(f"log.swf, {where}")
     assert said in caught.value.detail
     assert caught.value.remedy
+
+
+def test_times_with_decimals_are_simulated_in_whole_seconds_and_counted(tmp_path: Path) -> None:
+    text = line(1).replace("1 0 5 60 ", "1 0.9 5 0.2 ").replace(" 90 ", " 90.5 ")
+    log = open_log(
+        written(tmp_path, text, line(2, 1), line(3, 2).replace(" 60 ", " 60.00 ")), nodes=8
+    )
+    assert [facts(job) for job in log] == [
+        (1, 0, 4, 91, 1, 3), (2, 1, 4, 90, 60, 3), (3, 2, 4, 90, 60, 3),
+    ]  # fmt: skip
+    assert log.rounded.said == ["line 1: job 1"]
+
+
+def part(job: int, status: int, run: int) -> str:
+    return line(job, -1, run).replace(" 1 3 ", f" {status} 3 ")
+
+
+def test_parts_of_a_job_that_was_swapped_out_are_passed_over_for_its_whole_line(
+    tmp_path: Path,
+) -> None:
+    log = open_log(
+        written(
+            tmp_path, line(1, run=50), part(1, 2, 20), part(1, 3, 30), line(2, 7), part(2, 4, 60)
+        ),
+        nodes=8,
+    )
+    assert [facts(job)[::4] for job in log] == [(1, 50), (2, 60)]
+    assert (log.parts.count, log.parts.lines) == (3, [2, 3, 5])
+    assert len(read_requests(log.path, 8, "user")) == 2
+
+
+def test_a_job_of_one_part_is_a_job(tmp_path: Path) -> None:
+    lone = line(2, 3).replace(" 1 3 ", " 4 3 ")
+    path = written(tmp_path, line(1), lone, part(3, 2, 5), part(3, 3, 5), line(4, 9))
+    log = open_log(path, nodes=8, damaged="skip")
+    assert [job.id for job in log] == [1, 2, 4]
+    assert (log.parts.count, log.damaged.lines) == (0, [3, 4])
+
+
+def test_a_file_of_another_format_is_named_as_that(tmp_path: Path) -> None:
+    path = written(tmp_path, "JobID|Submit|Start|NNodes", "101|2026-09-01T08:00:00|2026-09-01|4")
+    for damaged in ("refuse", "skip"):
+        with pytest.raises(InvalidInput) as caught:
+            list(open_log(path, nodes=8, damaged=damaged))
+        assert "Standard Workload Format: a line of 18 numbers" in caught.value.remedy
+        assert "--damaged" not in caught.value.remedy
+
+
+def test_the_partitions_that_jobs_name_are_counted(tmp_path: Path) -> None:
+    lines = [line(number).removesuffix("-1 -1 -1") + f"{number % 3} -1 -1" for number in range(9)]
+    log = open_log(written(tmp_path, *lines, line(9)), nodes=8)
+    assert len(list(log)) == 10
+    assert log.partitions == {"0", "1", "2"}
 
 
 def test_damaged_lines_are_skipped_counted_and_named_if_one_wants(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kalends.cli.console.output import rows
+from kalends.simulation.workloads.swf import NO_REQUESTED_TIME
 
 if TYPE_CHECKING:
     from kalends.simulation.experiment import SimulationResult
@@ -76,14 +77,31 @@ def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
 
 
 def left_out(result: SimulationResult) -> Iterator[str]:
-    """Describe jobs and lines that are left out of the metrics, or changed for them."""
+    """Describe jobs and lines that are left out of the metrics or changed for them, and a merged machine."""
     for reason, tally in result.dropped.items():
-        yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}", tally)
+        advice = ": --estimates filled takes their run times" if reason == NO_REQUESTED_TIME else ""
+        yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}{advice}", tally)
     if result.cut.count:
         yield from _tally_lines(f"{_jobs(result.cut.count)} cut to the requested time", result.cut)
+    if count := result.rounded.count:
+        said = f"decimal times of {_jobs(count)} changed to whole seconds: submit times down, lengths up"
+        yield from _tally_lines(said, result.rounded)
+    if count := result.parts.count:
+        said = (
+            f"{_lines(count)} about parts of a job passed over: the line for the whole job counts"
+        )
+        yield from _tally_lines(said, result.parts)
     if count := result.damaged.count:
-        skipped = "1 damaged line" if count == 1 else f"{count:,} damaged lines"
-        yield from _tally_lines(f"{skipped} skipped", result.damaged)
+        yield from _tally_lines(f"{_lines(count, 'damaged ')} skipped", result.damaged)
+    if result.partitions > 1:
+        yield (
+            f"kalends: the log names {result.partitions} partitions, and was simulated on one machine of "
+            f"{_nodes(result.nodes)}: jobs may use nodes that they could not use there"
+        )
+
+
+def _lines(count: int, kind: str = "") -> str:
+    return f"1 {kind}line" if count == 1 else f"{count:,} {kind}lines"
 
 
 def _jobs(count: int) -> str:

@@ -273,6 +273,7 @@ def shake_s(options: Simulated) -> int:
 def _reservations(path: Path, log: Path | None) -> list[Any]:
     from kalends.simulation.workloads.reservations_file import read_reservations
     from kalends.simulation.workloads.swf import open_log
+    from kalends.simulation.workloads.swf_fields import header_number
 
-    began = open_log(log, nodes=1).header.get("UnixStartTime", "") if log is not None else ""
-    return read_reservations(path, unix_start_s=int(began) if began.isdecimal() else None)
+    header = open_log(log, nodes=1).header if log is not None else {}
+    return read_reservations(path, unix_start_s=header_number(header, "UnixStartTime"))

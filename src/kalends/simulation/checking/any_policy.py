@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, ResultRow, Run
+from kalends.simulation.checking.ticks import SECONDS, Ticks
 from kalends.simulation.checking.topologies import PartitionSets
 
 
@@ -16,6 +17,7 @@ def matched(
     *,
     as_run: bool = False,
     as_decided: bool = False,
+    ticks: Ticks = SECONDS,
 ) -> tuple[list[Run], list[Finding]]:
     """Return every job of the log with its start, and what does not match.
 
@@ -56,8 +58,8 @@ def matched(
         elif as_decided:
             request = _as_decided(request, found, end_s - start_s)
         else:
-            findings += _changed_requests(request, found, start_s)
-        findings += _mismatches(request, found, start_s, end_s, shift_s)
+            findings += _changed_requests(request, found, start_s, ticks)
+        findings += _mismatches(request, found, start_s, end_s, shift_s, ticks)
         # One that ends before it starts is told of above; what follows needs an end behind the start.
         end_s = max(end_s, start_s + 1)
         runs.append(Run(order, request, start_s, end_s, found.places, found.resized))
@@ -80,7 +82,9 @@ def _as_decided(request: LoggedJob, found: ResultRow, run_s: int) -> LoggedJob:
     return replace(request, nodes=nodes, requested_s=limit_s, run_s=min(whole_s, limit_s))
 
 
-def _changed_requests(request: LoggedJob, found: ResultRow, start_s: int) -> Iterator[Finding]:
+def _changed_requests(
+    request: LoggedJob, found: ResultRow, start_s: int, ticks: Ticks
+) -> Iterator[Finding]:
     """Yield what the result has jobs ask for that they do not ask for in the log."""
     job, nodes, asked_s = request.id, found.asked_nodes, found.asked_s
     # Where it also runs on so many, that is told.
@@ -90,9 +94,8 @@ def _changed_requests(request: LoggedJob, found: ResultRow, start_s: int) -> Ite
     logged_s = request.logged_s or asked_s
     if asked_s not in (None, logged_s, request.requested_s):
         by = asked_s - request.requested_s
-        yield Finding(
-            "request", job, start_s, by, f"asks for {asked_s} s, not {request.requested_s} s"
-        )
+        said = f"asks for {ticks.seconds(asked_s)} s, not {ticks.seconds(request.requested_s)} s"
+        yield Finding("request", job, start_s, by, said)
 
 
 def _shift_s(requests: Sequence[LoggedJob], placed: dict[int, ResultRow]) -> int:
@@ -104,7 +107,7 @@ def _shift_s(requests: Sequence[LoggedJob], placed: dict[int, ResultRow]) -> int
 
 
 def _mismatches(
-    request: LoggedJob, found: ResultRow, start_s: int, end_s: int, shift_s: int
+    request: LoggedJob, found: ResultRow, start_s: int, end_s: int, shift_s: int, ticks: Ticks
 ) -> Iterator[Finding]:
     job = request.id
     if found.submit_s is not None and found.submit_s + shift_s != request.submit_s:
@@ -118,9 +121,8 @@ def _mismatches(
         yield Finding("early", job, start_s, by, "starts before it is submitted")
     if end_s - start_s != request.run_s:
         by = end_s - start_s - request.run_s
-        yield Finding(
-            "run-time", job, start_s, by, f"runs {end_s - start_s} s, not {request.run_s} s"
-        )
+        said = f"runs {ticks.seconds(end_s - start_s)} s, not {ticks.seconds(request.run_s)} s"
+        yield Finding("run-time", job, start_s, by, said)
 
 
 _END, _RESERVED, _START = 0, 1, 2

@@ -50,7 +50,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     waited: int
     """Heads that had to wait, or jobs that were promised a later start than their submission."""
     broken_promises: int
-    worst_s: int
+    worst_s: float
     """The largest delay after a promise."""
     kinds: dict[str, int]
     """Number of findings of each kind."""
@@ -130,13 +130,18 @@ def check(
     nodes = read_nodes(Path(log)) if nodes is None else nodes
     if nodes < 1:
         raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
-    requests = read_requests(Path(log), nodes, estimates)
+    placements, ticks = read_placements(Path(result), Path(log))
+    requests = read_requests(Path(log), nodes, estimates, ticks)
     if topology is not None:
         requests = [replace(each, nodes=topology.granted(each.nodes)) for each in requests]
     runs, findings = matched(
-        requests, read_placements(Path(result)), as_run=as_run, as_decided=as_decided
+        requests,
+        placements,
+        as_run=as_run,
+        as_decided=as_decided,
+        ticks=ticks,
     )
-    blocked = read_blocked(Path(reservations), Path(log)) if reservations is not None else []
+    blocked = read_blocked(Path(reservations), Path(log), ticks) if reservations is not None else []
     constant = [run for run in runs if not ((as_run or as_decided) and run.resized)]
     if as_decided and policy != "any" and len(constant) < len(runs):
         raise InvalidInput(
@@ -153,15 +158,16 @@ def check(
     if runs and policy in ("fcfs", "easy", "easy-sjbf"):
         heads = Heads(
             runs, blocked, nodes,
-            promises=policy != "fcfs", topology=topology, progress=progress,
+            promises=policy != "fcfs", topology=topology, progress=progress, ticks=ticks,
         )  # fmt: skip
         findings += heads.findings()
         waited = heads.waited
     if runs and policy == "fcfs":
         findings += in_order(runs)
     if runs and policy == "conservative":
-        waited, delays = late(runs, blocked, nodes, progress)
+        waited, delays = late(runs, blocked, nodes, progress, ticks)
         findings += delays
+    findings = [finding.in_seconds(ticks) for finding in findings]
     broken = [finding.by for finding in findings if finding.kind == "promise"]
     return CheckReport(
         policy=policy,

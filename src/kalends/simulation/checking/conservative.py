@@ -14,6 +14,7 @@ from typing import Final
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, Finding, Progress, Run, untold
 from kalends.simulation.checking.room import Room
+from kalends.simulation.checking.ticks import SECONDS, Ticks
 
 Times = tuple[int, int]
 NOTHING: Final[Times] = (TIME_S_MAX, -TIME_S_MAX)
@@ -136,7 +137,11 @@ def promises(
 
 
 def late(
-    runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, progress: Progress = untold
+    runs: Sequence[Run],
+    blocked: Sequence[Blocked],
+    nodes: int,
+    progress: Progress = untold,
+    ticks: Ticks = SECONDS,
 ) -> tuple[int, list[Finding]]:
     """Return the number of jobs that were to wait, and findings for late starts."""
     findings = []
@@ -146,12 +151,14 @@ def late(
         if run.order not in promised:
             promised[run.order] = start_s
             if late_s > 0:
-                said = f"was promised {start_s} when submitted, starts at {run.start_s}"
+                said = f"was promised {ticks.seconds(start_s)} when submitted, "
+                said += f"starts at {ticks.seconds(run.start_s)}"
                 findings.append(
                     Finding("promise", run.request.id, run.request.submit_s, late_s, said)
                 )
         elif start_s < promised[run.order]:
-            said = f"others ended early, and its place was moved up to {start_s}; starts at {run.start_s}"
+            said = f"others ended early, and its place was moved up to {ticks.seconds(start_s)}; "
+            said += f"starts at {ticks.seconds(run.start_s)}"
             findings.append(Finding("held-back", run.request.id, start_s, late_s, said))
     waited = sum(promised[run.order] > run.request.submit_s for run in runs)
     return waited, findings

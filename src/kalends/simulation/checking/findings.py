@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
+
+from kalends.simulation.checking.ticks import Ticks
 
 Progress = Callable[[int, int], None]
 """Is told of how many jobs the starts have been looked at, and of how many they will be."""
@@ -19,8 +22,12 @@ MOST_NODES: Final = 65_536
 """More nodes than any machine with a topology has."""
 
 
+_NODES: Final = frozenset({"capacity", "reservation", "nodes", "shared", "outside"})
+"""Kinds of findings that count nodes."""
+
+
 class LoggedJob(msgspec.Struct, frozen=True):
-    """A job as the log has it."""
+    """A job as the log has it; times here and below are in the ticks of the check, seconds nearly always."""
 
     id: int
     submit_s: int
@@ -95,7 +102,12 @@ class Finding(msgspec.Struct, frozen=True):
     partition, reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each.
     """
     job: int
-    at_s: int
-    by: int
+    at_s: float
+    by: float
     """Seconds, or nodes for capacity, reservation and nodes; 0 where there is nothing to measure."""
     detail: str
+
+    def in_seconds(self, ticks: Ticks) -> Finding:
+        """Return the finding with its times in seconds, if it has them in `ticks`."""
+        by = self.by if self.kind in _NODES else ticks.seconds(int(self.by))
+        return replace(self, at_s=ticks.seconds(int(self.at_s)), by=by)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, Progress, Run, untold
 from kalends.simulation.checking.room import Room
+from kalends.simulation.checking.ticks import SECONDS, Ticks
 from kalends.simulation.checking.topologies import PartitionSets
 
 Running = list[tuple[int, int, Run]]
@@ -37,6 +38,7 @@ class Heads:
         promises: bool,
         topology: PartitionSets | None = None,
         progress: Progress = untold,
+        ticks: Ticks = SECONDS,
     ) -> None:
         self.waited = 0
         self._runs = runs
@@ -45,6 +47,7 @@ class Heads:
         self._promises = promises
         self._topology = topology
         self._progress = progress
+        self._ticks = ticks
         self._running: Running = []
         self._waiting: dict[int, Run] = {}
         """Jobs in order of submission, without those found to be held back."""
@@ -95,10 +98,25 @@ class Heads:
                 events = len(arrivals.get(now, ())) + len(ends.get(now, ())) + (now in changes)
                 if started and events <= 1:
                     due_s = min(due_s, self._shadow_s(head, now, started))
-                yield from _broken(head, now, due_s, shadow_s, started, first)
+                yield from self._broken(head, now, due_s, shadow_s, started, first)
                 if self._topology is None:
                     yield from self._held_back(head, now, shadow_s)
             promise_s = shadow_s
+
+    def _broken(
+        self, head: Run, now: int, due_s: int, shadow_s: int, started: Sequence[Run], first: bool
+    ) -> Iterator[Finding]:
+        """Yield breaches of the promise of `due_s`, by jobs that `started` now or by the head's own start."""
+        seconds = self._ticks.seconds
+        if shadow_s > due_s:
+            culprits = ", ".join(str(run.request.id) for run in started[:5]) or "none"
+            said = f"could start at {seconds(due_s)}, now at {seconds(shadow_s)}; "
+            said += f"jobs started before it: {culprits}"
+            yield Finding("delayed", head.request.id, now, shadow_s - due_s, said)
+        if first and head.start_s > due_s:
+            said = f"was promised {seconds(due_s)} at the head of the queue, "
+            said += f"starts at {seconds(head.start_s)}"
+            yield Finding("promise", head.request.id, now, head.start_s - due_s, said)
 
     def _held_back(self, head: Run, now: int, shadow_s: int) -> Iterator[Finding]:
         """Yield jobs that could start and leave the head its promise, and do not."""
@@ -113,7 +131,7 @@ class Heads:
             if allowed(wanted):
                 del self._waiting[run.order]
                 said = f"{free} nodes are free for its {wanted.nodes}; job {head.request.id}, the first, "
-                said += f"could still start at {shadow_s}"
+                said += f"could still start at {self._ticks.seconds(shadow_s)}"
                 yield Finding("held-back", wanted.id, now, run.start_s - now, said)
 
     def _beside(self, head: Run, now: int, shadow_s: int) -> Callable[[LoggedJob], bool]:
@@ -191,16 +209,3 @@ def _by_second(runs: Sequence[Run], second: Callable[[Run], int]) -> dict[int, l
     for run in runs:
         found.setdefault(second(run), []).append(run)
     return found
-
-
-def _broken(
-    head: Run, now: int, due_s: int, shadow_s: int, started: Sequence[Run], first: bool
-) -> Iterator[Finding]:
-    """Yield breaches of the promise of `due_s`: by jobs that `started` now, or by the head's own start."""
-    if shadow_s > due_s:
-        culprits = ", ".join(str(run.request.id) for run in started[:5]) or "none"
-        said = f"could start at {due_s}, now at {shadow_s}; jobs started before it: {culprits}"
-        yield Finding("delayed", head.request.id, now, shadow_s - due_s, said)
-    if first and head.start_s > due_s:
-        said = f"was promised {due_s} at the head of the queue, starts at {head.start_s}"
-        yield Finding("promise", head.request.id, now, head.start_s - due_s, said)

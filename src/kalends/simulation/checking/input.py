@@ -15,12 +15,19 @@ from typing import Final
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, LoggedJob, ResultRow
+from kalends.simulation.checking.ticks import SECONDS, Ticks, decimals_in
 
 TEXT_BYTES_MAX: Final = 512 * 1024**2
 """A log is held in memory; what unpacks to more than this is no log."""
 
 _FIELDS: Final = 18
+_STATUS: Final = 10
+_PARTS: Final = frozenset({"2", "3", "4"})
+_TIMES: Final = (1, 3, 8)
+"""Submit, run and requested time."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_COUNT: Final = re.compile(r"[0-9](?:[0-9.,'_]*[0-9])?(?: [0-9]{3}\b)?")
+_GROUPED: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _JOB: Final = re.compile(r"(?:[^!]*!)?([0-9]{1,15})")
 _RESOURCES: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
 
@@ -37,14 +44,19 @@ _COLUMNS: Final = {
 """Names of columns, of Batsim, evalys and kalends, in small letters."""
 
 
-def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
+def read_requests(
+    path: Path,
+    nodes: int,
+    estimates: str,
+    ticks: Ticks = SECONDS,
+) -> list[LoggedJob]:
     """Return the jobs of a log that `nodes` nodes can run, in order of submission (SC'15 filter)."""
     found = []
     known: set[int] = set()
-    for line, words in _swf_lines(path):
-        job, submit_s, run_s, allocated, requested, time_s = (
-            _whole(words[at], path, line) for at in (0, 1, 3, 4, 7, 8)
-        )
+    for line, words in _job_lines(path):
+        job, allocated, requested = (_whole(words[at], path, line) for at in (0, 4, 7))
+        submit_s = _logged(words[1], path, line, ticks, up=False)
+        run_s, time_s = (_logged(words[at], path, line, ticks, up=True) for at in (3, 8))
         if job in known:
             raise InvalidInput(
                 f"job {job} occurs twice",
@@ -54,6 +66,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
         known.add(job)
         if max(allocated, requested) > nodes or max(allocated, requested) <= 0 or run_s <= 0:
             continue
+        logged_s = max(time_s, 0)
         if time_s <= 0:
             if estimates != "filled":
                 continue
@@ -61,7 +74,6 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
         uncut_s, run_s = run_s, min(run_s, time_s)
         wanted = requested if requested > 0 else allocated
         planned_s = run_s if estimates == "exact" else time_s
-        logged_s = max(_whole(words[8], path, line), 0)
         found.append(LoggedJob(job, submit_s, wanted, planned_s, run_s, wanted, logged_s, uncut_s))
     if not found:
         raise InvalidInput(
@@ -72,17 +84,53 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
     return sorted(found, key=lambda request: request.submit_s)
 
 
-def read_placements(path: Path) -> list[ResultRow]:
-    """Return the jobs of a result in the file's order: SWF if its lines have 18 fields, else CSV."""
+def _job_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lines about whole jobs: those about parts of the job before them are passed over."""
+    whole = ""
+    for line, words in _swf_lines(path):
+        if words[_STATUS] not in _PARTS or words[0] != whole:
+            whole = words[0]
+            yield line, words
+
+
+def _logged(word: str, path: Path, line: int, ticks: Ticks, *, up: bool) -> int:
+    """Return a time of the log; in seconds it is rounded as `simulate` does: moments down, lengths up."""
+    time = _time(path, line, ticks, word)
+    if ticks.per_second > 1 or not decimals_in([word]):
+        return time
+    return int(word.partition(".")[0]) + up
+
+
+def read_placements(path: Path, log: Path) -> tuple[list[ResultRow], Ticks]:
+    """Return the jobs of a result in the file's order, and the unit of all times of its check.
+
+    The unit is a second, or what the decimals of the log need. A result in whole seconds is checked in
+    seconds even so: a simulator that counts in seconds has rounded the log.
+    """
+    decimals = decimals_in(words[at] for _, words in _job_lines(log) for at in _TIMES)
+    if decimals:
+        ticks = Ticks(10**decimals)
+        rows = _placements(path, ticks)
+        if any(
+            time is not None and time % ticks.per_second
+            for row in rows
+            for time in (row.submit_s, row.start_s, row.end_s)
+        ):
+            return rows, ticks
+    return _placements(path, SECONDS), SECONDS
+
+
+def _placements(path: Path, ticks: Ticks) -> list[ResultRow]:
+    """Read SWF if the lines have 18 fields, else CSV."""
     text = _text(path)
     first = next((line for line in io.StringIO(text) if line.strip() and line[:1] != ";"), "")
-    placements = _from_csv(path, text) if "," in first else _from_swf(path)
+    placements = _from_csv(path, text, ticks) if "," in first else _from_swf(path, ticks)
     if not placements:
         raise InvalidInput("has no job", where=str(path), remedy="give a schedule as SWF or CSV")
     return placements
 
 
-def read_blocked(path: Path, log: Path) -> list[Blocked]:
+def read_blocked(path: Path, log: Path, ticks: Ticks) -> list[Blocked]:
     """Return advance reservations from a CSV file with columns start, end and nodes.
 
     Times are seconds of the log, or dates (UTC where no offset is written), which need the log's
@@ -92,12 +140,12 @@ def read_blocked(path: Path, log: Path) -> list[Blocked]:
     found = []
     for line, row in _rows(path, _text(path)):
         start_s, end_s = (
-            _moment(row.get(name, ""), begun, path, line) for name in ("start", "end")
+            _moment(row.get(name, ""), begun, path, line, ticks) for name in ("start", "end")
         )
-        nodes = _seconds(row.get("nodes", ""), path, line)
+        nodes = _time(path, line, SECONDS, row.get("nodes", ""))
         if start_s >= end_s or nodes < 1:
             raise InvalidInput(
-                f"{nodes} nodes from {start_s} to {end_s}",
+                f"{nodes} nodes from {row['start']} to {row['end']}",
                 where=f"{path}, line {line}",
                 remedy="give 1 node or more, and an end after the start",
             )
@@ -122,45 +170,51 @@ def _header_number(log: Path, name: str) -> int | None:
         if line.strip() and not line.startswith(";"):
             return None
         field, _, value = line.lstrip("; \t").partition(":")
-        words = value.split()
-        if field == name and words and words[0].isdecimal():
-            if not _NUMBER.fullmatch(words[0]):
+        found = _COUNT.match(value.strip())
+        if field == name and found is not None:
+            digits = found[0].replace(",", "") if _GROUPED.fullmatch(found[0]) else found[0]
+            if len(digits) > 15 or not digits.isdecimal():
+                wrong = "too large" if digits.isdecimal() else "not a whole number"
                 raise InvalidInput(
-                    f"{name}: {words[0][:40]} is too large",
+                    f"{name}: {digits[:40]} is {wrong}",
                     where=str(log),
-                    remedy="correct the header",
+                    remedy="correct the header, or give --nodes N",
                 )
-            return int(words[0])
+            return int(digits)
     return None
 
 
-def _moment(word: str, begun: int | None, path: Path, line: int) -> int:
+def _moment(word: str, begun: int | None, path: Path, line: int, ticks: Ticks) -> int:
     if begun is None or _NUMBER.fullmatch(word):
-        return _seconds(word, path, line)
+        return _time(path, line, ticks, word)
     try:
         moment = datetime.fromisoformat(word)
     except ValueError as error:
         raise _damaged(word, path, line) from error
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) - begun
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - begun
+    return round(since * ticks.per_second)
 
 
-def _from_swf(path: Path) -> list[ResultRow]:
+def _from_swf(path: Path, ticks: Ticks) -> list[ResultRow]:
     placements = []
     for line, words in _swf_lines(path):
         job = _whole(words[0], path, line)
-        submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[1:5])
-        start_s = submit_s + wait_s
-        asked_nodes, asked_s = (_positive(_seconds(word, path, line)) for word in words[7:9])
+        submit, wait, run = words[1:4]
+        submit_s, start_s, end_s, asked_s = (
+            _time(path, line, ticks, *each)
+            for each in ((submit,), (submit, wait), (submit, wait, run), (words[8],))
+        )
+        nodes, asked_nodes = (_time(path, line, SECONDS, words[at]) for at in (4, 7))
         placements.append(
             ResultRow(
-                job, line, start_s, start_s + run_s, submit_s, _positive(nodes),
-                asked_nodes=asked_nodes, asked_s=asked_s,
+                job, line, start_s, end_s, submit_s, _positive(nodes),
+                asked_nodes=_positive(asked_nodes), asked_s=_positive(asked_s),
             )
         )  # fmt: skip
     return placements
 
 
-def _from_csv(path: Path, text: str) -> list[ResultRow]:
+def _from_csv(path: Path, text: str, ticks: Ticks) -> list[ResultRow]:
     placements = []
     for line, row in _rows(path, text):
         words = {
@@ -174,16 +228,19 @@ def _from_csv(path: Path, text: str) -> list[ResultRow]:
                 where=f"{path}, line {line}",
                 remedy="give columns such as Batsim's: job_id, starting_time, finish_time",
             )
-        times = [
-            _seconds(words[column], path, line) if words[column] else None
-            for column in ("end", "submit", "nodes", "asked nodes", "asked time")
-        ]
-        end_s, submit_s, nodes, asked_nodes, asked_s = times
+        end_s, submit_s, asked_s = (
+            _time(path, line, ticks, words[column]) if words[column] else None
+            for column in ("end", "submit", "asked time")
+        )
+        nodes, asked_nodes = (
+            _time(path, line, SECONDS, words[column]) if words[column] else None
+            for column in ("nodes", "asked nodes")
+        )
         nodes = asked_nodes if nodes is None else nodes
         places = tuple(_places(words["resources"], path, line))
         if places:
             nodes = sum(map(len, places))
-        start_s = _seconds(words["start"], path, line)
+        start_s = _time(path, line, ticks, words["start"])
         resized = row.get("profile") == "malleable"
         placements.append(
             ResultRow(
@@ -260,11 +317,12 @@ def _positive(number: int | None) -> int | None:
     return number if number is not None and number > 0 else None
 
 
-def _seconds(word: str, path: Path, line: int) -> int:
-    """Round decimals, which other simulators write, to the nearest second."""
-    if not _NUMBER.fullmatch(word) or abs(float(word)) > TIME_S_MAX:
-        raise _damaged(word, path, line)
-    return round(float(word))
+def _time(path: Path, line: int, ticks: Ticks, *words: str) -> int:
+    """Return the sum of `words` in ticks, rounded to the nearest one."""
+    total = ticks.sum_of(*words)
+    if total is None or abs(total) > TIME_S_MAX * ticks.per_second:
+        raise _damaged(words[-1], path, line)
+    return total
 
 
 def _damaged(word: str, path: Path, line: int) -> InvalidInput:

@@ -1,7 +1,7 @@
 """Job lines of a log as rows of numbers, a block of lines at once.
 
 What a line is, `swf_fields` says. Only the fields that a simulation needs are looked at. The others may
-hold anything: there are logs with decimals in them.
+hold anything.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
-from kalends.simulation.workloads.swf_fields import SwfJob, fields_of
+from kalends.simulation.workloads.swf_fields import PARTS, SwfJob, fields_of, whole_seconds
 
 NUMBER_MAX: Final = TIME_S_MAX
 """The year 3000 in seconds, and more than any machine has of anything."""
@@ -27,6 +27,9 @@ _LEAST: Final = {
 """The fields that are looked at, and the least that each may hold."""
 
 _NAMES: Final = SwfJob.__struct_fields__
+STATUS: Final = _NAMES.index("status")
+PARTITION: Final = _NAMES.index("partition")
+_PARTS: Final = frozenset(map(int, PARTS))
 _CLEAN: Final = b"0123456789-. \t\r\n"
 _COMMAS_FOR_SPACES: Final = bytes.maketrans(b" \t\r", b",,,")
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
@@ -62,13 +65,15 @@ class LineBlock:
 
 
 def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> LineBlock | None:
-    """Return a block in which every line is a job; None: it must be read line by line."""
+    """Return a block in which every line is a whole job; None: it must be read line by line."""
     if text.translate(None, _CLEAN):
         return None
     try:
         # No reader of numbers at hand is as fast as that of JSON, so they are made a list of lists.
         rows = _rows_of(_as_json(text))
     except msgspec.MsgspecError:
+        return None
+    if not _PARTS.isdisjoint(row[STATUS] for row in rows):
         return None
     texts = text.decode("ascii").split("\n") if keep_texts else []
     return LineBlock(range(first_line, first_line + len(rows)), rows, texts)
@@ -111,7 +116,7 @@ def block_of(lines: Iterable[tuple[int, str, Row]]) -> LineBlock:
 
 
 def _number(word: str, name: str, line: int) -> int:
-    number = int(word) if _WHOLE_NUMBER.fullmatch(word) else None
+    number = int(word) if _WHOLE_NUMBER.fullmatch(word) else whole_seconds(word, name)
     least = _LEAST[name]
     if number is not None and least <= number <= NUMBER_MAX:
         return number

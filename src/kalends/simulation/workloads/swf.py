@@ -13,6 +13,8 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.job_lines import (
+    PARTITION,
+    STATUS,
     LineBlock,
     Row,
     block_of,
@@ -22,7 +24,7 @@ from kalends.simulation.workloads.job_lines import (
 )
 from kalends.simulation.workloads.job_numbers import JobNumbers
 from kalends.simulation.workloads.log_file import read_log_file
-from kalends.simulation.workloads.swf_fields import read_header
+from kalends.simulation.workloads.swf_fields import FIELDS, PARTS, read_header
 from kalends.simulation.workloads.tally import LineTally
 
 Estimates = Literal["user", "exact", "filled"]
@@ -34,6 +36,12 @@ NO_COUNT: Final = "no processor count"
 NO_RUN_TIME: Final = "no run time"
 NO_REQUESTED_TIME: Final = "no requested time"
 
+_ANOTHER_FORMAT: Final = (
+    "give a log in the Standard Workload Format: a line of 18 numbers for each job"
+)
+_LOOKED_AT_TIMES: Final = (1, 3, 8)
+"""Submit, run and requested time."""
+
 _NOTE: Final = "simulated by kalends: wait and run times and allocated processors"
 
 
@@ -42,8 +50,9 @@ class WorkloadLog:
 
     `header` has the header's fields. While it streams, the others are filled: `jobs` counts those
     that are simulated; `dropped` has a tally per reason of those that cannot be; `cut` counts the jobs
-    that ran longer than requested and are simulated with the requested time; `damaged` counts lines
-    that are no jobs.
+    that ran longer than requested and are simulated with the requested time; `rounded` counts those whose
+    times have decimals; `parts` counts lines about parts of a job, whose line for the whole job is simulated;
+    `damaged` counts lines that are not jobs; `partitions` has the numbers of the partitions named.
     """
 
     def __init__(
@@ -81,7 +90,14 @@ class WorkloadLog:
         self.jobs = 0
         self.dropped: dict[str, LineTally] = {}
         self.cut = LineTally()
+        self.rounded = LineTally()
+        self.parts = LineTally()
         self.damaged = LineTally()
+        self.partitions: set[str] = set()
+        self._whole = ""
+        """The number of the last whole job, as it is written."""
+        self._headless = ""
+        """The number of the last job that has parts, and no line for the whole."""
         self._numbers = JobNumbers()
         self._last_submit_s = 0
 
@@ -93,21 +109,55 @@ class WorkloadLog:
                 block = whole_block(first_line, text, keep_texts=self._keeps_lines)
                 if block is None:
                     block = block_of(self._line_by_line(first_line, text))
+                elif block.rows:
+                    self._whole = str(block.rows[-1][0])
                 self._check_numbers(block)
                 self._check_order(block)
                 self.jobs += len(block.rows)
+                self.partitions.update(map(str, {row[PARTITION] for row in block.rows}))
                 yield from self._filtered(block)
+        self.partitions.discard("-1")
         if not self.jobs:
             raise self._nothing()
 
     def _line_by_line(self, first_line: int, block: bytes) -> Iterator[tuple[int, str, Row]]:
         for line, text in job_lines(first_line, block):
+            words = text.split()
+            if len(words) == FIELDS and words[STATUS] in PARTS and self._is_part(line, words):
+                continue
             try:
                 row = row_of(text, line)
             except InvalidInput as error:
+                if not self._whole and len(words) != FIELDS:
+                    error.remedy = _ANOTHER_FORMAT
                 self._refuse_or_skip(line, error)
-            else:
-                yield line, text, row
+                continue
+            self._whole = str(row[0])
+            if any(words[at].partition(".")[2].strip("0") for at in _LOOKED_AT_TIMES):
+                self.rounded.add(line, f"line {line}: job {row[0]}")
+            yield line, text, row
+
+    def _is_part(self, line: int, words: list[str]) -> bool:
+        """Take note of a line about a part of a job; the result is False for the only one of a job.
+
+        The format puts the line for the whole job, with the sum of its run times, before those of its parts.
+        """
+        job, status = words[0], words[STATUS]
+        if job == self._whole:
+            self.parts.add(line, f"line {line}: job {job}")
+            return True
+        if status != "2" and job != self._headless:
+            return False
+        self._headless = job
+        self._refuse_or_skip(
+            line,
+            InvalidInput(
+                f"a part of job {job}, which has no line for the whole job",
+                where=f"line {line}, status",
+                remedy="put a line with status 0 or 1, and the sum of the run times, before the parts",
+            ),
+        )
+        return True
 
     def _check_numbers(self, block: LineBlock) -> None:
         """Refuse, or take out, jobs with the number of another one."""
@@ -183,7 +233,8 @@ class WorkloadLog:
     def _refuse_or_skip(self, line: int, error: InvalidInput) -> None:
         if not self._skips:
             located = self._located(error)
-            located.remedy += ", or have such lines passed over: --damaged skip, damaged='skip'"
+            if error.remedy != _ANOTHER_FORMAT:
+                located.remedy += ", or have such lines passed over: --damaged skip, damaged='skip'"
             raise located
         self.damaged.add(line, str(error))
 
@@ -191,7 +242,7 @@ class WorkloadLog:
         reasons = [f"{tally.count} with {reason}" for reason, tally in self.dropped.items()]
         if self.damaged.count:
             reasons.append(f"{self.damaged.count} damaged")
-        remedy = "give a log with a job a line"
+        remedy = _ANOTHER_FORMAT
         if NO_REQUESTED_TIME in self.dropped:
             remedy = "take the run times where none are requested: --estimates filled, estimates='filled'"
         elif TOO_WIDE in self.dropped:
@@ -216,7 +267,8 @@ def open_log(
 
     `estimates`: ``user`` takes the requested times of the log, ``exact`` the run times instead, for the
     same jobs, ``filled`` the run times for jobs that requested none. `damaged` lines are refused, or
-    skipped and counted; so are job numbers used twice. An `unsorted` log is refused, or sorted by
+    skipped and counted; so are job numbers used twice. Times with decimals become whole seconds
+    (`kalends.simulation.workloads.swf_fields.whole_seconds`). An `unsorted` log is refused, or sorted by
     submit time in memory. With `keep_lines` each job has its line, for `ResultWriter`.
 
     Raises `InvalidInput` for a file that cannot be read, and for anything else than these words.
@@ -296,6 +348,6 @@ def _result_line(job: SimulatedJob) -> str:
     words = job.line.split()
     words[1:5] = str(job.submit_s), str(wait_s), str(run_s), str(nodes)
     words[7] = str(nodes)
-    if words[8].startswith("-") or words[8] == "0":
+    if words[8].startswith("-") or words[8] == "0" or "." in words[8]:
         words[8] = str(job.asked_s or job.requested_s)
     return " ".join(words) + "\n"

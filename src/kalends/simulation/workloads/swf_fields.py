@@ -1,14 +1,15 @@
 """Workload logs in the Standard Workload Format 2.2: text lines in, jobs out.
 
 A log is header lines that start with ``;``, then one job a line: 18 numbers, where -1 stands for
-"not known". Times are whole seconds from the log's first moment, which its header gives in Unix time
-as ``UnixStartTime``. The format is that of Feitelson's Parallel Workloads Archive.
+"not known". Times are seconds from the log's first moment, which its header gives in Unix time
+as ``UnixStartTime``. They may have decimals; jobs here have whole seconds (`whole_seconds`). The format is
+that of Feitelson's Parallel Workloads Archive.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -17,8 +18,15 @@ from kalends.core.errors import InvalidInput
 
 FIELDS: Final = 18
 
+PARTS: Final = frozenset({"2", "3", "4"})
+"""States of lines about parts of a job that was swapped out: continued; the last one completed, or failed."""
+
+_MOMENTS: Final = frozenset({"submit_s", "wait_s"})
+_LENGTHS: Final = frozenset({"run_s", "time_requested_s", "think_s"})
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
-_DECIMAL_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
+_DECIMAL_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_HEADER_NUMBER = re.compile(r"[0-9][0-9.,'_]*(?: [0-9]{3}\b)?")
+_GROUPS_OF_THREE = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _HEADER_FIELD = re.compile(r"([A-Z][A-Za-z0-9]*):(?:\s+(.*))?")
 
 
@@ -100,6 +108,39 @@ def read_header(lines: Iterable[str]) -> dict[str, str]:
     return {name: "\n".join(parts).strip() for name, parts in found.items()}
 
 
+def header_number(header: Mapping[str, str], name: str) -> int | None:
+    """Return the number at the start of a header field; None if there is none.
+
+    Commas may separate groups of three digits. Raises `InvalidInput` for any other separator, because
+    ``1.024`` and ``1 024`` are different numbers to different readers.
+    """
+    found = _HEADER_NUMBER.match(header.get(name, ""))
+    if found is None:
+        return None
+    word = found[0].rstrip(".,'_")
+    if _GROUPS_OF_THREE.fullmatch(word):
+        word = word.replace(",", "")
+    if not word.isdecimal():
+        raise InvalidInput(
+            f"{word[:40]!r} is not a whole number",
+            where=name,
+            remedy="write the digits without separators",
+        )
+    return int(word)
+
+
+def whole_seconds(word: str, name: str) -> int | None:
+    """Return the field `name`, a time with decimals, in whole seconds; None for any other text or field.
+
+    Submit and wait times are rounded down, so that the order of submission stays. Run and requested times
+    are rounded up, so that no job loses its run time, nor exceeds the time that it requested.
+    """
+    if name not in _MOMENTS | _LENGTHS or not _DECIMAL_NUMBER.fullmatch(word):
+        return None
+    whole, _, decimals = word.partition(".")
+    return int(whole) + (name in _LENGTHS and bool(decimals.strip("0")))
+
+
 def fields_of(text: str, line: int) -> list[str]:
     """Return the words of a job's line, one a field.
 
@@ -138,6 +179,8 @@ def _number(word: str, name: str, line: int) -> int | float | None:
         return float(word)
     if _WHOLE_NUMBER.fullmatch(word):
         return int(word)
+    if (seconds := whole_seconds(word, name)) is not None:
+        return seconds
     wanted = "a number" if name == "cpu_s" else "a whole number"
     raise InvalidInput(
         f"{word[:40]!r} is not {wanted} of 0 or more, nor -1 for not known",
