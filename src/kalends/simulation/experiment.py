@@ -21,6 +21,7 @@ from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.machine_text import Change, cluster_from, split_by, without_parts
 from kalends.simulation.metrics import ScheduleMetrics, Summary
+from kalends.simulation.provenance import Provenance, provenance_of
 from kalends.simulation.source import JobSource, Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 from kalends.simulation.workloads.tally import LineTally
@@ -59,6 +60,8 @@ class SimulationResult(Summary, frozen=True, kw_only=True):
     """Lines of the log that are not jobs, and were skipped."""
     partitions: int = 0
     """Number of partitions that the jobs of the log name; the simulation has one machine for all of them."""
+    provenance: Provenance | None = None
+    """What made the result; None if it was not simulated."""
     seconds: float = 0.0
     """CPU time of reading, simulating and measuring. Only this and the next differ from run to run."""
     jobs_per_second: float = 0.0
@@ -182,6 +185,12 @@ def simulate(
             progress(metrics.jobs, source.expected)
     summary = metrics.summary()
     seconds = process_time() - before_s
+    provenance = provenance_of(
+        workload, name, nodes=source.nodes, machine=machine, crossing=crossing,
+        components=components, speedups=speedups, reservations=reservations, treat=treat,
+        estimates=estimates, damaged=damaged, unsorted=unsorted, load=load, shake_s=shake_s,
+        seed=seed, by=by,
+    )  # fmt: skip
     return SimulationResult(
         **msgspec.structs.asdict(summary),
         policy=name,
@@ -194,6 +203,7 @@ def simulate(
         parts=source.parts,
         damaged=source.damaged,
         partitions=source.partitions,
+        provenance=provenance,
         seconds=seconds,
         jobs_per_second=summary.jobs / seconds if seconds else 0.0,
     )

@@ -11,10 +11,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
 from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.schedule import Schedule
+from kalends.version import VERSION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,6 +86,7 @@ def overview(
             f"mean bounded slowdown {result.mean_bounded_slowdown:,.2f}",
             x=0.01, ha="left", fontsize=11,
         )  # fmt: skip
+        _foot(figure, [result])
     return figure
 
 
@@ -102,24 +106,47 @@ def comparison(schedules: Sequence[Schedule], results: Sequence[SimulationResult
             ha="left",
             fontsize=11,
         )
+        _foot(figure, results)
     return figure
 
 
-def save(figure: Figure, path: Path | str) -> None:
+def save(figure: Figure, path: Path | str, made_by: str = "") -> None:
     """Write a picture; the suffix of `path` says which kind. The same picture gives the same bytes.
+
+    `made_by` is kept in the file for programs: the provenance of what is drawn.
 
     Raises `InvalidInput` for another suffix, or where no file can be written.
     """
     path = Path(path)
     check_suffix(path)
-    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    creator = f"kalends {VERSION}"
+    metadata = {
+        ".png": {"Software": creator, "Description": made_by},
+        ".svg": {"Creator": creator, "Description": made_by, "Date": None},
+        ".pdf": {"Creator": creator, "Subject": made_by, "CreationDate": None},
+    }
     with _style():
         try:
-            figure.savefig(path, dpi=150, metadata=dates.get(path.suffix))
+            figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
         except OSError as error:
             raise InvalidInput(
                 f"cannot be written: {error.strerror}", where=str(path), remedy="name another file"
             ) from error
+
+
+def _foot(figure: Figure, results: Sequence[SimulationResult]) -> None:
+    """Write what made the results at the foot of a picture."""
+    provenance = results[0].provenance
+    if provenance is None:
+        return
+    names = ", ".join(result.policy for result in results)
+    figure.text(
+        0.01,
+        0.002,
+        msgspec.structs.replace(provenance, policy=names).in_a_line(),
+        fontsize=6,
+        color="#4a5568",
+    )
 
 
 def check_suffix(path: Path) -> None:

@@ -8,12 +8,19 @@ from pathlib import Path
 
 from kalends.cli.console.new_files import new_file
 from kalends.simulation.experiment import Watcher
+from kalends.simulation.provenance import Provenance
 from kalends.simulation.source import Workload
 
 
 @contextmanager
 def job_file(
-    path: Path, workload: Workload, nodes: int, machine: str, *, force: bool = False
+    path: Path,
+    workload: Workload,
+    nodes: int,
+    machine: str,
+    provenance: Provenance,
+    *,
+    force: bool = False,
 ) -> Iterator[Watcher]:
     """Yield a function to call with each finished job; the file is complete after the block.
 
@@ -24,7 +31,7 @@ def job_file(
             from kalends.simulation.workloads.swf import ResultWriter, open_log
 
             header = open_log(workload, nodes=nodes).header if isinstance(workload, Path) else {}
-            writer = ResultWriter(stream, {**header, "MaxProcs": str(nodes)})
+            writer = ResultWriter(stream, header, provenance)
             yield writer.add
             writer.close()
         else:
@@ -35,4 +42,4 @@ def job_file(
             name = workload.name if isinstance(workload, Path) else "generated"
             schedule = Schedule(name, parts_of(machine))
             yield schedule.add
-            write_jobs(stream, schedule, nodes)
+            write_jobs(stream, schedule, nodes, provenance)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 import msgspec
+from click.core import ParameterSource
 
 from kalends.cli.console import new_files, output
 from kalends.cli.console.progress_bar import Bar
@@ -15,6 +18,7 @@ from kalends.cli.replays import own_policies
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.registry import is_own, policy_maker
 from kalends.simulation.experiment import SimulationResult, Watcher, simulate
+from kalends.simulation.provenance import provenance_of
 from kalends.simulation.source import Workload
 
 if TYPE_CHECKING:
@@ -76,6 +80,13 @@ class Files:
                 remedy=f"give a file that ends in {', '.join(OUT_SUFFIXES)}",
             )
         jobs = [path for name in names if (path := self.of_jobs(name))]
+        for at, path in enumerate(jobs):
+            if path in jobs[:at]:
+                raise InvalidInput(
+                    f"{names[jobs.index(path)]} and {names[at]} would both be written to {path.name}",
+                    where="--out",
+                    remedy="simulate them one by one, with a file for each",
+                )
         metrics = [out] if out is not None and not jobs else []
         for path in (*jobs, *metrics):
             new_files.check_new(path, force=force)
@@ -123,8 +134,9 @@ class Files:
                     schedules[0], results[0], accounts.errors_s if accounts else None
                 )
             )
+            made_by = "\n".join(each.provenance.as_json() for each in results if each.provenance)
             with new_files.replacing(self.plot) as part:
-                plots.save(figure, part)
+                plots.save(figure, part, made_by)
 
 
 def run(
@@ -134,9 +146,13 @@ def run(
     nodes: int,
     options: dict[str, Any],
     *,
+    commands: Mapping[str, str],
     predict: bool = False,
 ) -> list[SimulationResult]:
-    """Replay the workload under each policy, on `nodes` nodes, and write the files."""
+    """Replay the workload under each policy, on `nodes` nodes, and write the files.
+
+    `commands` has the command line of each policy alone, for the provenance of its result.
+    """
     results: list[SimulationResult] = []
     schedules: list[Schedule] = []
     machine = options.get("machine", "")
@@ -144,6 +160,9 @@ def run(
     with Bar(len(names)) as bar:
         for name in names:
             bar.begin(name)
+            provenance = provenance_of(
+                workload, name, command=commands[name], **{**options, "nodes": nodes}
+            )
             if predict:
                 from kalends.simulation.prediction_accuracy import Accounts
 
@@ -153,7 +172,7 @@ def run(
                 if path := files.of_jobs(name):
                     from kalends.cli.jobs.job_files import job_file
 
-                    opened = job_file(path, workload, nodes, machine, force=files.force)
+                    opened = job_file(path, workload, nodes, machine, provenance, force=files.force)
                     watchers.append(stack.enter_context(opened))
                 if files.plot is not None:
                     from kalends.simulation.machine_text import parts_of
@@ -161,20 +180,42 @@ def run(
 
                     schedules.append(Schedule(name, parts_of(machine)))
                     watchers.append(schedules[-1].add)
-                results.append(
-                    simulate(
-                        workload,
-                        policy=name,
-                        watchers=watchers,
-                        keep_lines=path is not None and path.suffix == ".swf",
-                        accounts=accounts,
-                        progress=bar,
-                        **options,
-                    )
+                result = simulate(
+                    workload,
+                    policy=name,
+                    watchers=watchers,
+                    keep_lines=path is not None and path.suffix == ".swf",
+                    accounts=accounts,
+                    progress=bar,
+                    **options,
                 )
+                results.append(msgspec.structs.replace(result, provenance=provenance))
             bar.finish()
     files.write(results, schedules, accounts)
     return results
+
+
+_NOT_SHAPING: Final = frozenset({"policies", "out", "plot", "force", "cores", "dask"})
+"""Options that change where a result is made or written, not what it is, and the policies."""
+
+
+def command_line(policies: str) -> str:
+    """Return the running command as it can be typed again for these `policies`, without files of results."""
+    context = click.get_current_context()
+    words = ["kalends", "simulate"]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        value = context.params.get(name)
+        if isinstance(parameter, click.Argument):
+            words += [] if value is None else [str(value)]
+        elif (
+            parameter.expose_value
+            and name not in _NOT_SHAPING
+            and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        ):
+            flag = isinstance(parameter, click.Option) and parameter.is_flag
+            words += [parameter.opts[0]] if flag else [parameter.opts[0], str(value)]
+    return shlex.join([*words, "--policy", policies])
 
 
 def as_data(results: Sequence[SimulationResult]) -> list[dict[str, object]]:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from kalends.cli.console import new_files, output
 from kalends.cli.console.output import rows
 from kalends.cli.console.progress_bar import Bar
-from kalends.cli.replays.replays import as_data
+from kalends.cli.replays.replays import as_data, command_line
 from kalends.cli.replays.simulated import Simulated, shake_s
 from kalends.core.errors import InvalidInput
 from kalends.simulation.confidence import Estimate
@@ -55,7 +57,7 @@ def run(
         new_files.check_new(out, force=force)
     with Bar() as bar:
         bar.begin("sweep")
-        cells = sweep(
+        swept = sweep(
             workload,
             policies=names,
             loads=_loads("1" if options["loads"] is None else options["loads"]),
@@ -67,10 +69,27 @@ def run(
             progress=bar,
             **given,
         )
+    cells = _with_command(swept, command_line(",".join(names)))
     if out is not None:
         with new_files.new_file(out, force=force) as stream:
             stream.write(output.json_text("swept", as_cells(cells)) + "\n")
     return cells
+
+
+def _with_command(cells: Sequence[Cell], command: str) -> list[Cell]:
+    """Return the cells with the command of the sweep in the provenance of each result."""
+    return [
+        replace(
+            cell,
+            results=tuple(
+                replace(
+                    each, provenance=each.provenance and replace(each.provenance, command=command)
+                )
+                for each in cell.results
+            ),
+        )
+        for cell in cells
+    ]
 
 
 def _loads(text: str) -> list[float]:

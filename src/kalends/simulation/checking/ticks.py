@@ -26,7 +26,7 @@ class Ticks(msgspec.Struct, frozen=True):
             return None
         if not any("." in word for word in words):
             return sum(map(int, words)) * self.per_second
-        total = sum(map(Decimal, words)) * self.per_second
+        total = sum(map(Decimal, words), Decimal()) * self.per_second
         return int(total.to_integral_value(ROUND_HALF_UP))
 
     def seconds(self, ticks: int) -> float:

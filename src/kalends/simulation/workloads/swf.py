@@ -12,6 +12,7 @@ from typing import IO, Final, Literal, get_args
 from kalends.core.errors import InvalidInput
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
+from kalends.simulation.provenance import Provenance
 from kalends.simulation.workloads.job_lines import (
     PARTITION,
     STATUS,
@@ -42,7 +43,17 @@ _ANOTHER_FORMAT: Final = (
 _LOOKED_AT_TIMES: Final = (1, 3, 8)
 """Submit, run and requested time."""
 
-_NOTE: Final = "simulated by kalends: wait and run times and allocated processors"
+_NOTE: Final = "simulated by kalends"
+
+_NOTE_CHARACTERS: Final = 2_000
+"""A longer line might not be read as a log's."""
+
+_STILL_TRUE: Final = frozenset({
+    "Computer", "Installation", "Acknowledge", "Information", "UnixStartTime", "TimeZone", "TimeZoneString",
+    "StartTime", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition", "Group", "User",
+    "Note",
+})  # fmt: skip
+"""Fields of a log's header that hold for a schedule of its jobs on another machine, too."""
 
 
 class WorkloadLog:
@@ -306,17 +317,26 @@ class ResultWriter:
     end. That costs some 150 bytes a job; the metrics, 8 bytes a job, do without it.
     """
 
-    def __init__(self, stream: IO[str], header: Mapping[str, str]) -> None:
+    def __init__(
+        self, stream: IO[str], header: Mapping[str, str], provenance: Provenance | None = None
+    ) -> None:
+        """Write a header: the fields of the log's that stay true, the machine, and the `provenance`."""
         self._stream = stream
         self._next = 0
         self._early: list[tuple[int, str]] = []
         stream.write("; Version: 2.2\n")
         for name, value in header.items():
-            if name != "Version":
-                for part in value.split("\n"):
+            for part in value.split("\n"):
+                if name in _STILL_TRUE and not part.startswith(_NOTE):
                     stream.write(f"; {name}: {part}\n")
-        if _NOTE not in header.get("Note", "").split("\n"):
-            stream.write(f"; Note: {_NOTE}\n")
+        if provenance is not None and "nodes" in provenance.options:
+            for name in ("MaxNodes", "MaxProcs"):
+                stream.write(f"; {name}: {provenance.options['nodes']}\n")
+        stream.write(f"; Note: {_NOTE}: wait and run times and allocated processors\n")
+        if provenance is not None:
+            text = provenance.as_json()
+            for at in range(0, len(text), _NOTE_CHARACTERS):
+                stream.write(f"; Note: {_NOTE}: {text[at : at + _NOTE_CHARACTERS]}\n")
 
     def add(self, job: SimulatedJob) -> None:
         """Add a job that has ended."""
