@@ -163,7 +163,11 @@ def test_jobs_in_step_print_what_is_stored() -> None:
 
 
 def test_no_example_is_left_out() -> None:
-    elsewhere = {"my_policy", "notebook"}  # Read by a replay, and run in a kernel.
+    elsewhere = {
+        "my_backfilling",
+        "my_policy",
+        "notebook",
+    }  # Read by a replay, and run in a kernel.
     present = {path.stem for path in _programs(EXAMPLES)} - elsewhere
     sessions = {
         "bids-session",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.excerpts import excerpt
 from kalends.machines.machine import Partition, Planned
 from kalends.scheduling.job import HeldSize, Job, stretched
 from kalends.scheduling.leeway import Leeway, ShadowLeeway, leeway_in
@@ -300,7 +301,9 @@ class Cluster:
         """
         if all(each.name != name or each.end_s <= now for each in self.made):
             raise NotFound(
-                f"no reservation {name[:60]!r}", where="reservation", remedy="see what is reserved"
+                f"no reservation {excerpt(name)!r}",
+                where="reservation",
+                remedy="see what is reserved",
             )
         for job in self.guests.turn_out(name):
             self._expect(job, now + 1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, GridPart
 from kalends.scheduling.reservations import Reservation
@@ -34,7 +35,7 @@ def grid_from(
     """
     kind, colon, rest = text.partition(":")
     if kind != "grid" or not colon:
-        raise InvalidInput(f"{text[:60]!r} is not a grid", where="grid", remedy=_SHOWN)
+        raise InvalidInput(f"{excerpt(text)!r} is not a grid", where="grid", remedy=_SHOWN)
     written = rest.split("+")
     if len(written) > MOST_CLUSTERS:
         raise InvalidInput(
@@ -55,7 +56,7 @@ def crossing_from(text: str) -> CrossingPenalty:
         found = _SHARE.fullmatch(written)
         if found is None or found[1] in shares:
             raise InvalidInput(
-                f"{written[:40]!r} is not a crossing penalty",
+                f"{excerpt(written)!r} is not a crossing penalty",
                 where="crossing",
                 remedy="write once:SHARE, each:SHARE or both with a comma, such as once:0.2,each:0.05",
             )
@@ -66,5 +67,7 @@ def crossing_from(text: str) -> CrossingPenalty:
 def _part(text: str) -> GridPart:
     found = _PART.fullmatch(text)
     if found is None or int(found[1]) > MOST_NODES:
-        raise InvalidInput(f"{text[:40]!r} is not a number of nodes", where="grid", remedy=_SHOWN)
+        raise InvalidInput(
+            f"{excerpt(text)!r} is not a number of nodes", where="grid", remedy=_SHOWN
+        )
     return GridPart(int(found[1]), float(found[2] or 1))

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, get_args, get_type_hints
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.near_names import near
 
 _STARS: Final[dict[Any, str]] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
@@ -46,7 +47,7 @@ class OwnParameters:
     """The parameters of the class or function `make`, without the cluster; `text` is the policy's name."""
 
     def __init__(self, make: Callable[..., Any], text: str) -> None:
-        self._text = text[:80]
+        self._text = excerpt(text)
         self._types = _hints(make)
         try:
             parameters = list(inspect.signature(make).parameters.values())
@@ -89,7 +90,7 @@ class OwnParameters:
                     self._refuse(f"{name} is given twice")
                 by_name[name] = self._value(self._by_name(name), value)
             elif by_name:
-                self._refuse(f"{word[:40]!r} comes after a parameter with a name")
+                self._refuse(f"{excerpt(word)!r} comes after a parameter with a name")
             else:
                 in_order.append(self._value(self._next(len(in_order), word), word))
         self._check_all_given(len(in_order), by_name)
@@ -99,14 +100,14 @@ class OwnParameters:
         if at < len(self._ordered):
             return self._ordered[at]
         if self._more is None:
-            self._refuse(f"{word[:40]!r} is a parameter too many")
+            self._refuse(f"{excerpt(word)!r} is a parameter too many")
         return self._more
 
     def _by_name(self, name: str) -> Parameter:
         found = self._named.get(name) or self._others
         if found is None:
             meant = near(name[:80], self._named)
-            self._refuse(f"has no parameter {name[:40]}{'; ' * bool(meant)}{meant}")
+            self._refuse(f"has no parameter {excerpt(name)}{'; ' * bool(meant)}{meant}")
         return found
 
     def _check_all_given(self, in_order: int, by_name: Mapping[str, Any]) -> None:
@@ -122,9 +123,9 @@ class OwnParameters:
         try:
             value = msgspec.convert(word, wanted, strict=False)
         except (msgspec.ValidationError, TypeError):
-            self._refuse(f"{word[:40]!r} is not {_article(wanted)}, for {parameter.name}")
+            self._refuse(f"{excerpt(word)!r} is not {_article(wanted)}, for {parameter.name}")
         if isinstance(value, float) and not isfinite(value):
-            self._refuse(f"{word[:40]!r} is not a finite number, for {parameter.name}")
+            self._refuse(f"{excerpt(word)!r} is not a finite number, for {parameter.name}")
         return value
 
     def _type(self, parameter: Parameter) -> Any:

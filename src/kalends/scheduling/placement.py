@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.job import Job, stretched
 
 KINDS: Final = ("ordered", "unordered", "total")
@@ -246,5 +247,5 @@ def _on_different(
 def _one_of(text: str, known: Sequence[str], where: str) -> None:
     if text not in known:
         raise InvalidInput(
-            f"{text[:40]!r} is not known", where=where, remedy=f"write {' or '.join(known)}"
+            f"{excerpt(text)!r} is not known", where=where, remedy=f"write {' or '.join(known)}"
         )

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.near_names import near
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policy import Policy
@@ -234,8 +235,8 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
         return make
     if not (rest.isascii() and rest.isdecimal()) or len(rest) > 9:
         raise InvalidInput(
-            f"{rest[:40]!r} is not a whole number" if colon else f"{name} needs a number",
-            where=f"policy {text[:60]}",
+            f"{excerpt(rest)!r} is not a whole number" if colon else f"{name} needs a number",
+            where=f"policy {excerpt(text)}",
             remedy=f"write {name}:{info.number} with a number, such as {name}:10",
         )
     return lambda cluster: make(cluster, int(rest))
@@ -258,7 +259,7 @@ def _load(where: str, text: str) -> Callable[..., Any]:
     except Exception as error:  # Whatever a user's module raises while it is loaded.
         raise InvalidInput(
             f"cannot be loaded: {type(error).__name__}: {error}",
-            where=f"policy {text[:60]}",
+            where=f"policy {excerpt(text)}",
             remedy=f"{_near_classes(module_name, class_name)}write module:Class, "
             "with the module on PYTHONPATH",
         ) from error
@@ -275,12 +276,14 @@ def _near_classes(module_name: str, class_name: str) -> str:
 
 
 def _no_class(text: str) -> InvalidInput:
-    return InvalidInput("is not a class", where=f"policy {text[:60]}", remedy="write module:Class")
+    return InvalidInput(
+        "is not a class", where=f"policy {excerpt(text)}", remedy="write module:Class"
+    )
 
 
 def _unknown(name: str) -> InvalidInput:
     return InvalidInput(
-        f"unknown policy {name[:40]!r}",
+        f"unknown policy {excerpt(name)!r}",
         where="policy",
         remedy=f"{_hint(name.lower(), BY_NAME)}see kalends policies",
     )

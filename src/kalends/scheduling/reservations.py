@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.job import Job
 
 
@@ -117,13 +118,13 @@ def check_arrival(wanted: Reservation, now: int, parts: int = 0) -> None:
     if wanted.end_s <= now:
         raise InvalidInput(
             f"it ends at {wanted.end_s}, and it is {now} now",
-            where=f"reservation {wanted.name[:60]}",
+            where=f"reservation {excerpt(wanted.name)}",
             remedy="reserve a time to come",
         )
     if wanted.part not in (range(parts) if parts else (-1,)):
         raise InvalidInput(
             f"no such part {wanted.part}",
-            where=f"reservation {wanted.name[:60]}",
+            where=f"reservation {excerpt(wanted.name)}",
             remedy=f"number parts from 0 to {parts - 1}" if parts else "leave out the part",
         )
 
@@ -132,7 +133,7 @@ def no_room(wanted: Reservation, free_s: int | None = None) -> Conflict:
     """Return the error that there is no room for a reservation; maybe from `free_s` on."""
     return Conflict(
         f"{wanted.nodes} nodes are not free from {wanted.start_s} to {wanted.end_s}",
-        where=f"reservation {wanted.name[:60]}",
+        where=f"reservation {excerpt(wanted.name)}",
         remedy="make it smaller, or begin "
         + ("at another time" if free_s is None else f"at {free_s}"),
     )

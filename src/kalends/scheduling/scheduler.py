@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
@@ -310,7 +311,7 @@ class Scheduler:
             if not self.cluster.start_in(name, job, now):
                 job.order = -1
                 raise Conflict(
-                    f"no {job.nodes} nodes of the reservation {name[:60]} are free",
+                    f"no {job.nodes} nodes of the reservation {excerpt(name)} are free",
                     where="reservation",
                     remedy="wait until others have ended",
                 )

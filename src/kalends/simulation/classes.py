@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.metrics import TAU_S, ranked
 from kalends.simulation.workloads.swf_fields import SwfJob
@@ -110,7 +111,7 @@ def check_kinds(names: Iterable[str]) -> None:
     for name in names:
         if name not in KINDS:
             raise InvalidInput(
-                f"unknown job class {name[:40]!r}",
+                f"unknown job class {excerpt(name)!r}",
                 where="by",
                 remedy=f"write some of {', '.join(KINDS)}",
             )

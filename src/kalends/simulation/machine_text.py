@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob
@@ -98,7 +99,7 @@ def split_by(components: str, machine: str) -> Change:
         )
     if not largest.isdecimal() or len(largest) > 9:
         raise InvalidInput(
-            f"{components[:40]!r} is not KIND:LARGEST",
+            f"{excerpt(components)!r} is not KIND:LARGEST",
             where="components",
             remedy="write ordered, unordered or total and a number of nodes, such as unordered:16",
         )

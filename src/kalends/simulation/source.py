@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.machine_text import Change
@@ -174,7 +175,7 @@ def nodes_in_header(path: str | Path) -> int:
             ) from None
         if nodes and nodes > NODES_MAX:
             raise InvalidInput(
-                f"{name}: {str(nodes)[:40]} is more nodes than any machine has",
+                f"{name}: {excerpt(str(nodes))} is more nodes than any machine has",
                 where=str(path),
                 remedy="correct the header, or give nodes, or --nodes N",
             )

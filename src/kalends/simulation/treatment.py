@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.classes import KINDS
 from kalends.simulation.job import SimulatedJob
 
@@ -51,7 +52,7 @@ class Treatment(msgspec.Struct, frozen=True):
             found = _RULE.fullmatch(rule)
             if found is None:
                 raise InvalidInput(
-                    f"{rule[:40]!r} is not a rule",
+                    f"{excerpt(rule)!r} is not a rule",
                     where="treat",
                     remedy="write queue:N=, user:N= or group:N= and a priority, interactive or "
                     "shares:N, such as queue:0=interactive,user:7=3,group:2=shares:5",

@@ -46,7 +46,8 @@ def asked_for(extras: list[str]) -> Iterator[Requirement]:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("server", ["server", "plot"]), ("test", ["server", "test", "bench", "psij"])]
+    ("name", "extras"),
+    [("server", ["server", "plot"]), ("test", ["server", "test", "bench", "psij"])],
 )
 def test_a_lock_holds_all_that_is_asked_for_in_versions_that_will_do(
     name: str, extras: list[str]

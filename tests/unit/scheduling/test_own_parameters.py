@@ -122,3 +122,9 @@ def test_parameters_are_listed_as_a_user_would_write_them() -> None:
     ]
     listed = OwnParameters(Any_, "m:Any_").listed()
     assert [each.shown for each in listed] == ["*levels: int", "**weights: float"]
+
+
+def test_a_long_parameter_is_shown_whole_and_a_far_too_long_one_with_a_mark() -> None:
+    for length, shown in ((150, "x" * 150), (10_000, "x" * 160 + "...")):
+        with pytest.raises(InvalidInput, match=f"'{shown}' is not"):
+            policy_maker(f"{__name__}:Rules:{'x' * length}")(Cluster(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import hostile_policies
@@ -147,6 +148,22 @@ def test_the_template_is_short_and_runs(monkeypatch: pytest.MonkeyPatch) -> None
     assert len((ROOT / "examples" / "my_policy.py").read_text().splitlines()) <= 30
     for seed in range(40):
         decided(crowded_log(seed), "my_policy:OnePerUser")
+
+
+def test_backfilling_written_from_the_docs_decides_as_easy_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    for seed in range(40):
+        own = decided(crowded_log(seed), "my_backfilling:FirstPromised")
+        assert own == decided(crowded_log(seed), "easy")
+    source = (ROOT / "examples" / "my_backfilling.py").read_text()
+    page = (ROOT / "docs" / "policies.md").read_text()
+    [shown] = re.findall(r"^def schedule\(self, now.*?(?=^```)", page, re.M | re.S)
+    code = [line.strip() for line in source.split("def schedule")[1].splitlines()]
+    assert [line for line in code if line and line[0] != "#"] == [
+        line.strip() for line in shown.removeprefix("def schedule").splitlines()
+    ]
 
 
 def test_nothing_watches_the_policies_of_kalends() -> None:

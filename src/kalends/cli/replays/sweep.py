@@ -14,6 +14,7 @@ from kalends.cli.console.progress_bar import Bar
 from kalends.cli.replays.replays import as_data, command_line
 from kalends.cli.replays.simulated import Simulated, shake_s
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.confidence import Estimate
 from kalends.simulation.source import Workload
 from kalends.simulation.sweeps import ESTIMATED, Cell, sweep
@@ -97,7 +98,7 @@ def _loads(text: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError as error:
         raise InvalidInput(
-            f"{text[:60]!r} is no list of numbers",
+            f"{excerpt(text)!r} is no list of numbers",
             where="--loads",
             remedy="write such as 0.9,1,1.1",
         ) from error

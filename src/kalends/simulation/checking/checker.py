@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.checking.any_policy import (
     capacity,
     configured,
@@ -94,7 +95,7 @@ def check(
     """
     if policy not in POLICIES:
         raise InvalidInput(
-            f"unknown policy {policy[:40]!r}",
+            f"unknown policy {excerpt(policy)!r}",
             where="policy",
             remedy=f"write {', '.join(POLICIES)}",
         )

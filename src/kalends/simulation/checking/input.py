@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, LoggedJob, ResultRow
 from kalends.simulation.checking.ticks import SECONDS, Ticks, decimals_in
@@ -176,7 +177,7 @@ def _header_number(log: Path, name: str) -> int | None:
             if len(digits) > 15 or not digits.isdecimal():
                 wrong = "too large" if digits.isdecimal() else "not a whole number"
                 raise InvalidInput(
-                    f"{name}: {digits[:40]} is {wrong}",
+                    f"{name}: {excerpt(digits)} is {wrong}",
                     where=str(log),
                     remedy="correct the header, or give --nodes N",
                 )
@@ -327,7 +328,7 @@ def _time(path: Path, line: int, ticks: Ticks, *words: str) -> int:
 
 def _damaged(word: str, path: Path, line: int) -> InvalidInput:
     return InvalidInput(
-        f"{word[:40]!r} is not a valid number here",
+        f"{excerpt(word)!r} is not a valid number here",
         where=f"{path}, line {line}",
         remedy="correct the line or leave it out",
     )

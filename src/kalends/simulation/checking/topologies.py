@@ -13,6 +13,7 @@ from math import prod
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.checking.findings import MOST_NODES
 
 MOST_UNITS: Final = 2_048
@@ -120,7 +121,7 @@ def topology_from(text: str) -> tuple[int, PartitionSets | None]:
         return sum(int(part.partition("@")[0]) for part in re.split("[+,]", text[5:])), None
     if not _FORM.fullmatch(text):
         raise InvalidInput(
-            f"{text[:60]!r} is not a machine with a topology",
+            f"{excerpt(text)!r} is not a machine with a topology",
             where="machine",
             remedy="write it as docs/machines.md says, such as mesh2d:32x32:4x4",
         )

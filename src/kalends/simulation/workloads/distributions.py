@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX
 
 ARGUMENTS_MAX: Final = 200
@@ -68,7 +69,7 @@ def call(text: str, where: str) -> tuple[str, list[float]]:
     words = [word.strip() for word in found[2].split(",")] if found and found[2] else []
     if found is None or not all(map(_NUMBER.fullmatch, words)) or len(words) > ARGUMENTS_MAX:
         raise InvalidInput(
-            f"{text[:60]!r} cannot be read",
+            f"{excerpt(text)!r} cannot be read",
             where=where,
             remedy="write a name and numbers of 0 or more, such as exp(170)",
         )
@@ -93,7 +94,9 @@ def distribution(text: str, where: str) -> Distribution:
     shown, arity, make = known
     made = make(*numbers) if arity in (len(numbers), _ANY) else None
     if made is None or made.least > TIME_S_MAX:
-        raise InvalidInput(f"{text[:60]} does not fit {shown}", where=where, remedy=_RULES[name])
+        raise InvalidInput(
+            f"{excerpt(text)} does not fit {shown}", where=where, remedy=_RULES[name]
+        )
     return made
 
 

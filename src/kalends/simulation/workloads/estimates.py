@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.simulation.workloads.distributions import call
 
 Requested = Callable[[int, Random], int]
@@ -37,7 +38,7 @@ def requested_times(text: str) -> Requested:
             return lambda run_s, random: _stretched(run_s, factor, random)
         return lambda run_s, random: _rounded(_stretched(run_s, factor, random))
     raise InvalidInput(
-        f"{text[:60]!r} is not a model of estimates",
+        f"{excerpt(text)!r} is not a model of estimates",
         where="estimates",
         remedy="write exact, f(K) or round(K), with K up to 1000000",
     )

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX, UNITS_MAX
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.workloads.distributions import Distribution, distribution, exponential
@@ -71,7 +72,7 @@ def _parsed(spec: str) -> tuple[str, dict[str, str]]:
     name, _, rest = spec.replace(" ", "").partition(":")
     if name not in _DEFAULTS:
         raise InvalidInput(
-            f"unknown workload {name[:40]!r}",
+            f"unknown workload {excerpt(name)!r}",
             where="workload",
             remedy=f"write {', '.join(_DEFAULTS)}, with options after a colon",
         )
@@ -127,7 +128,7 @@ def _mean_gap(text: str, where: str) -> float:
     gap = distribution(text, where)
     if gap.least != gap.most or gap.least <= 0:
         raise InvalidInput(
-            f"{text[:40]} is not a mean gap",
+            f"{excerpt(text)} is not a mean gap",
             where=where,
             remedy="write seconds above 0: interarrival=100",
         )

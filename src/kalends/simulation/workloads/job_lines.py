@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.workloads.swf_fields import PARTS, SwfJob, fields_of, whole_seconds
 
@@ -122,7 +123,7 @@ def _number(word: str, name: str, line: int) -> int:
         return number
     unknown = "" if least == 0 else ", nor -1 for not known"
     raise InvalidInput(
-        f"{word[:40]!r} is not a whole number from 0 to {NUMBER_MAX}{unknown}",
+        f"{excerpt(word)!r} is not a whole number from 0 to {NUMBER_MAX}{unknown}",
         where=f"line {line}, {name}",
         remedy="correct the line or leave it out",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX, UNITS_MAX
 from kalends.scheduling.reservations import Reservation
 
@@ -81,7 +82,7 @@ def _reservation(
     nodes = values["nodes"]
     if not _WHOLE.fullmatch(nodes) or int(nodes) > UNITS_MAX:
         raise InvalidInput(
-            f"{nodes[:40]!r} is not a number of nodes",
+            f"{excerpt(nodes)!r} is not a number of nodes",
             where=f"{where}, nodes",
             remedy=f"write 1 to {UNITS_MAX}",
         )
@@ -95,7 +96,7 @@ def _reservation(
 def _part(word: str, where: str) -> int:
     if not _WHOLE.fullmatch(word):
         raise InvalidInput(
-            f"{word[:40]!r} is not a part of a grid",
+            f"{excerpt(word)!r} is not a part of a grid",
             where=where,
             remedy="write its number, from 0 as the clusters name them",
         )
@@ -111,7 +112,7 @@ def _time_s(word: str, where: str, unix_start_s: int | None) -> int:
         moment = None
     if moment is None or word.isdecimal():
         raise InvalidInput(
-            f"{word[:40]!r} is not a time",
+            f"{excerpt(word)!r} is not a time",
             where=where,
             remedy="write seconds of the log, or a date such as 1998-05-01T08:00",
         )
@@ -126,6 +127,6 @@ def _time_s(word: str, where: str, unix_start_s: int | None) -> int:
     time_s = int(moment.timestamp()) - unix_start_s
     if time_s < 0:
         raise InvalidInput(
-            f"{word[:40]} is before the log began", where=where, remedy="write a later date"
+            f"{excerpt(word)} is before the log began", where=where, remedy="write a later date"
         )
     return time_s

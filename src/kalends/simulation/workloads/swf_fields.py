@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.core.excerpts import excerpt
 
 FIELDS: Final = 18
 
@@ -122,7 +123,7 @@ def header_number(header: Mapping[str, str], name: str) -> int | None:
         word = word.replace(",", "")
     if not word.isdecimal():
         raise InvalidInput(
-            f"{word[:40]!r} is not a whole number",
+            f"{excerpt(word)!r} is not a whole number",
             where=name,
             remedy="write the digits without separators",
         )
@@ -183,7 +184,7 @@ def _number(word: str, name: str, line: int) -> int | float | None:
         return seconds
     wanted = "a number" if name == "cpu_s" else "a whole number"
     raise InvalidInput(
-        f"{word[:40]!r} is not {wanted} of 0 or more, nor -1 for not known",
+        f"{excerpt(word)!r} is not {wanted} of 0 or more, nor -1 for not known",
         where=f"line {line}, {name}",
         remedy="correct the line or leave it out",
     )
