@@ -196,6 +196,9 @@ def lines(rows: list[dict[str, Any]], jobs: int, seeds: int) -> Iterator[str]:
             f"{row['large']:9}{row['scan']:14}{row['size']:9}{row['arrivals']:12}{row['until']:13}"
             f"{cells}"
         )
+    if len(rows[0]["at"]) < len(BETWEEN_S):
+        yield "Too few loads and jobs for a verdict: leads of some tenths of a point are chance here."
+        return
     held = sum(map(ahead_somewhere, rows))
     yield f"LJF_SCAN is best at some load and beaten at none under {held} of {len(rows)} readings."
 

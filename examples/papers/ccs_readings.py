@@ -271,9 +271,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=600, help="in each window")
     parser.add_argument("--windows", type=int, default=2, help="spread evenly over the log")
+    parser.add_argument("--quick", action="store_true", help="200 jobs in one window")
     parser.add_argument("--ivs", action="store_true", help="IVS against FFDH, not EV")
     parser.add_argument("--json", action="store_true", help="print figures for machines")
     given = parser.parse_args()
+    if given.quick:
+        given.jobs, given.windows = 200, 1
     with gzip.open(LOG, "rt") as lines:
         size = int(read_header(lines)["MaxProcs"])
     with gzip.open(LOG, "rt") as lines:

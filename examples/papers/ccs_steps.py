@@ -184,8 +184,13 @@ def main() -> int:
     parser.add_argument("--loads", default="50,80,90", help="percent")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--booked", type=int, default=0)
+    parser.add_argument(
+        "--quick", action="store_true", help="one load, two numbers of machines, 20 runs"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
+    if asked.quick:
+        asked.machines, asked.loads, asked.runs = "2,3", "80", 20
     machines = [int(each) for each in asked.machines.split(",")]
     rows = []
     for load in map(int, asked.loads.split(",")):

@@ -311,6 +311,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--interactive", default="queue:1", metavar="RULE",
                         help="queue:NUMBERS, or below:SECONDS of requested time")  # fmt: skip
     parser.add_argument("--processes", type=int, default=1, help="windows at once")
+    parser.add_argument("--quick", action="store_true", help="200 jobs in one window")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="FILE", help="draw the first window (needs matplotlib)")
     return parser
@@ -319,6 +320,8 @@ def arguments() -> argparse.ArgumentParser:
 def main() -> None:
     parser = arguments()
     chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.jobs, chosen.windows = 200, 1
     if chosen.load <= 0 or chosen.threshold < 0:
         parser.error("give a positive load and threshold")
     if min(chosen.jobs, chosen.windows, chosen.processes) < 1:

@@ -107,8 +107,11 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=12)
     parser.add_argument("--busy", type=float, default=0.3, help="the chance q that one is taken")
     parser.add_argument("--looks", type=int, default=200, help="measured looks for each p")
+    parser.add_argument("--quick", action="store_true", help="20 measured looks for each p")
     parser.add_argument("--json", action="store_true", help="print figures for machines")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.looks = 20
     found = figures(arguments.needed, arguments.candidates, arguments.busy, arguments.looks)
     print(json.dumps(found, indent=1) if arguments.json else "\n".join(lines(found)))
 
