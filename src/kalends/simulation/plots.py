@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from kalends.simulation.sweeps import Cell
+
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 """Suffixes of pictures, which set their kind."""
 
@@ -110,6 +112,40 @@ def comparison(schedules: Sequence[Schedule], results: Sequence[SimulationResult
     return figure
 
 
+def sweep(cells: Sequence[Cell]) -> Figure:
+    """Draw the means of a sweep with their confidence intervals, over the loads or by policy."""
+    policies = list(dict.fromkeys(cell.policy for cell in cells))
+    loads = sorted({cell.load for cell in cells})
+    with _style():
+        figure, axes = _figure("ab\ncd", (11, 8), (1, 1))
+        for panel, field in zip("abcd", BARS, strict=True):
+            factor = _factor(field)
+            for number, policy in enumerate(policies):
+                mine = [cell for cell in cells if cell.policy == policy]
+                found = [cell.estimate(field) for cell in mine]
+                axes[panel].errorbar(
+                    [cell.load for cell in mine] if len(loads) > 1 else [number],
+                    [each.mean * factor for each in found],
+                    yerr=[(each.half_width or 0) * factor for each in found],
+                    color=COLOURS[number % len(COLOURS)], marker="o", capsize=3, label=policy,
+                )  # fmt: skip
+            axes[panel].set(title=BARS[field], xlabel="load" if len(loads) > 1 else "")
+            if len(loads) == 1:
+                axes[panel].set_xticks(range(len(policies)), policies)
+        if len(loads) > 1:
+            axes["a"].legend()
+        results = [
+            next(cell for cell in cells if cell.policy == policy).results[0] for policy in policies
+        ]
+        figure.suptitle(
+            f"{results[0].jobs:,} jobs on {results[0].nodes:,} nodes, {len(cells[0].results)} replays "
+            "of each policy and load; bars are 95 % confidence intervals",
+            x=0.01, ha="left", fontsize=11,
+        )  # fmt: skip
+        _foot(figure, [result for cell in cells for result in cell.results])
+    return figure
+
+
 def save(figure: Figure, path: Path | str, made_by: str = "") -> None:
     """Write a picture; the suffix of `path` says which kind. The same picture gives the same bytes.
 
@@ -135,18 +171,18 @@ def save(figure: Figure, path: Path | str, made_by: str = "") -> None:
 
 
 def _foot(figure: Figure, results: Sequence[SimulationResult]) -> None:
-    """Write what made the results at the foot of a picture."""
-    provenance = results[0].provenance
-    if provenance is None:
+    """Write what made all the results at the foot of a picture."""
+    made = [result.provenance for result in results if result.provenance is not None]
+    if not made:
         return
-    names = ", ".join(result.policy for result in results)
-    figure.text(
-        0.01,
-        0.002,
-        msgspec.structs.replace(provenance, policy=names).in_a_line(),
-        fontsize=6,
-        color="#4a5568",
-    )
+    policies = ", ".join(dict.fromkeys(each.policy for each in made))
+    common = {
+        name: value
+        for name, value in made[0].options.items()
+        if all(each.options.get(name) == value for each in made)
+    }
+    line = msgspec.structs.replace(made[0], policy=policies, options=common).in_a_line()
+    figure.supxlabel(line, x=0.01, ha="left", fontsize=6, color="#4a5568")
 
 
 def check_suffix(path: Path) -> None:
@@ -249,7 +285,7 @@ def bars(
     axes: Axes, results: Sequence[SimulationResult], field: str, *, named: bool = True
 ) -> None:
     """Draw one metric of several results as bars; waits in hours, utilization in percent."""
-    factor = 100 if field == "utilization" else 1 / 3600 if field.endswith("_s") else 1
+    factor = _factor(field)
     values = [getattr(result, field) * factor for result in results]
     places = list(range(len(results)))
     colours = [COLOURS[place % len(COLOURS)] for place in places]
@@ -265,6 +301,11 @@ def bars(
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_title(BARS.get(field, field))
+
+
+def _factor(field: str) -> float:
+    """Return by what a metric is multiplied to be drawn: times in hours, utilization in percent."""
+    return 100 if field == "utilization" else 1 / 3600 if field.endswith("_s") else 1
 
 
 def error_curves(axes: Axes, errors_s: Mapping[str, Sequence[float]]) -> None:

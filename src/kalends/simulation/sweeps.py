@@ -49,6 +49,15 @@ class Cell(msgspec.Struct, frozen=True):
         """Return the mean of one metric, such as ``mean_wait_s``, over the replays, and how sure it is."""
         return estimate([getattr(result, metric) for result in self.results])
 
+    def difference(self, other: Cell, metric: str) -> Estimate:
+        """Return the mean of this cell's metric less that of `other`, replay by replay, and how sure it is.
+
+        Both must be of one sweep and one load: their replays have the same submissions in pairs, so the
+        difference is far surer than either mean.
+        """
+        pairs = zip(self.results, other.results, strict=True)
+        return estimate([getattr(mine, metric) - getattr(theirs, metric) for mine, theirs in pairs])
+
 
 class SweepCells(list[Cell]):
     """The cells of a sweep, which a notebook shows as a table."""

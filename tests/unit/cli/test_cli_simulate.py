@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import hashlib
+import html
 import json
 import resource
 import subprocess
@@ -14,6 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import kalends
 from kalends.cli import cli
 from kalends.simulation.experiment import simulate
 
@@ -28,6 +32,7 @@ METRICS = {
     "policy", "jobs", "nodes", "mean_wait_s", "median_wait_s", "p95_wait_s", "mean_response_s",
     "mean_bounded_slowdown", "utilization", "makespan_s", "mean_queue_depth", "max_queue_depth",
     "throughput_per_s", "predictions", "by", "seconds", "jobs_per_second", "dropped", "cut", "damaged",
+    "rounded", "parts", "partitions", "provenance",
 }  # fmt: skip
 Run = Callable[..., Result]
 
@@ -151,7 +156,7 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--out", "/proc/out.swf"], "cannot be made"),
         (["/dev/zero", "--nodes", "4"], "is not a regular file"),
         (["tiny.swf", "--loads", "1", "--out", "out.csv"], "ends in .json"),
-        (["tiny.swf", "--loads", "1", "--plot", "out.png"], "no single schedule"),
+        (["tiny.swf", "--loads", "1", "--plot", "out.gif"], "ends in .png, .svg, .pdf"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words_and_writes_nothing(
@@ -370,17 +375,107 @@ def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
     assert lines[0] == (
         "means of 3 shaken replays, with 95 % confidence intervals; times in seconds"
     )
-    assert [line.split()[:2] for line in lines[2:]] == [
+    assert [line.split()[:2] for line in lines[2:6]] == [
         ["easy", "1"], ["easy", "2"], ["fcfs", "1"], ["fcfs", "2"],
     ]  # fmt: skip
+    assert lines[7] == "differences from easy on the same submissions, replay by replay"
+    assert [line.split()[:2] for line in lines[9:]] == [["fcfs", "1"], ["fcfs", "2"]]
     cells = data(run(*words, "--cores", "2", "--json"), "swept")
     written = json.loads((log.parent / "out.json").read_text())["data"]
     for cell in (*cells, *written):
         for each in cell["results"]:
             del each["seconds"], each["jobs_per_second"]
     assert cells == written
-    waits = [each["mean_wait_s"] for each in cells[0]["results"]]
+    waits, others = ([each["mean_wait_s"] for each in cells[at]["results"]] for at in (0, 2))
     assert cells[0]["estimates"]["mean_wait_s"]["mean"] == pytest.approx(sum(waits) / 3)
+    assert cells[0]["differences"]["mean_wait_s"] == {"mean": 0, "half_width": 0}
+    difference = cells[2]["differences"]["mean_wait_s"]["mean"]
+    assert difference == pytest.approx((sum(others) - sum(waits)) / 3)
+
+
+def test_a_sweep_is_drawn_with_what_made_it(run: Run, log: Path) -> None:
+    words = ("tiny.swf", "--policy", "easy,fcfs", "--repeat", "2", "--shake", "30s", "--cores", "1")
+    run(*words, "--plot", "by-policy.svg")
+    run(*words, "--loads", "1,2", "--plot", "by-load.png")
+    drawn = (log.parent / "by-policy.svg").read_text()
+    assert "mean bounded slowdown" in drawn
+    assert "kalends simulate tiny.swf --repeat 2 --shake 30s --policy easy,fcfs" in html.unescape(
+        drawn
+    )
+    picture = (log.parent / "by-load.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert b'"workload":"tiny.swf"' in picture
+
+
+def made(text: str) -> dict[str, Any]:
+    provenance: dict[str, Any] = json.loads(text)
+    assert provenance.pop("kalends") == kalends.__version__
+    return provenance
+
+
+def test_every_result_says_what_made_it(run: Run, log: Path) -> None:
+    sha256 = hashlib.sha256(log.read_bytes()).hexdigest()
+    words = ("tiny.swf", "--policy", "fcfs", "--estimates", "exact")
+    expected = {
+        "workload": "tiny.swf",
+        "sha256": sha256,
+        "policy": "fcfs",
+        "options": {"estimates": "exact", "nodes": data(run(*words, "--json"))[0]["nodes"]},
+        "command": "kalends simulate tiny.swf --estimates exact --policy fcfs",
+    }
+    for name in ("out.swf", "out.csv", "out.json"):
+        run(*words, "--out", name)
+    swf, table, whole = (
+        (log.parent / f"out.{kind}").read_text() for kind in ("swf", "csv", "json")
+    )
+    notes = [
+        line for line in swf.splitlines() if line.startswith("; Note: simulated by kalends: {")
+    ]
+    rows = list(csv.DictReader(table.splitlines()))
+    assert made(notes[0].partition(": simulated by kalends: ")[2]) == expected
+    assert made(rows[0]["metadata"]) == expected
+    assert {row["metadata"] for row in rows[1:]} == {""}
+    assert made(json.dumps(json.loads(whole)["data"][0]["provenance"])) == expected
+
+
+def test_generated_jobs_are_named_by_their_rule_and_seed(run: Run) -> None:
+    words = ("--generate", "lublin", "--jobs", "9", "--seed", "4", "--nodes", "64", "--json")
+    provenance = data(run(*words))[0]["provenance"]
+    assert provenance["workload"] == "generate(lublin, jobs=9, nodes=64, seed=4)"
+    assert provenance["command"] == (
+        "kalends simulate --generate lublin --jobs 9 --seed 4 --nodes 64 --policy easy"
+    )
+
+
+def test_a_result_as_a_log_copies_no_header_that_is_no_longer_true(run: Run, log: Path) -> None:
+    header = "; Computer: SP2\n; MaxJobs: 9\n; EndTime: never\n; MaxProcs: 999\n; Queue: 1 night\n"
+    log.write_text(header + log.read_text())
+    run("tiny.swf", "--nodes", "4", "--out", "out.swf")
+    written = (log.parent / "out.swf").read_text()
+    lines = [line for line in written.splitlines() if line.startswith(";")]
+    assert lines[:5] == [
+        "; Version: 2.2", "; Computer: SP2", "; Queue: 1 night", "; MaxNodes: 4", "; MaxProcs: 4",
+    ]  # fmt: skip
+    assert all(line.startswith("; Note: simulated by kalends: ") for line in lines[5:])
+    run("out.swf", "--out", "again.swf")
+    again = (log.parent / "again.swf").read_text()
+    assert again.count("; Note:") == written.count("; Note:") == 2
+
+
+def test_two_policies_are_never_written_to_one_file(run: Run, log: Path) -> None:
+    (log.parent / "own.py").write_text(
+        "from kalends.scheduling import QueuePolicy\n"
+        "class Own(QueuePolicy):\n"
+        "    def __init__(self, cluster, hops: int = 1):\n"
+        "        super().__init__(cluster)\n"
+        "    def schedule(self, now):\n"
+        "        while self.queue and self.cluster.start(next(iter(self.queue)), now):\n"
+        "            self.queue.remove(next(iter(self.queue)))\n"
+    )
+    refused = run("tiny.swf", "--policy", "own:Own:3,own:Own:-3", "--out", "out.csv", "--force")
+    assert refused.exit_code == 1
+    assert "own:Own:3 and own:Own:-3 would both be written to out-own-Own-3.csv" in refused.stderr
+    assert not list(log.parent.glob("out*"))
 
 
 @pytest.mark.parametrize("words", [["tiny.swf"], ["tiny.swf", "--json"], ["none.swf", "--json"]])

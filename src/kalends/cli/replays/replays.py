@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -134,9 +134,8 @@ class Files:
                     schedules[0], results[0], accounts.errors_s if accounts else None
                 )
             )
-            made_by = "\n".join(each.provenance.as_json() for each in results if each.provenance)
             with new_files.replacing(self.plot) as part:
-                plots.save(figure, part, made_by)
+                plots.save(figure, part, made_by(results))
 
 
 def run(
@@ -193,6 +192,11 @@ def run(
             bar.finish()
     files.write(results, schedules, accounts)
     return results
+
+
+def made_by(results: Iterable[SimulationResult]) -> str:
+    """Return the provenance of `results` for the file of a picture, a line each."""
+    return "\n".join(each.provenance.as_json() for each in results if each.provenance)
 
 
 _NOT_SHAPING: Final = frozenset({"policies", "out", "plot", "force", "cores", "dask"})

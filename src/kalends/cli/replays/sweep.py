@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kalends.cli.console import new_files, output
 from kalends.cli.console.output import rows
 from kalends.cli.console.progress_bar import Bar
-from kalends.cli.replays.replays import as_data, command_line
+from kalends.cli.replays.replays import as_data, command_line, made_by
 from kalends.cli.replays.simulated import Simulated, shake_s
 from kalends.core.errors import InvalidInput
 from kalends.core.excerpts import excerpt
@@ -43,11 +43,11 @@ def run(
     With `force` a file that is there is replaced.
     """
     if plot is not None:
-        raise InvalidInput(
-            "a sweep has no single schedule to draw",
-            where="--plot",
-            remedy="leave out --plot, or --loads and --repeat",
-        )
+        from kalends.simulation import plots
+
+        plots.check_suffix(plot)
+        plots.need_matplotlib()
+        new_files.check_new(plot, force=force)
     if out is not None:
         if out.suffix != ".json":
             raise InvalidInput(
@@ -74,6 +74,9 @@ def run(
     if out is not None:
         with new_files.new_file(out, force=force) as stream:
             stream.write(output.json_text("swept", as_cells(cells)) + "\n")
+    if plot is not None:
+        with new_files.replacing(plot) as part:
+            plots.save(plots.sweep(cells), part, made_by(cell.results[0] for cell in cells))
     return cells
 
 
@@ -105,16 +108,24 @@ def _loads(text: str) -> list[float]:
 
 
 def as_cells(cells: Sequence[Cell]) -> list[dict[str, object]]:
-    """Return the cells as they are printed with ``--json``."""
+    """Return the cells as they are printed with ``--json``; differences are from the first policy."""
     return [
         {
             "policy": cell.policy,
             "load": cell.load,
             "estimates": {name: cell.estimate(name) for name in ESTIMATED},
+            "differences": {name: cell.difference(first, name) for name in ESTIMATED},
             "results": as_data(cell.results),
         }
-        for cell in cells
+        for cell, first in _beside_the_first(cells)
     ]
+
+
+def _beside_the_first(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
+    """Yield each cell with that of the first policy under the same load."""
+    firsts = {cell.load: cell for cell in cells if cell.policy == cells[0].policy}
+    for cell in cells:
+        yield cell, firsts[cell.load]
 
 
 def lines(cells: Sequence[Cell]) -> Iterator[str]:
@@ -133,9 +144,25 @@ def lines(cells: Sequence[Cell]) -> Iterator[str]:
         for cell in cells
     ]
     yield from rows(("POLICY", "LOAD", *COLUMNS), body, right=("LOAD", *COLUMNS))
+    compared = [
+        (
+            cell.policy,
+            f"{cell.load:g}",
+            *(
+                _shown(cell.difference(first, field), f"+{form}")
+                for field, form in COLUMNS.values()
+            ),
+        )
+        for cell, first in _beside_the_first(cells)
+        if cell.policy != first.policy
+    ]
+    if repeats > 1 and compared:
+        yield ""
+        yield f"differences from {cells[0].policy} on the same submissions, replay by replay"
+        yield from rows(("POLICY", "LOAD", *COLUMNS), compared, right=("LOAD", *COLUMNS))
 
 
 def _shown(value: Estimate, form: str) -> str:
     if value.half_width is None:
         return format(value.mean, form)
-    return f"{format(value.mean, form)} +-{format(value.half_width, form)}"
+    return f"{format(value.mean, form)} +-{format(value.half_width, form.removeprefix('+'))}"
