@@ -1,4 +1,4 @@
-"""The same workload, a little different: busier or calmer, and shaken.
+"""Variants of a workload: busier or calmer, and shaken.
 
 One replay of one log is one sample; small changes of its input can change the means a good deal. Tsafrir,
 Ouaknine and Feitelson (Reducing performance evaluation sensitivity and variability by input shaking,

@@ -43,7 +43,7 @@ _BITS: Final = 12
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The metrics of one schedule; all 0 where there were no jobs."""
+    """The metrics of one schedule; all 0 without jobs."""
 
     jobs: int = 0
     mean_wait_s: float = 0.0
@@ -173,7 +173,7 @@ class ScheduleMetrics:
         return next(submit_s for submit_s, wait in submitted if wait >= 0)
 
     def _deepest(self) -> int:
-        """Return the greatest queue depth: it is reached when somebody begins to wait."""
+        """Return the greatest queue depth: it is reached when a job begins to wait."""
         deepest = 0
         starts: list[int] = []
         for submit_s, wait in zip(self._submits, self._waits, strict=True):

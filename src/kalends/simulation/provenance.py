@@ -1,4 +1,4 @@
-"""Where a result comes from: enough to make it again, and to know whether two results may be compared."""
+"""Provenance of results: all that is needed to make a result again, and to compare two results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workload: str
     """The name of the log's file, or the rule of generated jobs."""
     sha256: str = ""
-    """Of the log's bytes; empty for jobs that are not from a file."""
+    """Hash of the log's bytes; empty for jobs that are not from a file."""
     policy: str
     options: dict[str, Option]
     """The options of `kalends.simulate` that differ from their defaults, and always the estimates."""
@@ -99,7 +99,7 @@ def _named(workload: Workload) -> str:
 
 
 def _digest(value: object) -> str:
-    """Return the hash of a file that is named, or of the text of what is given."""
+    """Return the hash of a named file, or of the text of another value."""
     if isinstance(value, str | Path):
         return f"{Path(value).name}, sha256 {_sha256(Path(value))}"
     return f"sha256 {hashlib.sha256(repr(value).encode()).hexdigest()}"

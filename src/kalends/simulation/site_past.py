@@ -1,4 +1,4 @@
-"""The past of a site's machine, beside its jobs: what had nodes besides, and how the schedule was."""
+"""The past of a site's machine: the other users of its nodes, and the schedule as it was."""
 
 from __future__ import annotations
 

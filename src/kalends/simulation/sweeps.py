@@ -209,7 +209,7 @@ def _on_dask(address: str) -> Iterator[_Run]:
 
 
 def _must_answer(address: str) -> None:
-    """Raise `Unavailable` where nothing listens: a client that never got through does not end well."""
+    """Raise `Unavailable` if no server listens: a client that never connected does not end well."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:

@@ -1,4 +1,4 @@
-"""How jobs of a log are treated: what a queue, a user or a group says of priority, interactive use, shares.
+"""Treatment of a log's jobs: priority, interactive use and shares by queue, user or group.
 
 The Standard Workload Format has no field for them; sites kept the first two in their queues.
 """
@@ -80,7 +80,7 @@ class Treatment(msgspec.Struct, frozen=True):
         )
 
     def apply(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
-        """Yield the jobs, treated so. Of several priorities the user's counts, then the group's.
+        """Yield the jobs, treated so. If several priorities apply, the user's counts, then the group's.
 
         Changes the jobs, and keeps none. Raises `InvalidInput` for jobs without the fields of a log.
         """

@@ -18,6 +18,7 @@ from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.checking import CheckReport, check
+from kalends.simulation.checking.ordered import RANKED
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 
@@ -93,7 +94,7 @@ def checked(
 
 
 randoms = st.builds(Random, st.integers(0, 1 << 40))
-POLICIES = ["fcfs", "easy", "easy-sjbf", "conservative"]
+POLICIES = ["fcfs", "easy", "easy-sjbf", "conservative", *RANKED]
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -105,7 +106,7 @@ def test_what_the_policies_do_is_right(random: Random, policy: str) -> None:
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(randoms, st.sampled_from(["fcfs", "easy", "easy-sjbf"]))
+@given(randoms, st.sampled_from(["fcfs", "easy", "easy-sjbf", *RANKED]))
 def test_what_the_policies_do_among_reservations_is_right(random: Random, policy: str) -> None:
     begin = random.randint(0, 100)
     reservations = (
@@ -114,6 +115,59 @@ def test_what_the_policies_do_among_reservations_is_right(random: Random, policy
     )
     rows = scheduled(workload(random), policy, reservations)
     assert checked(rows, rows, policy, reservations).findings == []
+
+
+RANK: dict[str, Callable[[Row], int]] = {
+    "fcfs": lambda row: row.submit,
+    "sjf": lambda row: row.requested,
+    "ljf": lambda row: -row.requested,
+    "smjf": lambda row: row.nodes,
+    "swjf": lambda row: row.nodes * row.requested,
+    "bjf": lambda row: -row.nodes,
+}
+
+
+def broken_ranks(rows: list[Row], policy: str) -> set[str]:
+    """The slow twin of ranked policies: looks at every second, and knows no queue."""
+    name, _, scan = policy.partition("-")
+    place = {row.id: (RANK[name](row), at) for at, row in enumerate(rows)}
+    found = {"early" for row in rows if row.start < row.submit}
+    for now in range(max(row.end for row in rows) + 1):
+        free = NODES - sum(row.nodes for row in rows if row.start <= now < row.end)
+        if free < 0:
+            found.add("capacity")
+        waiting = [row for row in rows if row.submit <= now < row.start]
+        turn = waiting if scan else sorted(waiting, key=lambda row: place[row.id])[:1]
+        if any(row.nodes <= free for row in turn):
+            found.add("held-back" if scan else "idle")
+        events = sum((row.submit == now) + (row.end == now) for row in rows)
+        for started in rows:
+            for first in waiting:
+                passed = started.start == now and place[started.id] > place[first.id]
+                if not passed or first.submit == now:
+                    continue
+                behind = sum(
+                    row.nodes
+                    for row in rows
+                    if row.start == now and place[row.id] > place[first.id]
+                )
+                if not scan or (events <= 1 and first.nodes <= free + behind):
+                    found.add("order")
+    return found
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(randoms, st.sampled_from(RANKED))
+def test_a_shifted_job_breaks_the_rules_of_ranks_that_a_slow_twin_finds_broken(
+    random: Random, policy: str
+) -> None:
+    rows = scheduled(workload(random), policy)
+    at = random.randrange(len(rows))
+    start = max(rows[at].start + random.choice([0, -40, -3, -1, 1, 2, 10, 60]), 0)
+    changed = list(rows)
+    changed[at] = rows[at]._replace(start=start, end=start + rows[at].end - rows[at].start)
+    assert set(checked(rows, changed, policy).kinds) == broken_ranks(changed, policy)
+    steps["schedules checked"] += 1
 
 
 def test_a_head_starts_when_a_reservation_ends_though_a_job_is_submitted_in_that_second() -> None:

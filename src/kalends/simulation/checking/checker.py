@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
-from kalends.core.excerpts import excerpt
 from kalends.simulation.checking.any_policy import (
     capacity,
     configured,
@@ -28,6 +27,7 @@ from kalends.simulation.checking.input import (
     read_placements,
     read_requests,
 )
+from kalends.simulation.checking.ordered import RANKED, RankedQueue
 from kalends.simulation.checking.topologies import is_grid, topology_from
 
 POLICIES: Final = {
@@ -36,6 +36,12 @@ POLICIES: Final = {
     "easy": "Also: the head of the queue never idles, and starts as promised; jobs that can go before do.",
     "easy-sjbf": "As easy.",
     "conservative": "Also: every job starts when promised at its submission, or earlier where it can.",
+    **{
+        name: "Also: every job that fits starts, in the order of rank."
+        if name.endswith("-scan")
+        else "Also: the first by rank never idles, and no other starts before it."
+        for name in RANKED
+    },
 }
 """The policies whose rules are known, and what is checked."""
 
@@ -95,7 +101,7 @@ def check(
     """
     if policy not in POLICIES:
         raise InvalidInput(
-            f"unknown policy {excerpt(policy)!r}",
+            f"unknown policy {policy[:40]!r}",
             where="policy",
             remedy=f"write {', '.join(POLICIES)}",
         )
@@ -163,6 +169,8 @@ def check(
         )  # fmt: skip
         findings += heads.findings()
         waited = heads.waited
+    if runs and policy in RANKED:
+        findings += RankedQueue(runs, blocked, nodes, policy, progress).findings()
     if runs and policy == "fcfs":
         findings += in_order(runs)
     if runs and policy == "conservative":
@@ -184,9 +192,9 @@ def check(
 
 
 def _refuse_what_a_result_does_not_say(policy: str, reservations: Path | str | None) -> None:
-    if policy == "conservative":
+    if policy == "conservative" or policy in RANKED:
         raise InvalidInput(
-            "on a machine, its promises hang on which nodes the mapper would have given",
+            "on a machine, starts depend on which nodes the mapper would have given",
             where="policy",
             remedy="check any, or count nodes",
         )

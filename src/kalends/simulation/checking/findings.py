@@ -15,7 +15,7 @@ Progress = Callable[[int, int], None]
 
 
 def untold(jobs: int, expected: int) -> None:
-    """Tell nobody how far a check is."""
+    """Report no progress."""
 
 
 MOST_NODES: Final = 65_536
@@ -73,7 +73,7 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def until_s(self) -> int:
-        """When its requested time is over."""
+        """End of its requested time."""
         return self.start_s + self.request.requested_s
 
     @property

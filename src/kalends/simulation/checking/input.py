@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, LoggedJob, ResultRow
 from kalends.simulation.checking.ticks import SECONDS, Ticks, decimals_in
@@ -177,7 +176,7 @@ def _header_number(log: Path, name: str) -> int | None:
             if len(digits) > 15 or not digits.isdecimal():
                 wrong = "too large" if digits.isdecimal() else "not a whole number"
                 raise InvalidInput(
-                    f"{name}: {excerpt(digits)} is {wrong}",
+                    f"{name}: {digits[:40]} is {wrong}",
                     where=str(log),
                     remedy="correct the header, or give --nodes N",
                 )
@@ -328,7 +327,7 @@ def _time(path: Path, line: int, ticks: Ticks, *words: str) -> int:
 
 def _damaged(word: str, path: Path, line: int) -> InvalidInput:
     return InvalidInput(
-        f"{excerpt(word)!r} is not a valid number here",
+        f"{word[:40]!r} is not a valid number here",
         where=f"{path}, line {line}",
         remedy="correct the line or leave it out",
     )

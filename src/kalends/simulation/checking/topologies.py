@@ -1,4 +1,4 @@
-"""Which sets of nodes a machine can give to a job, from its text alone: boxes of whole units.
+"""Sets of nodes that a machine can give to a job, from its text alone: boxes of whole units.
 
 The rules are those of docs/machines.md (Gehring and Ramme 1996, section 2.1), written a second time. Which
 of several free partitions a job gets is left to the maker of the schedule.
@@ -13,7 +13,6 @@ from math import prod
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.core.excerpts import excerpt
 from kalends.simulation.checking.findings import MOST_NODES
 
 MOST_UNITS: Final = 2_048
@@ -121,7 +120,7 @@ def topology_from(text: str) -> tuple[int, PartitionSets | None]:
         return sum(int(part.partition("@")[0]) for part in re.split("[+,]", text[5:])), None
     if not _FORM.fullmatch(text):
         raise InvalidInput(
-            f"{excerpt(text)!r} is not a machine with a topology",
+            f"{text[:40]!r} is not a machine with a topology",
             where="machine",
             remedy="write it as docs/machines.md says, such as mesh2d:32x32:4x4",
         )

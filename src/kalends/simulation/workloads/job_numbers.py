@@ -1,4 +1,4 @@
-"""Which job numbers a log has used so far: every number stands for one job."""
+"""The job numbers that a log has used so far: every number stands for one job."""
 
 from __future__ import annotations
 

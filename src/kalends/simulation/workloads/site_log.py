@@ -16,7 +16,7 @@ UNKNOWN: Final = -1
 
 
 class SiteNumbers(NamedTuple):
-    """Which numbers stand for whom in a log."""
+    """Numbers of users, projects and classes in a log."""
 
     users: dict[str, int]
     projects: dict[str, int]

@@ -1,4 +1,4 @@
-"""Which jobs of a log are moldable or malleable, and how fast they are on other sizes: from a JSON file.
+"""Moldable and malleable jobs of a log, and their run times on other sizes, from a JSON file.
 
     {"jobs": {"17": {"sizes": [4, 8], "times": [400, 220], "malleable": true, "iterations": 100,
                      "every": 5, "reconfiguration_s": 11, "redistribution_s": 6}},

@@ -152,7 +152,7 @@ def fields_of(text: str, line: int) -> list[str]:
         raise InvalidInput(
             f"{len(words)} fields, a job has {FIELDS}",
             where=f"line {line}",
-            remedy="write -1 for what is not known, and ; before a comment",
+            remedy="write -1 for an unknown value, and ; before a comment",
         )
     return words
 

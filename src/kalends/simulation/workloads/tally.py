@@ -11,7 +11,7 @@ NAMED_MAX: Final = 5
 
 
 class LineTally(msgspec.Struct):
-    """A count, and the first lines counted: their numbers, and what is to be said of each."""
+    """A count, and the first lines counted: their numbers, and a text about each."""
 
     count: int = 0
     lines: list[int] = msgspec.field(default_factory=list)
