@@ -33,7 +33,7 @@ NEVER_FITS: Final = "cannot be placed on the empty machine"
 
 
 class JobSource:
-    """The jobs of a workload, to be asked for once. Jobs that are left out are counted while the others stream.
+    """The jobs of a workload, for one pass. Jobs that are left out are counted while the others stream.
 
     A log is filtered by its reader; jobs from elsewhere are checked here.
     """

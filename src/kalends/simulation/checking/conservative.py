@@ -25,7 +25,7 @@ def _both(times: Times, start_s: int, end_s: int) -> Times:
 
 
 class _ReplayedPlan:
-    """The plan during the replay of a schedule: reserved starts of waiting jobs, and the jobs that have begun."""
+    """The plan during the replay of a schedule: reserved starts of waiting jobs, and jobs that have begun."""
 
     def __init__(self, blocked: Sequence[Blocked], nodes: int) -> None:
         self.room = Room(nodes)
