@@ -140,7 +140,8 @@ def test_another_token_of_the_same_claims_stays(path: Path) -> None:
     text, other = (signed(KEYS["EdDSA"], "EdDSA", iat=NOW_S - each) for each in (0, 1))
     keys = ring_of("EdDSA", path)
     revoke(path, [Revocation("token", id_of(text))])
-    assert refused(keys, text) and not refused(keys, other)
+    assert refused(keys, text)
+    assert not refused(keys, other)
 
 
 def test_an_audit_log_has_the_id_that_revokes(path: Path) -> None:
@@ -153,9 +154,9 @@ def test_an_audit_log_has_the_id_that_revokes(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a.b", "x" * 9_000, "é.é.é", "a.b.c", "a.b.A"])
 def test_what_is_no_token_is_refused(text: str, path: Path) -> None:
-    with pytest.raises(NotAuthenticated, match="malformed|longer"):
+    with pytest.raises(NotAuthenticated, match=r"malformed|longer"):
         ring(path).verify(text, NOW_S)
-    with pytest.raises(NotAuthenticated, match="malformed|longer"):
+    with pytest.raises(NotAuthenticated, match=r"malformed|longer"):
         id_of(text)
 
 

@@ -27,8 +27,8 @@ from kalends.serving.auth.callers import SCOPES, Authenticator, Caller, principa
 from kalends.serving.auth.claims import (
     Revoked,
     SignedClaims,
-    can_be_listed,
     caller_from,
+    can_be_listed,
     expired,
     refused,
     short,
@@ -119,9 +119,9 @@ def mint(
 
 
 def id_of(token: str) -> str:
-    """Return the id by which a token is revoked, valid or not: its ``jti``, or else the hash of what is signed.
+    """Return the id by which a token is revoked: its ``jti``, or else the hash of header and payload.
 
-    Raises `NotAuthenticated` for a text that is not a token.
+    The token need not be valid. Raises `NotAuthenticated` for a text that is not a token.
     """
     jti = _unverified(token)[1].jti
     return jti if can_be_listed(jti) else _hash(_signed_part(token))
