@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from kalends.contract import codec
 from kalends.core import limits
-from kalends.core.conversion import convert
+from kalends.core.conversion import convert, shortened
 from kalends.core.errors import InvalidInput
 from kalends.serving.http.problems import HttpRefusal
 
@@ -116,7 +116,7 @@ class _NotPlain(Exception):
         path = ""
         for step in reversed(self.steps):
             path += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return path.removeprefix(".") or "body"
+        return shortened(path.removeprefix(".")) or "body"
 
 
 def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int, room: list[int]) -> None:

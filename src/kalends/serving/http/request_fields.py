@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kalends.contract.calls import Operation
+from kalends.core.conversion import shortened
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http import bodies
@@ -31,14 +32,16 @@ async def read_fields(
         fields: dict[str, Any] = {}
         for field, text in query.items():
             if field in fields:
-                raise InvalidInput("given more than once in the query", where=ascii(field)[1:-1])
+                raise InvalidInput(
+                    "given more than once in the query", where=shortened(ascii(field)[1:-1])
+                )
             fields[field] = text
         bodies.normalize(fields)
     else:
         if query:
             raise InvalidInput(
                 "this call takes no query string",
-                where=ascii(next(iter(query)))[1:-1],
+                where=shortened(ascii(next(iter(query)))[1:-1]),
                 remedy="put the fields in the body",
             )
         body = await read_body(request, limits)
