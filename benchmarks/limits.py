@@ -31,7 +31,7 @@ from aiohttp import web
 from kalends.broker.coordination import decision_record as r
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.calls import Call, CallFrame, Reply
+from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall
 from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
@@ -151,7 +151,7 @@ def _echo_hub(ports: list[int], ready: Connection) -> None:
             out = _Outbox(socket, list)
             number = 0
             async for frame in socket:
-                calls: list[Call] = codec.decode_msgpack(
+                calls: list[UnreadCall] = codec.decode_msgpack(
                     frame.data, CallFrame, bytes_max=limits.FRAME_BYTES_MAX
                 )
                 for call in calls:

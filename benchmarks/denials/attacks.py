@@ -23,6 +23,7 @@ import msgspec
 import kalends
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import KalendsError
 from kalends.core.identifiers import request_id
 from kalends.serving.descriptors import raise_descriptors
@@ -121,6 +122,36 @@ async def searches(broker: str, site: str) -> None:
         await asyncio.gather(*(search() for _ in range(SEARCHES_AT_ONCE)))
 
 
+async def bodies(broker: str, site: str) -> None:
+    """Send bodies and frames that are refused, as large as may be: maps without anything in them."""
+    headers = {"Kalends-User": GREEDY}
+
+    def maps(number: int) -> bytes:
+        return b"\xdd" + number.to_bytes(4, "big") + b"\x80" * number
+
+    body = b"\x81\xa1a" + maps(limits.BODY_BYTES_MAX - 100)
+    frame = maps(limits.FRAME_BYTES_MAX - 100)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def post() -> None:
+            kind = {**headers, "Content-Type": codec.MSGPACK}
+            while True:
+                with contextlib.suppress(aiohttp.ClientError, OSError):
+                    async with http.post(f"{broker}/v1/find", data=body, headers=kind) as answer:
+                        await answer.read()
+
+        async def send() -> None:
+            while True:
+                with contextlib.suppress(aiohttp.ClientError, OSError):
+                    async with http.ws_connect(
+                        f"{broker}/v1/calls", headers=headers, max_msg_size=0
+                    ) as session:
+                        await session.send_bytes(frame)
+                        await session.receive()
+
+        await asyncio.gather(*(post() for _ in range(4)), *(send() for _ in range(2)))
+
+
 async def agents(broker: str, site: str) -> None:
     """Ten accounts that send scripts without an end, each as many as may wait."""
 
@@ -147,7 +178,7 @@ async def agents(broker: str, site: str) -> None:
 
 
 ATTACKS: Final[dict[str, Callable[[str, str], Awaitable[None]]]] = {
-    each.__name__: each for each in (connections, questions, sessions, searches, agents)
+    each.__name__: each for each in (connections, questions, sessions, bodies, searches, agents)
 }
 
 

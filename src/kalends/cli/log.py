@@ -11,7 +11,9 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import shown_jobs
+from kalends.client.inputs.job_texts import JobName
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
+from kalends.client.sync import SyncClient
 from kalends.contract.job_calls import JobView
 
 
@@ -27,12 +29,16 @@ from kalends.contract.job_calls import JobView
 def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
     """Print what a job has written, byte by byte as it wrote it.
 
-    With --json each piece is one line, its bytes in base 64.
+    On a terminal the output of another user's job is escaped: it cannot steer the terminal. With --json each
+    piece is one line, its bytes in base 64.
     """
     name = shown_jobs.job_named(settings, job)
     stream: Literal["output", "error"] = "error" if error else "output"
     offset = 0
     with shown_jobs.client_at(settings, name.machine) as client:
+        harmless = None
+        if sys.stdout.isatty() and not settings.json:
+            harmless = output.HarmlessBytes() if _is_of_another(client, name) else None
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
             piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)
@@ -41,12 +47,17 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
             if settings.json:
                 output.print_json("output", piece, one_line=True)
             else:
-                sys.stdout.buffer.write(piece.data)
+                data = harmless.of(piece.data, last=last) if harmless else piece.data
+                sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()
             if last:
                 break
         if offset == 0 and not settings.json:
             _say_why_nothing(client.job(*name))
+
+
+def _is_of_another(client: SyncClient, name: JobName) -> bool:
+    return client.job(*name).user != client.whoami().user
 
 
 def _say_why_nothing(view: JobView) -> None:

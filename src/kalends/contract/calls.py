@@ -918,12 +918,21 @@ OPERATIONS: tuple[Operation, ...] = (
 OPERATION: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One call on a client's session (WebSocket ``/v1/calls``): `number` pairs it with its reply."""
-
+class _CallHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: Annotated[int, Meta(ge=0, le=(1 << 53))]
     name: Annotated[str, Meta(max_length=32)]
+
+
+class Call(_CallHead, frozen=True, forbid_unknown_fields=True):
+    """One call on a client's session (WebSocket ``/v1/calls``): `number` pairs it with its reply."""
+
     body: dict[str, object] = {}
+
+
+class UnreadCall(_CallHead, frozen=True, forbid_unknown_fields=True):
+    """A `Call` as a server takes it from a frame: nothing of `body` has been built yet."""
+
+    body: msgspec.Raw = msgspec.Raw(b"\x80")
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -934,5 +943,5 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: Problem | None = None
 
 
-CallFrame = Annotated[list[Call], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+CallFrame = Annotated[list[UnreadCall], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
 """A client's session frame: MessagePack of several calls in flight."""

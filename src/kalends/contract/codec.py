@@ -1,20 +1,23 @@
 """Bytes to validated types and back: MessagePack (`msgpack`) and JSON, with limits.
 
-Two steps on purpose: the codec bounds what a hostile body can make us build; `msgspec.convert` then
-checks every field against its type and names the path of what is wrong.
+Whatever has a type is checked against it as it is built, and an error names the path. The body of a user's
+call is read in two steps, because equal numbers are equal in every form: into plain values, whose number is
+bounded, and from those by `kalends.core.conversion` into its type.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgpack
 import msgspec
 
 from kalends.core import limits
-from kalends.core.conversion import convert, detail_and_path
+from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.errors import InvalidInput, TooLarge
 
 MSGPACK: Final = "application/msgpack"
@@ -28,6 +31,15 @@ NESTING_MAX: Final = 32
 T = TypeVar("T")
 
 _MSGPACK = msgspec.msgpack.Encoder()
+_SKIPPED: Final = msgspec.msgpack.Decoder(msgspec.Raw)
+
+_JSON_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A text, or what begins as one and has no end; it never looks at a byte twice."""
+
+
+class _Decoder(Protocol[T]):
+    def decode(self, body: bytes, /) -> T:
+        """As those of msgspec."""
 
 
 def encode_msgpack(value: object) -> bytes:
@@ -39,17 +51,13 @@ def encode_json(value: object) -> bytes:
 
 
 def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
-    """`body` as a `kind`.
+    """`body` as a `kind`, checked as it is built.
 
     Raises `TooLarge` beyond `bytes_max`, `InvalidInput` (with the path) for anything that is not
-    exactly a `kind`.
+    exactly a `kind`. For types without free-form parts; `plain_msgpack` is for the others.
     """
     check_size(body, bytes_max)
-    try:
-        raw = msgpack.unpackb(body, strict_map_key=True, max_ext_len=0)
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-        raise InvalidInput("the body is not valid MessagePack", where="body") from error
-    return convert(raw, kind)
+    return _typed(_from_msgpack(kind), body, kind, "MessagePack")
 
 
 def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
@@ -69,11 +77,87 @@ def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
 def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
     """As `decode_msgpack`, from JSON."""
     check_size(body, bytes_max)
+    return _typed(_from_json(kind), body, kind, "JSON")
+
+
+def plain_msgpack(body: bytes) -> Any:
+    """Return the maps, lists and scalars in `body`.
+
+    Raises `InvalidInput` for anything else, for more than `limits.MAPS_AND_LISTS_MAX` maps and lists, before
+    any more of them is built, and for one of them with more than `limits.VALUES_MAX` entries.
+    """
+    room = limits.MAPS_AND_LISTS_MAX
+
+    def counted(built: Any) -> Any:
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise _too_many()
+        return built
+
     try:
-        raw = msgspec.json.decode(body)
+        # Passes over everything without building it. What a list claims to hold is there from here on.
+        _SKIPPED.decode(body)
+        return msgpack.unpackb(
+            body, strict_map_key=True, max_ext_len=0, object_hook=counted, list_hook=counted,
+            max_array_len=limits.VALUES_MAX, max_map_len=limits.VALUES_MAX,
+        )  # fmt: skip
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        if "exceeds max_" in str(error):
+            raise _too_many() from error
+        raise InvalidInput("the body is not valid MessagePack", where="body") from error
+
+
+def is_map(packed: memoryview) -> bool:
+    """Return whether the MessagePack value in `packed` is a map."""
+    return packed[0] >> 4 == 0x8 or packed[0] in (0xDE, 0xDF)
+
+
+def plain_json(body: bytes) -> Any:
+    """As `plain_msgpack`, from JSON; the values are counted before any is built."""
+    marks = {mark: body.count(mark) for mark in (b"{", b"[", b",")}
+    if _exceed(marks.values()):
+        outside_texts = _JSON_TEXT.sub(b"", body)
+        if _exceed(outside_texts.count(mark) for mark in marks):
+            raise _too_many()
+    try:
+        return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("the body is not valid JSON", where="body") from error
-    return convert(raw, kind)
+
+
+def _exceed(marks: Iterable[int]) -> bool:
+    maps, lists, commas = marks
+    return maps + lists > limits.MAPS_AND_LISTS_MAX or maps + lists + commas > limits.VALUES_MAX
+
+
+def _too_many() -> InvalidInput:
+    return InvalidInput(
+        f"a body has at most {limits.VALUES_MAX} values, in {limits.MAPS_AND_LISTS_MAX} maps and lists",
+        where="body",
+        remedy="split the request",
+    )
+
+
+def _typed(decoder: _Decoder[T], body: bytes, kind: type[T], form: str) -> T:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        detail, where = detail_and_path(error)
+        remedy = remedy_at(kind, detail, where)
+        raise InvalidInput(detail, where=where or "body", remedy=remedy) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not valid {form}", where="body") from error
+
+
+@cache
+def _from_msgpack(kind: type[T]) -> _Decoder[T]:
+    return msgspec.msgpack.Decoder(kind)
+
+
+@cache
+def _from_json(kind: type[T]) -> _Decoder[T]:
+    return msgspec.json.Decoder(kind)
 
 
 def check_size(body: bytes, bytes_max: int) -> None:

@@ -19,6 +19,9 @@ _MISMATCHES: Final = {
 }
 """A pattern tells a user nothing; msgspec's messages have only that."""
 
+_SAID_MAX: Final = 300
+"""Characters of a detail or a path: names of fields can be as long as a body."""
+
 _LENGTH: Final = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
 _BOUND: Final = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (-?[0-9.e+]+)")
 _COMPARED: Final = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
@@ -54,9 +57,14 @@ def detail_and_path(error: Exception) -> tuple[str, str]:
     """
     detail, _, path = str(error).rpartition(" - at `")
     if not detail:
-        return _in_words(path), ""
+        return shortened(_in_words(path)), ""
     where = path.rstrip("`").rpartition("`")[2]
-    return _in_words(detail), where.removeprefix("$").removeprefix(".")
+    return shortened(_in_words(detail)), shortened(where.removeprefix("$").removeprefix("."))
+
+
+def shortened(text: str) -> str:
+    """Return `text`, or its beginning if it is longer than what a person reads: it may hold what was sent."""
+    return text if len(text) <= _SAID_MAX else f"{text[:_SAID_MAX]}..."
 
 
 def remedy_at(kind: Any, detail: str, where: str) -> str:

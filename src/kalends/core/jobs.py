@@ -62,6 +62,13 @@ class Notify(_JobPart, frozen=True, kw_only=True):
     each: bool = False
 
 
+OWN_VARIABLES: Final = "KALENDS_"
+"""How the names of variables begin that tell a program about its job."""
+
+RESTARTS: Final = "KALENDS_RESTARTS"
+"""The one that a broker sets: at how many places a job that may start again has started before."""
+
+
 class JobRequest(_JobPart, frozen=True, kw_only=True):
     """One job, or with `indices` an array of jobs that differ in their index alone.
 
@@ -197,6 +204,13 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
                 where="at",
                 remedy="leave out reservation, not_before, after, held and indices",
             )
+        for name in self.environment:
+            if name.startswith(OWN_VARIABLES) and name != RESTARTS:
+                raise InvalidInput(
+                    f"the machine alone sets variables that begin with {OWN_VARIABLES}",
+                    where=f"environment.{name}",
+                    remedy="choose another name",
+                )
         for where, text in _texts(self):
             if "\0" in text:
                 raise InvalidInput("a null character", where=where, remedy="leave it out")

@@ -7,6 +7,12 @@ from typing import Final
 BODY_BYTES_MAX: Final = 256 * 1024
 """An HTTP body: a request with the most terms and text allowed is below 100 KiB."""
 
+VALUES_MAX: Final = 32_768
+"""Values in one body, without the names of fields: bounds its time. Ten thousand names of nodes fit in."""
+
+MAPS_AND_LISTS_MAX: Final = 8_192
+"""Of those values, maps and lists, which cost most: a request with all its preferences has a thousand."""
+
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 """A session frame: a thousand messages in flight of a few hundred bytes, and a large view."""
 

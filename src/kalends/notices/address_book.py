@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kalends.core.errors import InvalidInput, NotAllowed
 from kalends.notices.reachable import OpenNets
-from kalends.rim.web_addresses import is_loopback
+from kalends.rim.web_addresses import is_loopback, is_odd_number
 from kalends.serving.configuration import ANY_HOST, MAIL_ADDRESS, NoticeRules
 
 HTTPS_PORT: Final = 443
@@ -99,7 +99,8 @@ class AddressBook:
             host, port = _place(url, HTTPS_PORT if parts.scheme == "https" else 80)
         except ValueError as error:
             raise self._no_url(url) from error
-        if parts.scheme not in ("https", "http") or not host or parts.fragment:
+        plain = url.isascii() and url.isprintable() and not is_odd_number(host)
+        if parts.scheme not in ("https", "http") or not (host and plain) or parts.fragment:
             raise self._no_url(url)
         if "@" in parts.netloc:
             raise InvalidInput(
@@ -141,6 +142,6 @@ class AddressBook:
 
 
 def _place(url: str, default_port: int) -> Place:
-    """Return host and port of a URL; raises `ValueError` for a port that cannot be."""
+    """Return host, without a dot at its end, and port of a URL; raises `ValueError` for no port."""
     parts = urlsplit(url)
-    return (parts.hostname or "", default_port if parts.port is None else parts.port)
+    return ((parts.hostname or "").rstrip("."), default_port if parts.port is None else parts.port)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from kalends.core.errors import NotAllowed, Unavailable
@@ -62,6 +62,7 @@ class PostOffice:
         self._logger = logger
         self._section = section
         self._wanted = wanted
+        self._owners = {MAIL, *_ways_of(rules.webhook_hosts if rules is not None else ())}
         self._book: AddressBook | None = None
         self._mail: MailRelay | None = None
         self._webhooks: WebhookCalls | None = None
@@ -168,6 +169,10 @@ class PostOffice:
             self._carry_out()
 
     def _report(self, way: str, why: str) -> None:
+        """Report that a way is blocked, or free again; if a user has chosen it, only the log has it."""
+        if way not in self._owners:
+            self._logger.info("notices_of_user", way=way, reason=why)
+            return
         (self._blocked.add if why else self._blocked.discard)(way)
         self._reported(
             f"notices by {way}", f"{way} takes no notices, and they wait: {why}" if why else ""
@@ -233,3 +238,10 @@ class PostOffice:
         if self._outbox is not None:
             self._outbox.advance(self._now_s())
             self._carry_out()
+
+
+def _ways_of(hosts: Iterable[str]) -> Iterator[str]:
+    """Yield the ways of letters to the hosts that the owner has listed."""
+    for host in hosts:
+        yield f"https://{host.lower().removesuffix(':443')}"
+        yield f"http://{host.lower().removesuffix(':80')}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_HEX: Final = re.compile("0x[0-9a-f]*")
 
 PORTS: Final = {"http": 80, "https": 443}
 
@@ -24,12 +27,29 @@ def server_parts(url: str) -> SplitResult | None:
     plain = url.isascii() and url.isprintable() and not {" ", "\\"}.intersection(url)
     extra = parts.username is not None or parts.query or parts.fragment
     dots = {".", ".."}.intersection(parts.path.split("/")) or "%" in parts.path
-    return parts if fine and plain and not (extra or dots) else None
+    odd = fine and is_odd_number(host_in(parts))
+    return parts if fine and plain and not (extra or dots or odd) else None
 
 
 def host_in(parts: SplitResult) -> str:
     """Return the host, without the dot that may end it."""
     return (parts.hostname or "").rstrip(".")
+
+
+def is_odd_number(host: str) -> bool:
+    """Return whether a host is a number, and not written as an IPv4 address is: 127.1, 2130706433, 0x7f.1.
+
+    Systems take such a text for an address, where a look at its form has found a name (WHATWG URL, 4.1).
+    """
+    if ":" in host:
+        return False
+    last = host.rstrip(".").rpartition(".")[2].lower()
+    if not (last.isdecimal() or _HEX.fullmatch(last)):
+        return False
+    try:
+        return str(ipaddress.IPv4Address(host)) != host
+    except ValueError:
+        return True
 
 
 def is_loopback(host: str) -> bool:

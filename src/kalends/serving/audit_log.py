@@ -21,6 +21,7 @@ import msgspec
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import Operation
 from kalends.core.errors import KalendsError, LimitExceeded
+from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 from kalends.serving.http.rate_limits import RateLimiter
@@ -61,7 +62,10 @@ ABOUT: Final = (
     "site",
     "change",
 )
-"""Fields of a body that say what it is about."""
+"""Fields of a body that say what it is about, of which only words, numbers and truth values are written."""
+
+ABOUT_JOB: Final = ("machine", "nodes", "limit_s", "project")
+"""What is written of a job. Its program, its texts and its environment may hold secrets of its user."""
 
 _WHO_HOLDS: Final = frozenset({"user", "holder"})
 
@@ -237,11 +241,18 @@ class RotatingFile:
 
 def _about(body: Body) -> dict[str, object]:
     found = {name: getattr(body, name, "") for name in ABOUT}
-    return {name: _short(value) for name, value in found.items() if value not in ("", None, ())}
+    job = found["job"]
+    if isinstance(job, JobRequest):
+        found["job"] = {name: _short(getattr(job, name)) for name in ABOUT_JOB}
+    return {name: _short(value) for name, value in found.items() if _is_said(value)}
+
+
+def _is_said(value: object) -> bool:
+    return value != "" and isinstance(value, str | int | dict)
 
 
 def _short(value: object) -> object:
-    return value if isinstance(value, bool | int) else str(value)[:TEXT_MAX]
+    return value[:TEXT_MAX] if isinstance(value, str) else value
 
 
 def _failure(error: Exception) -> dict[str, object]:

@@ -101,6 +101,14 @@ def test_a_program_is_mistaken_for_no_machine() -> None:
         ("--token-file stolen", "--token-file is no option of a job"),
         ("--broker http://elsewhere", "--broker is no option of a job"),
         ("--user eve", "--user is no option of a job"),
+        ("--profile work", "--profile is no option of a job"),
+        ("--profile=work", "--profile is no option of a job"),
+        ("--group staff", "--group is no option of a job"),
+        ("--ca mine.pem", "--ca is no option of a job"),
+        ("--zone UTC", "--zone is no option of a job"),
+        ("--color always", "--color is no option of a job"),
+        ("--json", "--json is no option of a job"),
+        ("--key k", "--key is no option of a job"),
     ],
 )
 def test_what_cannot_stand_in_a_script_is_refused_with_its_line(

@@ -134,3 +134,29 @@ def test_where_any_host_may_be_called_public_and_opened_ones_are(to: str) -> Non
 def test_where_any_host_may_be_called_private_ones_are_not(to: str) -> None:
     with pytest.raises(NotAllowed):
         ANYWHERE.address_of("ann", to)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433", "127.1", "127.0.1", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "0x7F.1", "017700000001",
+        "127.0.0.1.1", "256.0.0.1", "127.0.0.01", "hooks.example.1", "hooks.example.0x", "1.", "127.1.",
+        "\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021", "\u0661\u0662\u0667.0.0.1",
+        "hooks\u2024example.org", "\u24d7ooks.example.org",
+    ],
+)  # fmt: skip
+def test_a_host_that_is_a_number_in_another_form_is_no_host(host: str) -> None:
+    for hosts in (("*",), (host,), ("*", host)):
+        book = AddressBook(msgspec.structs.replace(RULES, webhook_hosts=hosts))
+        with pytest.raises(InvalidInput, match="no URL of a webhook"):
+            book.address_of("ann", f"https://{host}/x")
+        assert not book.allows_webhook(f"https://{host}/x"), "stored by an earlier version"
+
+
+def test_a_dot_at_the_end_of_a_host_changes_nothing() -> None:
+    book = AddressBook(msgspec.structs.replace(RULES, webhook_hosts=("*", "hooks.example.org.")))
+    assert book.address_of("ann", "https://hooks.example.org./x") == "https://hooks.example.org/x"
+    assert BOOK.address_of("ann", "https://hooks.example.org./x") == "https://hooks.example.org/x"
+    for private in ("127.0.0.1.", "10.0.0.1.", "localhost."):
+        with pytest.raises(NotAllowed):
+            book.address_of("ann", f"https://{private}/x")

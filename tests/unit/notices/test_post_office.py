@@ -243,3 +243,20 @@ async def test_letters_and_facts_are_stored_together_or_not_at_all(tmp_path: Pat
     connection.rollback()
     assert stored_letters(connection) == ([], [])
     store.close()
+
+
+async def test_an_address_that_a_user_has_chosen_is_no_alarm(
+    tmp_path: Path, log: io.StringIO
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+    key.chmod(0o600)
+    rules = rules_for(1, webhook_hosts=("*", "127.0.0.1:1"), webhook_key=key)
+    async with lobby(tmp_path, rules) as here:
+        here.post(letter("a", "https://nowhere.invalid/x"))
+        await asyncio.wait(set(here.office._tries))
+        assert "notices_of_user" in log.getvalue()
+        assert here.reports == []
+        here.post(letter("b", "http://127.0.0.1:1/x"))
+        await here.told(1)
+    assert [about for about, _ in here.reports] == ["notices by http://127.0.0.1:1"]

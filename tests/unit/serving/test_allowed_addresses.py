@@ -38,6 +38,9 @@ HOME = AllowedAddresses(at_home=True)
         ("http://broker.example.org\\@127.0.0.1", False, False), ("http://a b", False, False),
         ("http://bröker.example", False, False), ("file:///etc/passwd", False, False),
         ("http://broker\n.example.org", False, False),
+        ("http://2130706433:7100", False, False), ("http://127.1", False, False),
+        ("http://0177.0.0.1", False, False), ("http://0x7f000001", False, False),
+        ("http://169.254.43518/latest", False, False), ("http://127.0.0.1.", False, True),
     ],
 )  # fmt: skip
 def test_without_a_list_a_server_calls_anywhere_but_at_its_own_host(

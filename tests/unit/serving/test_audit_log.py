@@ -7,19 +7,23 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving_support import RID, Deeds, ManualClock
 
 from kalends.contract.bodies import Answer
-from kalends.contract.calls import OPERATIONS
+from kalends.contract.calls import OPERATIONS, Health
 from kalends.contract.versions import own_version
 from kalends.core.errors import Conflict, NotAuthenticated
+from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.core.requests import Attribute
 from kalends.serving.audit_log import (
     READS,
     STRANGER_LINES_BURST,
@@ -231,3 +235,29 @@ def test_a_file_that_cannot_be_written_is_an_alarm_and_no_call_fails_for_it(tmp_
     log.done("attach", ANN)
     assert said == ["the audit log cannot be written: No such file or directory", ""]
     assert os.listdir(folder) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "call", [each for each in OPERATIONS if each.method == "POST"], ids=lambda each: each.name
+)
+def test_no_text_of_a_job_or_of_its_user_is_written(call: Any, tmp_path: Path) -> None:
+    lines = tmp_path / "lab.audit"
+    log = AuditLog((lines, 1_000_000, 2), "site lab", ManualClock(), lambda about, text: None)
+    job = JobRequest(
+        machine="lab/box", limit_s=60, command=("./solve", "--password", "hunter2"), script="hunter2",
+        name="hunter2", directory="/hunter2", input="hunter2", environment={"hunter2": "hunter2"},
+        implementation="hunter2",
+    )  # fmt: skip
+    fields = {each.name for each in msgspec.structs.fields(call.body)}
+    said = {"job": job, "on": (Attribute(name="hunter2", operator="=", value="hunter2"),)}
+    said |= dict.fromkeys(("source", "text", "message", "pick", "word", "to", "note"), "hunter2")
+    body = SimpleNamespace(**{name: value for name, value in said.items() if name in fields})
+    caller = Caller(Principal("ann"), frozenset({"use", "admin", "audit"}), "4c1a")
+    answer = Health(status="ok", role="site", name="lab", version="1")
+    handle: Any = log.watched(call, lambda caller, body: answer)
+    handle(caller, body)
+    log.close()
+    assert "hunter2" not in (lines.read_text() if lines.exists() else "")
+    if "job" in fields and call.name in ("job_submit", "job_place"):
+        about = json.loads(lines.read_text())["about"]
+        assert about["job"] == {"machine": "lab/box", "nodes": 1, "limit_s": 60, "project": ""}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 from serving_support import ManualClock, call, frame, replies, serving
@@ -71,14 +76,88 @@ def test_what_is_revoked_is_refused_at_once(kind: Any, known: bool, path: Path) 
     assert refused(ring(path), text), "another server, or this one after a restart"
 
 
-def test_a_token_without_an_id_is_revoked_by_its_hash(path: Path) -> None:
-    import jwt
+def signed(key: Any, algorithm: str, **claims: object) -> str:
+    return jwt.encode({"sub": "ada", "aud": "npaci", "exp": NOW_S + 9} | claims, key, algorithm)
 
-    text = jwt.encode({"sub": "ada", "aud": "npaci", "exp": NOW_S + 9}, KEY, "EdDSA")
-    keys = ring(path)
-    assert not refused(keys, text)
+
+def ring_of(algorithm: str, path: Path) -> KeyRing:
+    terms = KeyTerms(scopes=frozenset({"use"}))
+    key = TrustedKey(KEYS[algorithm].public_key(), "k", terms)
+    return KeyRing([key], "npaci", revoked=Revocations(path))
+
+
+def texts_of(token: str, key: Any) -> list[str]:
+    """Return texts that differ from `token`, and are as valid."""
+    said, _, signature = token.rpartition(".")
+    found = [token + "=", token + "==", token + "====", token + "!", f"{said}.!{signature}"]
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        raw = base64.urlsafe_b64decode(signature + "==")
+        r, s = raw[:32], int.from_bytes(raw[32:], "big")
+        other = base64.urlsafe_b64encode(r + (P256_ORDER - s).to_bytes(32, "big")).decode()
+        found += [f"{said}.{other}", f"{said}.{other.rstrip('=')}"]
+    else:
+        # The last characters carry bits that stand for nothing.
+        found += [token[:-1] + each for each in ALPHABET if each != token[-1]]
+    return found
+
+
+KEYS = {
+    "EdDSA": generate_key(),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "RS256": rsa.generate_private_key(65_537, 2_048),
+}
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+@pytest.mark.parametrize("by", ["id", "the id of another text", "an earlier version"])
+@pytest.mark.parametrize("jti", [None, "", "two words", "n" * 600, "№5"])
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_no_text_of_a_revoked_token_counts(
+    algorithm: str, jti: str | None, by: str, path: Path
+) -> None:
+    key = KEYS[algorithm]
+    text = signed(key, algorithm, **({} if jti is None else {"jti": jti}))
+    keys = ring_of(algorithm, path)
+    texts = [text]
+    for each in texts_of(text, key):
+        with suppress(NotAuthenticated):
+            keys.verify(each, NOW_S)
+            texts.append(each)
+    assert len(texts) == (4 if algorithm == "ES256" else 2), "its signature can be written so"
+    assert len({keys.verify(each, NOW_S).token_id for each in texts}) == 1
+    session = keys.verify(texts[-1], NOW_S)
+    id = id_of(text) if by == "id" else id_of(texts[-1])
+    if by == "an earlier version":
+        id = jti if jti == "№5" else hashlib.sha256(text.encode()).hexdigest()
+    revoke(path, [Revocation("token", id)])
+    assert all(refused(keys, each) for each in texts), "remembered from before"
+    assert all(refused(ring_of(algorithm, path), each) for each in texts)
+    assert session.is_revoked()
+
+
+def test_another_token_of_the_same_claims_stays(path: Path) -> None:
+    text, other = (signed(KEYS["EdDSA"], "EdDSA", iat=NOW_S - each) for each in (0, 1))
+    keys = ring_of("EdDSA", path)
     revoke(path, [Revocation("token", id_of(text))])
     assert refused(keys, text)
+    assert not refused(keys, other)
+
+
+def test_an_audit_log_has_the_id_that_revokes(path: Path) -> None:
+    for jti in ("n" * 100, "4c#1a", "tab\there", ""):
+        text = signed(KEYS["EdDSA"], "EdDSA", jti=jti)
+        keys = ring_of("EdDSA", path)
+        revoke(path, [Revocation("token", keys.verify(text, NOW_S).token_id)])
+        assert refused(keys, text), jti
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "a.b", "x" * 9_000, "é.é.é", "a.b.c", "a.b.A"])
+def test_what_is_no_token_is_refused(text: str, path: Path) -> None:
+    with pytest.raises(NotAuthenticated, match=r"malformed|longer"):
+        ring(path).verify(text, NOW_S)
+    with pytest.raises(NotAuthenticated, match=r"malformed|longer"):
+        id_of(text)
 
 
 def test_a_session_ends_its_calls_when_its_token_is_revoked(path: Path) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.operators import Guard
-from kalends.agents.language.values import integer, items_of, key, kind, roomy, weight
+from kalends.agents.language.parser import SCRIPT_FILE
+from kalends.agents.language.values import (
+    integer,
+    items_of,
+    kind,
+    new_key,
+    ordinary,
+    roomy,
+    weight,
+)
 
 _ABSENT: Any = object()
 _INTEGER_CHARS_MAX = 600
@@ -18,7 +27,7 @@ def builtin_functions(meter: Meter, add: Guard, text: Guard) -> dict[str, Guard]
     """Return every name of `vocabulary.BUILTINS`."""
     return {
         **_conversions(meter),
-        **_numbers(),
+        **_numbers(meter),
         **_collections(meter),
         **_choices(meter),
         "str": text,
@@ -48,7 +57,7 @@ def _conversions(meter: Meter) -> dict[str, Guard]:
         made: dict[Any, Any] = {}
         for entry in entries:
             name, value = entry
-            made[key(meter, name)] = value
+            made[new_key(meter, name, len(made))] = value
         made.update(named)
         meter.charge(1 + limits.KEY_STEPS * len(made))
         return made
@@ -72,7 +81,7 @@ def _conversions(meter: Meter) -> dict[str, Guard]:
     }
 
 
-def _numbers() -> dict[str, Guard]:
+def _numbers(meter: Meter) -> dict[str, Guard]:
     def abs_(value: Any, /) -> Any:
         return abs(value)
 
@@ -84,6 +93,8 @@ def _numbers() -> dict[str, Guard]:
             type(ndigits) is not int or abs(ndigits) > limits.ROUND_DIGITS_MAX
         ):
             raise ValueError(f"digits to round to are integers up to {limits.ROUND_DIGITS_MAX}")
+        if type(number) is float and not ordinary(number):
+            meter.charge(limits.DIGIT_STEPS * limits.ROUND_DIGITS_MAX)
         result = round(number) if ndigits is None else round(number, ndigits)
         return integer(result) if type(result) is int else result
 
@@ -111,11 +122,12 @@ def _collections(meter: Meter) -> dict[str, Guard]:
 
     def map_(function: Any, values: Any, /, *more: Any) -> list[Any]:
         lists = [items_of(meter, one) for one in (values, *more)]
-        return [function(*arguments) for arguments in zip(*lists, strict=False)]
+        call = counted(meter, function)
+        return [call(*arguments) for arguments in zip(*lists, strict=False)]
 
     def filter_(function: Any, values: Any, /) -> list[Any]:
-        found = items_of(meter, values)
-        return [item for item in found if (item if function is None else function(item))]
+        found, call = items_of(meter, values), counted(meter, function)
+        return [item for item in found if (item if function is None else call(item))]
 
     def reversed_(values: Any, /) -> list[Any]:
         return items_of(meter, values)[::-1]
@@ -139,9 +151,22 @@ def _collections(meter: Meter) -> dict[str, Guard]:
     }
 
 
+def counted(meter: Meter, function: Any) -> Any:
+    """Return `function` so that it counts as a call inside of others; the script's own count anyway."""
+    if getattr(getattr(function, "__code__", None), "co_filename", "") == SCRIPT_FILE:
+        return function
+
+    def call(*arguments: Any) -> Any:
+        meter.enter(0)
+        return meter.leave(function(*arguments))
+
+    return call
+
+
 def ordered(meter: Meter, items: list[Any], key_function: Any, *, reverse: bool) -> list[Any]:
     """Return `items` sorted, stable, by `key_function`; the sort is paid for."""
-    keys = items if key_function is None else [key_function(item) for item in items]
+    call = counted(meter, key_function)
+    keys = items if key_function is None else [call(item) for item in items]
     heavy = sum(weight(meter, one) for one in keys)
     meter.charge(heavy * (len(keys).bit_length() // 4))
     numbers = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
@@ -159,7 +184,8 @@ def _choices(meter: Meter) -> dict[str, Guard]:
                 return default
             if not items:
                 raise ValueError("there is nothing to choose from")
-            keys = items if key is None else [key(item) for item in items]
+            call = counted(meter, key)
+            keys = items if key is None else [call(item) for item in items]
             for one in keys:
                 weight(meter, one)
             return items[choose(range(len(items)), key=keys.__getitem__)]

@@ -24,8 +24,12 @@ from kalends.agents.language.texts import printable
 Result = dict[str, Any]
 Finish = Callable[[Result], NoReturn]
 
-_FRAMES_PER_CALL: Final = 6
-"""Python frames that one call of a script's function takes, with the guards around it."""
+_FRAMES_PER_CALL: Final = 8 + 2 * limits.SYNTAX_DEPTH_MAX + limits.LOOPS_DEPTH_MAX
+"""Python frames that one call of a script's function takes at most, with what its code puts around the next.
+
+Two for each chain of comparisons, and up to Python 3.11 one for each comprehension. None of these frames
+takes space on the processor's stack.
+"""
 
 
 def perform(job: dict[str, Any], finish: Finish) -> NoReturn:

@@ -29,6 +29,16 @@ KEY_BITS_MAX: Final = 60
 
 KEY_PART_BITS_MAX: Final = 40
 """An integer in a tuple that is a key: with longer ones, tuples can be made to have one hash."""
+
+KEYS_ALIKE_MAX: Final = 64
+"""Different tuples with one hash that a script may use as keys: -1 and -2 have one, and tuples of them."""
+
+KEYS_PER_STEP_BITS: Final = 5
+"""Finding a number or a tuple costs one step more for 2 to the power of this keys in a dict,"""
+
+CACHED_KEYS_BITS: Final = 15
+"""and as much again for 2 to the power of this, which the processor's caches do not hold."""
+
 TEXT_CHARS_MAX: Final = 100_000
 ITEMS_MAX: Final = 200_000
 """Items of one list, tuple, range or dict that an operation makes."""
@@ -61,6 +71,12 @@ GUARDED_NODES: Final = 8
 
 KEY_STEPS: Final = 4
 """Price of a key that is put into a dict, for its memory."""
+
+DIGIT_STEPS: Final = 4
+"""Price of a decimal digit of a float beyond those that it means."""
+
+CASE_STEPS: Final = 10
+"""Passes over a text that a change of case costs if it is not ASCII."""
 
 CHARS_PER_STEP_BITS: Final = 4
 """Work on text costs one step for 2 to the power of this characters."""

@@ -9,7 +9,7 @@ from kalends.agents.language.builtins import ordered
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.operators import Guard
 from kalends.agents.language.text_methods import text_methods
-from kalends.agents.language.values import items_of, key, kind, roomy, weight
+from kalends.agents.language.values import find_keys, items_of, key, kind, new_key, roomy, weight
 
 _ABSENT: Any = object()
 _MOVED_PER_STEP = 64
@@ -121,12 +121,13 @@ def _dict_methods(meter: Meter) -> dict[str, Guard]:
     def setdefault(values: dict[Any, Any], wanted: Any, default: Any = None, /) -> Any:
         meter.charge(limits.KEY_STEPS)
         roomy(len(values) + 1)
-        return values.setdefault(key(meter, wanted), default)
+        return values.setdefault(new_key(meter, wanted, len(values)), default)
 
     def update(values: dict[Any, Any], more: dict[Any, Any], /) -> None:
         if type(more) is not dict:
             raise TypeError(f"update takes a dict, not {kind(more)}")
         meter.charge(1 + limits.KEY_STEPS * roomy(len(values) + len(more)))
+        find_keys(meter, more)
         values.update(more)
 
     def keys(values: dict[Any, Any], /) -> list[Any]:
@@ -142,6 +143,7 @@ def _dict_methods(meter: Meter) -> dict[str, Guard]:
 
     def copy(values: dict[Any, Any], /) -> dict[Any, Any]:
         meter.charge(1 + limits.KEY_STEPS * len(values))
+        find_keys(meter, values)
         return dict(values)
 
     def clear(values: dict[Any, Any], /) -> None:

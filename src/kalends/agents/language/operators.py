@@ -10,6 +10,7 @@ from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.values import (
     NUMBERS,
+    find_keys,
     fitting,
     integer,
     items_of,
@@ -89,6 +90,8 @@ def binary_guards(meter: Meter) -> dict[str, Guard]:
     def union(a: Any, b: Any, /) -> Any:
         if type(a) is dict and type(b) is dict:
             meter.charge(limits.KEY_STEPS * roomy(len(a) + len(b)))
+            find_keys(meter, a)
+            find_keys(meter, b)
         return a | b
 
     def bounded(operate: Guard) -> Guard:

@@ -158,9 +158,10 @@ class ScriptRewriter(RestrictingNodeTransformer):
         return cast(ast.AST, _placed(ast.ListComp(made.elt, made.generators), node))
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        """Put the pairs into a dict when all are there, because a key costs by the size of its dict."""
         node = self._comprehension(node, node.key, node.value)
-        node.key = _placed(_call("_key_", node.key), node.key)
-        return node
+        pair = ast.Tuple([node.key, node.value], ast.Load())
+        return cast(ast.AST, _placed(_call("_made_", ast.ListComp(pair, node.generators)), node))
 
     def _comprehension(self, node: Any, *parts: ast.expr) -> Any:
         """Charge each turn of a loop for the whole comprehension."""

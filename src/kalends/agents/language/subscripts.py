@@ -8,7 +8,7 @@ from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.methods import missing
 from kalends.agents.language.operators import Guard
-from kalends.agents.language.values import key, kind, roomy
+from kalends.agents.language.values import key, kind, new_key, roomy
 
 _ABSENT: Any = object()
 
@@ -27,7 +27,7 @@ class _Writer:
         if type(values) is dict:
             meter.charge(limits.KEY_STEPS)
             roomy(len(values) + 1)
-            values[key(meter, index)] = value
+            values[new_key(meter, index, len(values))] = value
         elif type(values) is list:
             if not isinstance(index, int):
                 raise TypeError(f"the index of a list is not {kind(index)}")
@@ -37,7 +37,7 @@ class _Writer:
 
 
 def subscript_guards(meter: Meter) -> dict[str, Guard]:
-    """Return `_getiter_`, `_getitem_`, `_write_` and `_key_`."""
+    """Return `_getiter_`, `_getitem_`, `_write_`, `_key_` and `_made_`."""
 
     def iterated(values: Any, steps: int, /) -> Any:
         """Return a copy of what can change, so that a loop ends; each turn costs `steps`, paid at once."""
@@ -64,6 +64,19 @@ def subscript_guards(meter: Meter) -> dict[str, Guard]:
 
     def display_key(value: Any, /) -> Any:
         meter.charge(limits.KEY_STEPS)
-        return key(meter, value)
+        return new_key(meter, value, 0)
 
-    return {"_getiter_": iterated, "_getitem_": item, "_write_": write, "_key_": display_key}
+    def made(pairs: list[tuple[Any, Any]], /) -> dict[Any, Any]:
+        values: dict[Any, Any] = {}
+        for name, value in pairs:
+            meter.charge(limits.KEY_STEPS)
+            values[new_key(meter, name, len(values))] = value
+        return values
+
+    return {
+        "_getiter_": iterated,
+        "_getitem_": item,
+        "_write_": write,
+        "_key_": display_key,
+        "_made_": made,
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.operators import Guard
 from kalends.agents.language.values import fitting, items_of, kind
@@ -29,7 +30,8 @@ def text_methods(meter: Meter) -> dict[str, Guard]:
         return result
 
     return {
-        **{name: _plain(paid, name) for name in ("isalpha", "isdigit", "lower", "upper")},
+        **{name: _plain(paid, name, 1) for name in ("isalpha", "isdigit")},
+        **{name: _plain(paid, name, limits.CASE_STEPS) for name in ("lower", "upper")},
         **{name: _searching(paid, name) for name in ("count", "find", "rfind")},
         **{name: _ending(paid, name) for name in ("startswith", "endswith")},
         **{name: _stripping(paid, name) for name in ("strip", "lstrip", "rstrip")},
@@ -64,11 +66,13 @@ def _bounds(name: str, *several: Any) -> list[int | None]:
     return [None if one is None else _integer(name, one) for one in several]
 
 
-def _plain(paid: Paid, name: str) -> Guard:
+def _plain(paid: Paid, name: str, passes: int) -> Guard:
+    """Return a method that takes nothing, at the price of so many `passes` over what is not ASCII."""
     native = getattr(str, name)
 
     def guard(text: str, /) -> Any:
-        return paid(text, (), lambda: native(text))
+        more = () if text.isascii() else (text[: passes - 1],)
+        return paid(text, more, lambda: native(text))
 
     return guard
 

@@ -12,13 +12,20 @@ from typing import Any, Final
 from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.operators import Guard
-from kalends.agents.language.values import NUMBERS, fitting, kind
+from kalends.agents.language.values import NUMBERS, fitting, kind, ordinary
 
 _SPECIFICATION: Final = re.compile(
     r"(?:.?[<>=^])?[-+ ]?z?#?0?(?P<width>[0-9]{0,4})[,_]?(?:\.(?P<precision>[0-9]{1,4}))?[bdoxXeEfFgGs%]?",
     re.DOTALL,
 )
 """Python's format specifications, without `n` (the host's locale) and `c`."""
+
+
+_DIGITS: Final = 17
+"""Digits that tell every float from all others."""
+
+_DIGITS_MAX: Final = 309
+"""Digits of the largest float before its point."""
 
 
 def printable(text: str, chars_max: int) -> str:
@@ -54,6 +61,8 @@ def text_guards(meter: Meter) -> dict[str, Guard]:
         if type(value) is not str and type(value) not in NUMBERS:
             raise TypeError(f"{kind(value)} has no text; write out its items")
         meter.charge_text(200 + (len(value) if type(value) is str else 0))
+        if type(value) is float:
+            meter.charge(_digits_steps(value, int(match["precision"] or 0)))
         return format(value, specification)
 
     def joined(*parts: str) -> str:
@@ -61,3 +70,9 @@ def text_guards(meter: Meter) -> dict[str, Guard]:
         return "".join(parts)
 
     return {"_text_": text, "_format_": formatted, "_joined_": joined}
+
+
+def _digits_steps(value: float, precision: int) -> int:
+    """Return the price of the digits that are not cheap: those beyond what a float means."""
+    digits = max(0, precision - _DIGITS) + (0 if ordinary(value) else precision + _DIGITS_MAX)
+    return limits.DIGIT_STEPS * digits

@@ -44,6 +44,11 @@ def roomy(items: int) -> int:
     return items
 
 
+def ordinary(value: float) -> bool:
+    """Return whether a float has few decimal digits, so that those of others cost extra."""
+    return value == 0.0 or 1e-22 < abs(value) < 1e22
+
+
 def items_of(meter: Meter, value: Any) -> list[Any]:
     """Return a new list of what `value` holds, paid for. Raises `TypeError` where it holds nothing."""
     if type(value) not in (list, tuple, dict, str, range):
@@ -73,6 +78,8 @@ def _walk(meter: Meter, value: Any, depth: int) -> int:
     steps = 1 + len(value)
     meter.charge(steps)
     # Keys are hashed and compared like everything else.
+    if type(value) is dict:
+        find_keys(meter, value)
     for item in (*value, *value.values()) if type(value) is dict else value:
         if type(item) in (list, tuple, dict):
             steps += _walk(meter, item, depth + 1)
@@ -93,13 +100,28 @@ def key(meter: Meter, value: Any) -> Any:
         meter.charge(1 + (len(value) >> limits.CHARS_PER_STEP_BITS))
     elif type(value) in NUMBERS:
         meter.charge(1)
+        meter.charge_keys()
         _check_bits(value, limits.KEY_BITS_MAX)
     elif type(value) is tuple:
         _walk(meter, value, 1)
+        meter.charge_keys()
         _check_hashable(value)
     else:
         raise TypeError(f"a key cannot be {kind(value)}")
     return value
+
+
+def new_key(meter: Meter, value: Any, size: int) -> Any:
+    """Return `value` as a key that is put into a dict of `size`; raises as `key`, and `OverflowError`."""
+    key(meter, value)
+    if type(value) is not str:
+        meter.note_key(value, size)
+    return value
+
+
+def find_keys(meter: Meter, values: dict[Any, Any]) -> None:
+    """Pay for finding all keys of `values` in a dict, beyond what each costs anyhow."""
+    meter.charge_keys(sum(type(one) is not str for one in values))
 
 
 def _check_hashable(value: tuple[Any, ...]) -> None:

@@ -16,7 +16,7 @@ from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
-from kalends.core.jobs import JobRequest
+from kalends.core.jobs import RESTARTS, JobRequest
 from kalends.core.limits import JOB_ENVIRONMENT_MAX
 from kalends.core.principals import Principal
 
@@ -25,9 +25,6 @@ NO_TICKET: Final = 0
 
 SOON_S: Final = 300
 """A job that runs goes only to a place where it starts within this time."""
-
-RESTARTS: Final = "KALENDS_RESTARTS"
-"""In its environment a job that may start again finds at how many places it has started before."""
 
 
 def elsewhere(

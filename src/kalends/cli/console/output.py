@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import sys
@@ -67,6 +68,19 @@ def say_script(source: str) -> None:
         return
     for line in source.expandtabs().splitlines():
         say(line)
+
+
+class HarmlessBytes:
+    """Text of others for a terminal, piece by piece: whatever could steer it, or hide a part, is escaped."""
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+
+    def of(self, piece: bytes, *, last: bool = False) -> bytes:
+        text = self._decode(piece, last)
+        return "".join(
+            sign if sign.isprintable() or sign in "\n\t" else ascii(sign)[1:-1] for sign in text
+        ).encode()
 
 
 def print_json(kind: str, data: object, *, one_line: bool = False) -> None:

@@ -19,21 +19,8 @@ MARK: Final = "#KALENDS"
 _ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
 OPTION: Final = "--script"
 
-NOT_OF_A_JOB: Final = frozenset(
-    {
-        "script",
-        "implementations",
-        "json",
-        "key",
-        "broker",
-        "token",
-        "token_file",
-        "user",
-        "group",
-        "zone",
-        "ca",
-    }
-)
+NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "key"})
+"""Options of this call alone: they name files of the caller's, or make the call repeatable."""
 
 
 class JobCommand(ServerCommand):
@@ -86,8 +73,9 @@ class JobCommand(ServerCommand):
 
     def _is_of_the_call(self, ctx: click.Context, option: click.Parameter) -> bool:
         """Return whether an option is none of a job: no script says where it is sent, and as whom."""
-        helps = self.get_help_option_names(ctx)
-        return option.name in NOT_OF_A_JOB or not set(helps).isdisjoint(option.opts)
+        taken = {name for each in self._shared_options() for name in each.opts}
+        taken |= set(self.get_help_option_names(ctx))
+        return option.name in NOT_OF_A_JOB or not taken.isdisjoint(option.opts)
 
 
 def script_named(args: list[str]) -> str | None:

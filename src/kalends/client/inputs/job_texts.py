@@ -12,6 +12,7 @@ from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.jobs import (
+    OWN_VARIABLES,
     WARNING_SIGNALS,
     After,
     Dependency,
@@ -151,6 +152,12 @@ def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise InvalidInput(f"{text!r} is no variable", where="--env", remedy="write NAME=VALUE")
+    if name.startswith(OWN_VARIABLES):
+        raise InvalidInput(
+            f"the machine alone sets variables that begin with {OWN_VARIABLES}, as {name} does",
+            where="--env",
+            remedy="choose another name",
+        )
     return name, value
 
 

@@ -8,6 +8,7 @@ machine only (`require_loopback`), and not from a web page that a user of that m
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -174,6 +175,12 @@ def principal_of(user: str, groups: list[str]) -> Principal:
                 f"{name!a} cannot be the name of a user or group",
                 where="user",
                 remedy="names are printable and not empty",
+            )
+        if unicodedata.normalize("NFKC", name) != name:
+            raise NotAuthenticated(
+                f"{name!a} can be taken for another name of a user or group",
+                where="user",
+                remedy=f"write it as {unicodedata.normalize('NFKC', name)!a} (Unicode's form NFKC)",
             )
     return principal
 

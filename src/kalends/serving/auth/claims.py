@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ from kalends.core.errors import NotAuthenticated
 from kalends.core.principals import Principal, in_realm
 from kalends.serving.auth.callers import Caller, principal_of
 from kalends.serving.auth.public_keys import TrustedKey
+from kalends.serving.auth.revocations import ID_CHARS_MAX
 
 CLOCK_SKEW_S_MAX: Final = 60
 """A token may start this much in our future: the clock of the machine that made it runs ahead."""
@@ -21,6 +23,9 @@ SERVERS_SCOPES: Final = frozenset({"broker", "near"})
 
 AUDIENCES_MAX: Final = 8
 """Of those that a token names, so many are told."""
+
+_ID: Final = re.compile(rf"[!\"$-~]{{1,{ID_CHARS_MAX}}}")
+"""Printable ASCII without a space, and without the # that begins a note."""
 
 SITE_PASS: Final = "kalends-pass+jwt"
 """What a broker's pass says that it is (RFC 8725, section 3.11): it names users as the broker knows them."""
@@ -41,12 +46,15 @@ class _Registered(msgspec.Struct):
 
 
 class SignedClaims(NamedTuple):
-    """What `key` has signed; `kind` is the ``typ`` of the token, and `digest` its id if it has none."""
+    """What `key` has signed; `kind` is the ``typ`` of the token.
+
+    If the token has no id, the first of `hashes` is its id, and each of them revokes it.
+    """
 
     payload: bytes
     kind: str
     key: TrustedKey
-    digest: str
+    hashes: tuple[str, ...]
 
 
 def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: int) -> Caller:
@@ -54,7 +62,7 @@ def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: in
 
     Raises `NotAuthenticated` with the reason.
     """
-    payload, kind, key, digest = signed
+    payload, kind, key, hashes = signed
     terms = key.terms
     try:
         registered = msgspec.json.decode(payload, type=_Registered)
@@ -68,8 +76,13 @@ def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: in
     audiences = (registered.aud,) if isinstance(registered.aud, str) else tuple(registered.aud)
     _check_audience(audiences, terms.claims.audiences or (audience,))
     expires_at = _check_times(registered, terms.longest_s, now_s)
-    token_id = registered.jti or digest
-    if revoked(token_id, key.key_id):
+    jti = registered.jti
+    ids = (jti,) if can_be_listed(jti) else (*hashes, jti)
+
+    def is_revoked() -> bool:
+        return any(revoked(each, key.key_id) for each in ids)
+
+    if is_revoked():
         raise was_revoked()
     try:
         scopes = terms.claims.scopes_in(claims, terms.scopes)
@@ -77,9 +90,14 @@ def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: in
     except ValueError as error:
         raise refused(str(error)) from error
     return Caller(
-        principal, scopes, short(token_id)[1:-1], expires_at, key.key_id, terms.vouching,
-        lambda: revoked(token_id, key.key_id), terms.hosts, audiences[:AUDIENCES_MAX],
+        principal, scopes, ids[0], expires_at, key.key_id, terms.vouching,
+        is_revoked, terms.hosts, audiences[:AUDIENCES_MAX],
     )  # fmt: skip
+
+
+def can_be_listed(token_id: str) -> bool:
+    """Return whether `token_id` can stand in a list of revoked tokens, and whole in an audit log."""
+    return _ID.fullmatch(token_id) is not None
 
 
 def _check_audience(named: tuple[str, ...], audiences: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ for a refusal are precise and never contain the token. Our own are signed with E
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import secrets
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from kalends.serving.auth.claims import (
     Revoked,
     SignedClaims,
     caller_from,
+    can_be_listed,
     expired,
     refused,
     short,
@@ -40,6 +42,10 @@ VERIFIED_MAX: Final = 4_096
 
 ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
 """Each for keys of its kind only; what a token says of itself chooses nothing."""
+
+_P256_BYTES: Final = 32
+_P256_ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve P-256 (SEC 2, section 2.4.2)."""
 
 _JWS: Final = jwt.PyJWS(algorithms=ALGORITHMS)
 
@@ -113,17 +119,18 @@ def mint(
 
 
 def id_of(token: str) -> str:
-    """Return the id by which a token is revoked, believed or not: its ``jti``, or else its hash.
+    """Return the id by which a token is revoked: its ``jti``, or else the hash of header and payload.
 
-    Raises `NotAuthenticated` for what is no token.
+    The token need not be valid. Raises `NotAuthenticated` for a text that is not a token.
     """
-    return _unverified(token)[1].jti or _digest(token).hex()
+    jti = _unverified(token)[1].jti
+    return jti if can_be_listed(jti) else _hash(_signed_part(token))
 
 
 class KeyRing:
     """The keys that one owner lists, and the name that tokens must be for.
 
-    Those of `providers` come and go. Verified tokens are remembered by their hash until they expire, the
+    Those of `providers` come and go. Verified tokens are remembered by their text until they expire, the
     least recently used leaving first; a refused token is never remembered. Not thread-safe.
     """
 
@@ -144,7 +151,7 @@ class KeyRing:
         self._providers = tuple(providers)
         self._listed_ids = frozenset(key.key_id for key in keys)
         self._revoked = revoked
-        self._verified: OrderedDict[bytes, Caller] = OrderedDict()
+        self._verified: OrderedDict[str, Caller] = OrderedDict()
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Verify the token in the ``Authorization`` header, see `verify`."""
@@ -181,7 +188,7 @@ class KeyRing:
         key that is not listed, by another issuer than its key is listed for, for another audience, not
         valid yet, good for too long, revoked, or expired.
         """
-        digest = _digest(token)
+        digest = _hash(token)
         known = self._verified.get(digest)
         if known is not None:
             if now_s >= known.expires_at:
@@ -250,15 +257,39 @@ class KeyRing:
             except jwt.InvalidTokenError as error:
                 raise refused("it is malformed") from error
             kind = str(complete["header"].get("typ", ""))
-            return SignedClaims(complete["payload"], kind, key, _digest(token).hex())
+            return SignedClaims(
+                complete["payload"], kind, key, _hashes(token, complete["signature"], key.algorithm)
+            )
         raise refused(
             "it is signed by a key that this owner does not list",
             remedy="ask the owner of this server to list the public key of the issuer",
         )
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+def _signed_part(token: str) -> str:
+    """Return header and payload as they are signed: no character of them can be changed."""
+    return token.rpartition(".")[0]
+
+
+def _hashes(token: str, signature: bytes, algorithm: str) -> tuple[str, ...]:
+    """Return the ids of a verified token that has none of its own.
+
+    The first is the hash of what is signed. The others are those by which earlier versions revoked the
+    token, hashes of its whole text: as it was sent, and as its issuer can have written it.
+    """
+    signed = _signed_part(token)
+    signatures = [signature]
+    if algorithm == "ES256":
+        # Whoever has (r, s) has (r, -s) too, which is as valid.
+        r, s = signature[:_P256_BYTES], int.from_bytes(signature[_P256_BYTES:], "big")
+        signatures.append(r + (_P256_ORDER - s).to_bytes(_P256_BYTES, "big"))
+    padded = [base64.urlsafe_b64encode(each).decode() for each in signatures]
+    texts = (f"{signed}.{text}" for each in padded for text in (each, each.rstrip("=")))
+    return tuple(dict.fromkeys(map(_hash, (signed, token, *texts))))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _bearer(headers: Mapping[str, str]) -> tuple[str, str]:
@@ -271,13 +302,16 @@ def _header(token: str) -> Mapping[str, Any]:
     """Return the header of a token, which nobody has verified yet."""
     if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
-    malformed = refused("it is malformed", remedy="send the token exactly as it was issued")
     if not token.isascii():
-        raise malformed
+        raise _malformed()
     try:
         return _JWS.get_unverified_header(token)
     except jwt.InvalidTokenError as error:
-        raise malformed from error
+        raise _malformed() from error
+
+
+def _malformed() -> NotAuthenticated:
+    return refused("it is malformed", remedy="send the token exactly as it was issued")
 
 
 class _Unverified(msgspec.Struct):
@@ -292,7 +326,7 @@ def _unverified(token: str) -> tuple[Mapping[str, Any], _Unverified]:
         payload = base64url_decode(token.split(".")[1])
         return header, msgspec.json.decode(payload, type=_Unverified)
     except (ValueError, RecursionError) as error:
-        raise refused("it is malformed") from error
+        raise _malformed() from error
 
 
 def _of_another_algorithm(algorithm: object, candidates: Iterable[TrustedKey]) -> NotAuthenticated:

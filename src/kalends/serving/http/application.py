@@ -125,8 +125,7 @@ def caller_of(request: web.Request, scope: str) -> Caller:
 
     Raises `NotAuthenticated` or `NotAllowed`, which become problems.
     """
-    server = request.app[_SERVER]
-    return server.caller_of(request, scope)
+    return request.app[_SERVER].caller_of(request, scope)
 
 
 def check_server(request: web.Request) -> None:
@@ -140,8 +139,7 @@ def check_server(request: web.Request) -> None:
 
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
-    server = request.app[_SERVER]
-    return server.caller(request, {"Authorization": f"Bearer {token}"}, scope)
+    return request.app[_SERVER].caller(request, {"Authorization": f"Bearer {token}"}, scope)
 
 
 def version_of(request: web.Request) -> ServerVersion:
@@ -267,7 +265,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
         known = server.known_to(request)
         caller = server.caller_of(request, operation.scope)
         dispatcher.admit(caller, operation)
-        fields = await read_fields(request, operation, dispatcher.limits)
+        fields = await read_fields(request, operation, dispatcher, caller)
         body = convert(fields, operation.body, strict=operation.method != "GET")
         answer = await dispatcher.run(entry.handler, caller, body)
         return web.Response(
@@ -287,6 +285,7 @@ def _sessions(server: _Server) -> _Respond:
         # Each call in it needs a scope of its own.
         caller = server.caller_of(request, ANY)
         user, known = caller.principal.user, server.known_to(request)
+        server.dispatcher.check_rate(caller)
         server.sessions.make_room(user)
         socket = await open_socket(request, limits)
         abort = request.transport.abort if request.transport else lambda: None

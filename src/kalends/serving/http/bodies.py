@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from kalends.contract import codec
+from kalends.core import limits
+from kalends.core.conversion import convert, shortened
 from kalends.core.errors import InvalidInput
 from kalends.serving.http.problems import HttpRefusal
 
@@ -82,8 +84,9 @@ def decode(body: bytes, form: Form, *, bytes_max: int) -> dict[str, Any]:
     """
     if not body:
         return {}
-    decoder = codec.decode_json if form == "json" else codec.decode_msgpack
-    raw = decoder(body, dict[str, Any], bytes_max=bytes_max)
+    codec.check_size(body, bytes_max)
+    plain = codec.plain_json(body) if form == "json" else codec.plain_msgpack(body)
+    raw = convert(plain, dict[str, Any])
     normalize(raw)
     return raw
 
@@ -98,7 +101,7 @@ def normalize(raw: dict[str, Any]) -> None:
     Raises `InvalidInput`, naming the path, for a value that no field of ours could ever mean.
     """
     try:
-        _normalize(raw, raw.items(), 0)
+        _normalize(raw, raw.items(), 0, [limits.VALUES_MAX])
     except _NotPlain as error:
         raise InvalidInput(error.detail, where=error.where()) from None
 
@@ -113,16 +116,21 @@ class _NotPlain(Exception):
         path = ""
         for step in reversed(self.steps):
             path += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return path.removeprefix(".") or "body"
+        return shortened(path.removeprefix(".")) or "body"
 
 
-def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int, room: list[int]) -> None:
     """Check and normalize the `items` of `holder`, a map or a list, in place.
+
+    `room` has one number: how many values there may be.
 
     One function on purpose, without a call for each leaf: it runs over every value of every call.
     """
     if depth == codec.NESTING_MAX:
         raise _NotPlain(f"nested more than {codec.NESTING_MAX} levels deep")
+    room[0] -= len(holder)
+    if room[0] < 0:
+        raise _NotPlain(f"more than {limits.VALUES_MAX} values")
     for step, value in items:
         kind = type(value)
         try:
@@ -133,9 +141,9 @@ def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int) -> Non
                 if not INTEGER_MIN <= value <= INTEGER_MAX:
                     raise _NotPlain("an integer beyond 64 bits")
             elif kind is dict:
-                _normalize(value, value.items(), depth + 1)
+                _normalize(value, value.items(), depth + 1, room)
             elif kind is list:
-                _normalize(value, enumerate(value), depth + 1)
+                _normalize(value, enumerate(value), depth + 1, room)
             elif kind is float:
                 if not math.isfinite(value):
                     raise _NotPlain("a number that is not finite")

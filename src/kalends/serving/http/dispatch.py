@@ -24,7 +24,7 @@ from kalends.serving.clocks import Clock
 from kalends.serving.http import bodies
 from kalends.serving.http.misdirected import Misdirected
 from kalends.serving.http.problems import problem_of
-from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
+from kalends.serving.http.rate_limits import BYTES_OF_A_CALL, RateLimiter, ServingLimits
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import NO_OPERATION, Metrics
 
@@ -80,20 +80,18 @@ class Dispatcher:
             value=lambda: len(self._running),
         )
 
-    def begin(
-        self, caller: Caller, name: str, fields: dict[str, Any]
-    ) -> Answer | Awaitable[Answer]:
-        """Start operation `name` with the plain `fields` of a session call.
+    def begin(self, caller: Caller, name: str, body: bytes) -> Answer | Awaitable[Answer]:
+        """Start operation `name` with the `body` of a session call, in MessagePack.
 
         Raises what refuses the call before its handler takes it: `NotFound` for an unknown name,
-        `Unavailable` at a stop, `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `InvalidInput`;
-        and whatever a handler that answers at once raises.
+        `Unavailable` at a stop, `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `TooLarge`,
+        `InvalidInput`; and whatever a handler that answers at once raises.
         """
         entry = self.entries.get(name)
         if entry is None:
             raise self.misdirected.call(name, self.entries)
         self.admit(caller, entry.operation)
-        bodies.normalize(fields)
+        fields = bodies.decode(body, "msgpack", bytes_max=self.limits.body_bytes_max)
         return entry.handler(caller, convert(fields, entry.operation.body))
 
     def admit(self, caller: Caller, operation: Operation) -> None:
@@ -104,6 +102,15 @@ class Dispatcher:
             raise Unavailable("the server is stopping", remedy="connect again in a moment")
         self._limiter.take(caller.principal.user, self.clock.monotonic_s())
         self.check_right(caller, operation.scope, operation.name)
+
+    def check_rate(self, caller: Caller) -> None:
+        """Raises `LimitExceeded` if `caller` may not call now; a session is opened for calls."""
+        self._limiter.check(caller.principal.user, self.clock.monotonic_s())
+
+    def charge(self, caller: Caller, read_bytes: int) -> None:
+        """Count what it costs to read so many bytes of `caller`, beyond those that any call has."""
+        if more := read_bytes // BYTES_OF_A_CALL:
+            self._limiter.fine(caller.principal.user, more, self.clock.monotonic_s())
 
     def check_right(self, caller: Caller, scope: str, call: str, remote: str = "") -> None:
         """Raises `NotAuthenticated` or `NotAllowed`, and writes that, unless `caller` has `scope` now."""

@@ -14,6 +14,10 @@ _RETRY_S_MIN: Final = 0.001
 """Rounding must never tell a caller to come back at once."""
 
 
+BYTES_OF_A_CALL: Final = 4_096
+"""A body, or a frame of a session, counts as one call more for each time that it has so many bytes."""
+
+
 class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one application. The defaults suit a site or broker that others rely on."""
 
@@ -56,15 +60,11 @@ class RateLimiter:
 
     def take(self, key: str, now_s: float) -> None:
         """Count one call of `key`; raises `LimitExceeded`, counting nothing, when its bucket is empty."""
-        buckets = self._buckets
-        bucket = buckets.get(key)
-        if bucket is None:
-            level = self._burst
-            if len(buckets) >= self._tracked_max:
-                buckets.popitem(last=False)
-        else:
-            level, filled_at_s = bucket
-            level = min(self._burst, level + (now_s - filled_at_s) * self._per_s)
+        self._fill(key, self.check(key, now_s) - 1.0, now_s)
+
+    def check(self, key: str, now_s: float) -> float:
+        """Return the calls that `key` has left; raises `LimitExceeded` if there is none."""
+        level = self._level(key, now_s)
         if level < 1.0:
             raise LimitExceeded(
                 f"more than {self._per_s:g} calls a second, after {self._burst:g} at once",
@@ -72,17 +72,31 @@ class RateLimiter:
                 remedy="call more slowly, or put several calls into one session",
                 retry_after_s=max((1.0 - level) / self._per_s, _RETRY_S_MIN),
             )
-        buckets[key] = (level - 1.0, now_s)
-        buckets.move_to_end(key)
+        return level
 
-    def fine(self, key: str, calls: int) -> None:
-        """Count `calls` more for the last call of `key`, which was not what it had to be.
+    def fine(self, key: str, calls: int, now_s: float | None = None) -> None:
+        """Count `calls` more for `key`; without `now_s` for its last call, which was not what it had to be.
 
         Its bucket may be in debt afterwards, by a burst at most, and waits until that has been filled up.
         """
-        bucket = self._buckets.get(key)
-        if bucket is not None:
+        if now_s is not None:
+            self._fill(key, max(self._level(key, now_s) - calls, -self._burst), now_s)
+        elif (bucket := self._buckets.get(key)) is not None:
             self._buckets[key] = (max(bucket[0] - calls, -self._burst), bucket[1])
+
+    def _level(self, key: str, now_s: float) -> float:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            return self._burst
+        level, filled_at_s = bucket
+        return min(self._burst, level + (now_s - filled_at_s) * self._per_s)
+
+    def _fill(self, key: str, level: float, now_s: float) -> None:
+        buckets = self._buckets
+        if key not in buckets and len(buckets) >= self._tracked_max:
+            buckets.popitem(last=False)
+        buckets[key] = (level, now_s)
+        buckets.move_to_end(key)
 
     def __len__(self) -> int:
         return len(self._buckets)

@@ -9,36 +9,43 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kalends.contract.calls import Operation
+from kalends.core.conversion import shortened
 from kalends.core.errors import InvalidInput, TooLarge
+from kalends.serving.auth.callers import Caller
 from kalends.serving.http import bodies
+from kalends.serving.http.dispatch import Dispatcher
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 
 
 async def read_fields(
-    request: web.Request, operation: Operation, limits: ServingLimits
+    request: web.Request, operation: Operation, dispatcher: Dispatcher, caller: Caller
 ) -> dict[str, Any]:
     """Return the plain fields of a call: from the path, and from the query (GET) or the body (POST).
 
-    Raises `InvalidInput` with the field that is given twice, misplaced or not a plain value, and
-    what refuses a body (`TooLarge`, `HttpRefusal`).
+    A body is charged to `caller` before it is looked at. Raises `InvalidInput` with the field that is
+    given twice, misplaced or not a plain value, and what refuses a body (`TooLarge`, `HttpRefusal`).
     """
+    limits = dispatcher.limits
     query = request.query
     if operation.method == "GET":
         fields: dict[str, Any] = {}
         for field, text in query.items():
             if field in fields:
-                raise InvalidInput("given more than once in the query", where=ascii(field)[1:-1])
+                raise InvalidInput(
+                    "given more than once in the query", where=shortened(ascii(field)[1:-1])
+                )
             fields[field] = text
         bodies.normalize(fields)
     else:
         if query:
             raise InvalidInput(
                 "this call takes no query string",
-                where=ascii(next(iter(query)))[1:-1],
+                where=shortened(ascii(next(iter(query)))[1:-1]),
                 remedy="put the fields in the body",
             )
         body = await read_body(request, limits)
+        dispatcher.charge(caller, len(body))
         # Without a body its type means nothing: some clients name one for every POST.
         form = bodies.form_of_body(request.headers.get("Content-Type", "") if body else "")
         fields = bodies.decode(body, form, bytes_max=limits.body_bytes_max)

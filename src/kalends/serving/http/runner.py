@@ -15,11 +15,14 @@ import signal
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import Final, TextIO
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler
 
 from kalends.core.errors import Conflict, InvalidInput, KalendsError
 from kalends.rim.private_files import check_private
@@ -30,6 +33,8 @@ from kalends.serving.http.door import Door, listening_sockets
 
 KEEP_ALIVE_S: Final = 75.0
 """An idle connection is kept this long: longer than the pools of common clients and proxies do."""
+
+NOT_HTTP: Final = "this request is not well-formed HTTP, or one of its lines is too long"
 
 CUT_OFF_S: Final = 1.0
 """Seconds before connections are cut off, after the applications' own deadline."""
@@ -131,13 +136,34 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
         raise
     connections = connections_of(service.application)
     connections.connections_max = connections_max
-    # aiohttp declares what makes its protocols as any object.
-    door = Door(
-        sockets, cast(Callable[[], asyncio.Protocol], runner.server), service.tls, connections
-    )
+    assert runner.server is not None
+    door = Door(sockets, partial(_protocol, runner.server), service.tls, connections)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if service.tls else "http"
     return Listener(runner, door, f"{scheme}://{shown}:{sockets[0].getsockname()[1]}")
+
+
+class _Protocol(RequestHandler):  # type: ignore[type-arg]  # only the type checker's copy has one
+    """Does not send back, and does not log, what is no HTTP: it may hold a token, or be long."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        response = web.Response(status=status, text=f"{NOT_HTTP}\n")
+        response.force_close()
+        return response
+
+
+def _protocol(server: web.Server[web.Request]) -> asyncio.Protocol:
+    return _Protocol(server, loop=asyncio.get_running_loop(), **server._kwargs)
 
 
 def tls_context(certificate: Path, key: Path, clients: Path | None = None) -> ssl.SSLContext:

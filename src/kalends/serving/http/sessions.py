@@ -20,10 +20,11 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from kalends.contract import codec
 from kalends.contract.agreement import told
 from kalends.contract.bodies import Answer
-from kalends.contract.calls import Call, CallFrame, Reply
-from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
+from kalends.contract.calls import CallFrame, Reply, UnreadCall
+from kalends.core.errors import InvalidInput, KalendsError, LimitExceeded, TooLarge
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Dispatcher, answer_overdue
+from kalends.serving.http.rate_limits import BYTES_OF_A_CALL
 
 CLOSE_REASON_BYTES_MAX: Final = 123
 """RFC 6455 section 5.5: a control frame carries 125 bytes, two of them the code."""
@@ -110,15 +111,16 @@ class Session:
         while True:
             message = await self._socket.receive()
             if message.type is WSMsgType.BINARY:
+                self._dispatcher.charge(self.caller, len(message.data))
                 try:
-                    calls: list[Call] = codec.decode_msgpack(
-                        message.data, _CALL_FRAME, bytes_max=self._limits.frame_bytes_max
-                    )
+                    calls = self._calls_in(message.data)
                 except KalendsError as error:
                     await self._close(WSCloseCode.INVALID_TEXT, f"{error.where}: {error.detail}")
                     return
                 for call in calls:
                     self._take(call)
+                    if len(memoryview(call.body)) > BYTES_OF_A_CALL:
+                        await asyncio.sleep(0)  # Others need not wait for all of the frame.
                 await self._room()
             elif message.type is WSMsgType.TEXT:
                 await self._close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
@@ -126,18 +128,28 @@ class Session:
             else:
                 return
 
+    def _calls_in(self, frame: bytes) -> list[UnreadCall]:
+        """Return the calls in `frame`; raises `TooLarge` and `InvalidInput`, with the path."""
+        calls: list[UnreadCall] = codec.decode_msgpack(
+            frame, _CALL_FRAME, bytes_max=self._limits.frame_bytes_max
+        )
+        for number, call in enumerate(calls):
+            if not codec.is_map(memoryview(call.body)):
+                raise InvalidInput("it must be a map", where=f"[{number}].body")
+        return calls
+
     async def _room(self) -> None:
         """Read no further frame while many replies wait: TCP then slows the client down."""
         if len(self._replies) > self._limits.calls_in_flight_max:
             self._drained.clear()
             await self._drained.wait()
 
-    def _take(self, call: Call) -> None:
+    def _take(self, call: UnreadCall) -> None:
         """Start one call, or reply at once why not."""
         ticket = (call.number, call.name, self._clock.monotonic_s())
         try:
             self._check_room()
-            answer = self._dispatcher.begin(self.caller, call.name, call.body)
+            answer = self._dispatcher.begin(self.caller, call.name, bytes(call.body))
         except Exception as error:
             # The boundary: whatever a call fails with becomes its reply, never the session's end.
             self._fail(ticket, error)
