@@ -40,19 +40,6 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=Answer)
 T = TypeVar("T")
 
-_CHANGING = frozenset(
-    {
-        "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
-        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_place", "job_place_elsewhere",
-        "job_change", "notify_add", "notify_remove", "notify_test",
-        "machine_nodes", "machine_policy",
-    }
-)  # fmt: skip
-"""Calls that change something: only for these does a lost answer leave a question."""
-
-_SETTLED_BY_KEY = frozenset({"book", "job_place", "job_place_elsewhere", "change"})
-"""Calls whose outcome can be looked up by their key."""
-
 _SAYS_NOTHING_OF_EARLIER_SENDS = (
     ConnectionFailed,
     Unavailable,
@@ -145,7 +132,7 @@ class CallSender:
     def _final(
         self, error: KalendsError | ConnectionFailed, operation: Operation, body: Body, sent: bool
     ) -> KalendsError:
-        changing = operation.name in _CHANGING
+        changing = operation.changes != "nothing"
         if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
             return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
@@ -170,7 +157,7 @@ class CallSender:
             return convert(raw, answer)
         except InvalidInput as error:
             detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
-            if operation.name in _CHANGING:
+            if operation.changes != "nothing":
                 raise self._unknown(detail, operation, body) from error
             raise KalendsError(
                 detail, where=self._url, remedy="use the same version of client and server"
@@ -180,7 +167,7 @@ class CallSender:
         key, id = getattr(body, "key", ""), getattr(body, "id", "")
         if not key:
             remedy = "look at it, or send it again: repeating is safe"
-        elif operation.name in _SETTLED_BY_KEY:
+        elif operation.changes == "request":
             id = key
             remedy = f"ask what became of it by its key {key}, or send it again with the same key"
         else:
