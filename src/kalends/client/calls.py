@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from kalends.client.inputs.reader_times import answer_in_zone, error_in_zone
 from kalends.client.transports.retry import (
     CLOSED,
     Backoff,
@@ -35,6 +36,8 @@ from kalends.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from aiohttp import ClientWebSocketResponse
 
 A = TypeVar("A", bound=Answer)
@@ -54,7 +57,7 @@ class CallSender:
     """Makes calls over `transport`; each takes at most `timeout_s` beyond the wait it asks for.
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
-    random numbers in [0, 1).
+    random numbers in [0, 1). With `zone` the times in texts of the server are those of its clocks.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class CallSender:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
+        zone: ZoneInfo | None = None,
     ) -> None:
         self._transport = transport
         self._url = url
@@ -75,6 +79,7 @@ class CallSender:
         self._clock = clock
         self._sleep = sleep
         self._fraction = fraction
+        self._zone = zone
 
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
         """Return the answer to `body`, sent as operation `name`.
@@ -100,7 +105,9 @@ class CallSender:
                 wait_s = self._backoff.wait_s(tries, self._fraction(), asked_wait_s(error))
                 in_time = self._clock() + wait_s < deadline_s
                 if not (is_passing(error) and in_time and tries < self._backoff.tries_max):
-                    raise self._final(error, operation, checked, perhaps_done) from error
+                    raise self._told(
+                        self._final(error, operation, checked, perhaps_done)
+                    ) from error
             await self._sleep(wait_s)
         return self._understood(raw, operation, checked, answer)
 
@@ -126,7 +133,9 @@ class CallSender:
             except (KalendsError, ConnectionFailed) as error:
                 failure = error
             if not is_passing(failure) or self._clock() >= until_s:
-                raise self._unreached(failure) if isinstance(failure, ConnectionFailed) else failure
+                if isinstance(failure, ConnectionFailed):
+                    raise self._unreached(failure)
+                raise self._told(failure)
             await self._sleep(self._backoff.wait_s(tries, self._fraction(), asked_wait_s(failure)))
 
     def _final(
@@ -138,6 +147,9 @@ class CallSender:
         if changing and isinstance(error, OutcomeUnknown):
             return self._unknown(error.detail, operation, body)
         return self._unreached(error) if isinstance(error, ConnectionFailed) else error
+
+    def _told(self, error: KalendsError) -> KalendsError:
+        return error if self._zone is None else error_in_zone(error, self._zone)
 
     def _unreached(self, failure: ConnectionFailed) -> KalendsError:
         if failure.mend:
@@ -154,7 +166,7 @@ class CallSender:
 
     def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:
         try:
-            return convert(raw, answer)
+            return convert(raw if self._zone is None else answer_in_zone(raw, self._zone), answer)
         except InvalidInput as error:
             detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
             if operation.changes != "nothing":

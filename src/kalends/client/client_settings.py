@@ -84,4 +84,5 @@ class ClientSettings:
             clock=around.clock,
             sleep=around.sleep,
             fraction=around.fraction,
+            zone=self.zone,
         )

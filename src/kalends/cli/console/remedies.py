@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from kalends.cli.console.near_names import with_near_resources
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import RefusedBySite
+from kalends.client.inputs.reader_times import error_in_zone
 from kalends.client.logins.destinations import DEFAULT_BROKER
 from kalends.client.logins.profiles import DEFAULT_PROFILE
 from kalends.client.logins.token_life import life_of
@@ -20,7 +23,9 @@ from kalends.core.errors import (
 
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
-    """Return `error` with what this user can do, in their words."""
+    """Return `error` with what this user can do, in their words and their time zone."""
+    with suppress(InvalidInput):
+        error = error_in_zone(error, settings.time_zone())
     if isinstance(error, NotAuthenticated):
         return _with_login(settings, error)
     if isinstance(error, Unavailable | OutcomeUnknown) and _takes_only_tls(error):

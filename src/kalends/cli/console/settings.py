@@ -117,14 +117,13 @@ class Settings:
 
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
-        from kalends.client.inputs.zones import local_zone
+        from kalends.client.inputs.zones import local_zone, reader_zone
         from kalends.core.errors import InvalidInput
-        from kalends.core.times import zone_named
 
         if not self.zone:
             return local_zone()
         try:
-            return zone_named(self.zone)
+            return reader_zone(self.zone)
         except InvalidInput as error:
             error.where = self.sources.get("zone", error.where)
             raise
