@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kalends.cli.console import colours
+from kalends.cli.console.empty_values import refuse_empty
 from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
 from kalends.cli.console.settings import Settings
 from kalends.client.logins.destinations import DEFAULT_BROKER
@@ -119,6 +120,10 @@ class LocalCommand(click.Command):
         super().__init__(*args, **keywords)
         self.examples = examples
         self.params.extend(self._shared_options())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_options(self, ctx, formatter)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kalends.cli.console.empty_values import refuse_empty
 from kalends.cli.console.help_form import write_examples, write_options
 from kalends.cli.console.settings import Settings
 
@@ -62,6 +63,10 @@ class LazyGroup(click.Group):
         self.examples = examples
         self._names = [name for summaries in groups.values() for name in summaries]
         self.package = package
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return self._names
