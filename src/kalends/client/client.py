@@ -39,7 +39,7 @@ CALENDAR_S: Final = 86_400
 class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
 
-    Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.
+    For the id of a request, its beginning or its end will do, or the beginning of what `kalends list` shows.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see

@@ -52,6 +52,8 @@ def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(r
     id = run("list", "--json").stdout.partition('"id": "')[2][:36]
     assert id in run("show", id[:13]).stdout
     assert id in run("show", id[-8:]).stdout
+    assert id in run("show", id[-8:-4]).stdout
+    assert id in run("show", id[-4:]).stdout
     wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
     assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
 
