@@ -58,6 +58,7 @@ class CallSender:
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
     random numbers in [0, 1). With `zone` the times in texts of the server are those of its clocks.
+    `given_up` is told the name of a call that may change something and is cancelled.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class CallSender:
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
         zone: ZoneInfo | None = None,
+        given_up: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._url = url
@@ -80,6 +82,7 @@ class CallSender:
         self._sleep = sleep
         self._fraction = fraction
         self._zone = zone
+        self._given_up = given_up
 
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
         """Return the answer to `body`, sent as operation `name`.
@@ -100,6 +103,10 @@ class CallSender:
             try:
                 raw = await self._transport.call(operation, checked, deadline_s - self._clock())
                 break
+            except asyncio.CancelledError:
+                if self._given_up is not None and operation.changes != "nothing":
+                    self._given_up(name)
+                raise
             except (KalendsError, ConnectionFailed) as error:
                 perhaps_done |= isinstance(error, ConnectionFailed) and error.sent
                 wait_s = self._backoff.wait_s(tries, self._fraction(), asked_wait_s(error))

@@ -52,6 +52,8 @@ class ClientSettings:
     backoff: Backoff
     surroundings: Surroundings = field(default_factory=Surroundings)
     token: TokenSource | None = None
+    given_up: Callable[[str], None] | None = None
+    """Is told the name of each call that may have changed something, and whose answer nobody waited for."""
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""
@@ -85,4 +87,5 @@ class ClientSettings:
             sleep=around.sleep,
             fraction=around.fraction,
             zone=self.zone,
+            given_up=self.given_up,
         )

@@ -136,7 +136,8 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             return _report_usage(error, as_json)
         except click.Abort:
-            click.echo("kalends: interrupted; the request may still be carried out", err=True)
+            rest = "; the request may still be carried out" if settings.given_up else ""
+            click.echo(f"kalends: interrupted{rest}", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
             return _report(_with_remedies(settings, error), as_json)
