@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,8 @@ class LazyGroup(click.Group):
     def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
         """Run the command in `args` (default the program's own) and return its exit code.
 
-        Errors are printed as text, or with ``--json`` as a problem document.
+        Errors are printed as text, or with ``--json`` as a problem document. A reader that has left, as
+        ``head`` does, misses the rest in silence.
         """
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
@@ -172,9 +174,13 @@ def _report_usage(error: click.ClickException, as_json: bool) -> int:
 def _report(error: KalendsError, as_json: bool) -> int:
     from kalends.cli.console import output, problems
 
-    if as_json:
-        output.print_json("problem", error.to_problem())
-    else:
+    if not as_json:
         for line in problems.lines(error):
             output.say(line, error=True)
+        return error.exit_code
+    try:
+        output.print_json("problem", error.to_problem())
+    except BrokenPipeError:
+        # What is left in the buffer would fail again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return error.exit_code
