@@ -47,7 +47,7 @@ def test_without_a_terminal_a_row_is_a_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(
-    st.integers(1, 120),
+    st.integers(1, 79),
     st.lists(st.lists(st.text("ab ", max_size=30), min_size=4, max_size=4), max_size=4),
 )
 def test_no_cell_is_lost_and_no_line_is_too_long_unless_a_single_cell_is(

@@ -20,6 +20,8 @@ JSON_VERSION = 1
 STATE = "STATE"
 """The column of states in every table."""
 
+USUAL_COLUMNS = 80
+
 _BELOW = 4 * " "
 
 
@@ -155,8 +157,13 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def _room() -> int:
-    """Return the columns that a table may take; 0 without limit, where nobody looks at a terminal."""
-    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    width = shutil.get_terminal_size((0, 0)).columns if known else 0
+    """Return the columns that a table may take; 0 without limit.
+
+    That is the width of the terminal. A pipe has none, but COLUMNS tells of a narrow window at its end; what
+    is at least as wide as usual is no reason to fold what another program reads.
+    """
+    width = shutil.get_terminal_size((0, 0)).columns
+    if not sys.stdout.isatty():
+        width = width if os.environ.get("COLUMNS") and width < USUAL_COLUMNS else 0
     # Some tables stand below a line, indented.
     return max(width - 2, 1) if width else 0
