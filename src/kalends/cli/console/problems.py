@@ -42,19 +42,12 @@ def refusal_lines(refusals: Iterable[Refusal]) -> list[str]:
                 (
                     refusal.where,
                     refusal.code,
-                    _one_line(refusal.detail) + _rule_words(refusal),
+                    _one_line(refusal.why),
                 )
                 for refusal in refusals
             ],
         )
     ]
-
-
-def _rule_words(refusal: Refusal) -> str:
-    """Name the owner's rule, unless the text does."""
-    if not refusal.rule or f"rule {refusal.rule} " in refusal.detail:
-        return ""
-    return f" (rule {refusal.rule})"
 
 
 def _remedy(error: KalendsError) -> str:
