@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from shlex import quote
 
 from kalends.cli.console.error_places import shown
 from kalends.cli.console.output import rows
@@ -54,7 +55,7 @@ def _remedy(error: KalendsError) -> str:
     named = error.request_id
     is_id = _REQUEST_ID.fullmatch(named) is not None
     if isinstance(error, OutcomeUnknown) and named:
-        look = f"kalends show {short_id(named)}" if is_id else f"kalends show --key {named}"
+        look = f"kalends show {short_id(named)}" if is_id else f"kalends show --key {quote(named)}"
         return f"{look}, to see what became of it before asking again"
     if is_id and not error.remedy:
         return f"kalends why {short_id(named)}"

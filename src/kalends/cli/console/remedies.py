@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from shlex import quote
 
 from kalends.cli.console.near_names import with_near_resources
 from kalends.cli.console.settings import Settings
@@ -51,7 +52,7 @@ def _takes_only_tls(error: KalendsError) -> bool:
 
 def login_words(profile: str) -> str:
     """Return the command that logs in again."""
-    return "kalends login" + (f" --profile {profile}" if profile != DEFAULT_PROFILE else "")
+    return "kalends login" + (f" --profile {quote(profile)}" if profile != DEFAULT_PROFILE else "")
 
 
 def life_warning(settings: Settings, now_s: int) -> str:
@@ -87,5 +88,5 @@ def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated
     ):
         error.remedy = f"log in: {login_words(settings.profile)}"
     elif error.where == "Authorization":
-        error.remedy = f"log in: kalends login --broker {settings.broker}"
+        error.remedy = f"log in: kalends login --broker {quote(settings.broker)}"
     return error
