@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ALIKE = (
+    frozenset({"--at", "--to", "--start"}),
+    frozenset({"--for", "--duration", "--length", "--time", "--limit"}),
+    frozenset({"--before", "--until", "--end", "--deadline"}),
+    frozenset({"--after", "--from", "--begin"}),
+)
+"""Options that mean about the same, each in other commands: one is named for another."""
+
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
     assert parameter.name is not None
@@ -158,6 +166,11 @@ class ServerCommand(LocalCommand):
 
     def _unquoted(self, error: click.UsageError) -> click.UsageError:
         """Return `error`, or what explains it: a shell has divided a request that was not in quotes."""
+        if isinstance(error, click.NoSuchOption):
+            own = {name for parameter in self.params for name in parameter.opts}
+            alike = [each for names in _ALIKE if error.option_name in names for each in names & own]
+            error.possibilities = alike or error.possibilities
+            return error
         if "request" not in {parameter.name for parameter in self.params}:
             return error
         if "unexpected extra argument" in error.message:

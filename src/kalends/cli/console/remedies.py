@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from shlex import quote
+from typing import Final
 
 from kalends.cli.console.near_names import with_near_resources
 from kalends.cli.console.settings import Settings
@@ -18,9 +19,12 @@ from kalends.core.errors import (
     InvalidInput,
     KalendsError,
     NotAuthenticated,
+    NotFound,
     OutcomeUnknown,
     Unavailable,
 )
+
+SITES_SHOWN_MAX: Final = 5
 
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
@@ -37,7 +41,19 @@ def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
         )
     if isinstance(error, Unavailable) and error.where == settings.broker == DEFAULT_BROKER:
         return _with_address(settings, error)
+    if isinstance(error, NotFound) and error.remedy.startswith("ask a site"):
+        return _with_sites(settings, error)
     return with_near_resources(settings, error)
+
+
+def _with_sites(settings: Settings, error: NotFound) -> NotFound:
+    """Name the addresses of the broker's sites, for a call that only a site has."""
+    # Without them the error stays as it is.
+    with suppress(KalendsError), settings.connect() as client:
+        sites = [f"--broker {quote(each.url)} ({each.site})" for each in client.resources().sites]
+        if sites:
+            error.remedy = f"ask a site: {', '.join(sites[:SITES_SHOWN_MAX])}"
+    return error
 
 
 def _takes_only_tls(error: KalendsError) -> bool:

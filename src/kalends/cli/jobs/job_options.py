@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -89,6 +91,12 @@ def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: st
     if not machine and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
     named = machine or _usual(ctx)
+    if machine and os.path.isfile(machine):
+        raise InvalidInput(
+            f"{machine!r} is a file, and not a machine",
+            where="MACHINE",
+            remedy=f"kalends {ctx.info_name} --script {quote(machine)}",
+        )
     return named if not named or is_request(named) else _checked(ctx, named)
 
 
