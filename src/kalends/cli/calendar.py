@@ -11,6 +11,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.requests import timeline
+from kalends.client.sync import SyncClient
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
@@ -44,7 +45,7 @@ def command(
     zone = settings.time_zone()
     with settings.connect() as client:
         start_s = client.time_s("now") // 3_600 * 3_600 if start is None else client.time_s(start)
-        end_s = _end(start_s, duration, None if end is None else client.time_s(end))
+        end_s = _end(client, start_s, duration, end)
         view = client.calendar(resource, start=start_s, end=end_s)
     if settings.json:
         output.print_json("calendar", view)
@@ -55,18 +56,14 @@ def command(
         output.say(line)
 
 
-def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
-    if duration is not None and end_s is not None:
+def _end(client: SyncClient, start_s: int, duration: str | None, end: str | None) -> int:
+    if duration is not None and end is not None:
         raise InvalidInput(
             "--for and --to both fix the end", where="--to", remedy="give one of them"
         )
-    if end_s is None:
+    if end is None:
         return start_s + parse_duration(duration or "1d", where="--for", longest_s=WINDOW_S_MAX)
-    if end_s <= start_s:
-        raise InvalidInput(
-            "the end is not after the begin", where="--to", remedy="give a later time"
-        )
-    return end_s
+    return client.period_s(start_s, end)[1]
 
 
 def _draw(view: CalendarView, zone: ZoneInfo) -> None:

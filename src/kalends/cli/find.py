@@ -12,6 +12,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import delayed_jobs, request_options, words
 from kalends.core.errors import NoCommonTime
+from kalends.core.refusals import error_of
 
 
 @click.command(
@@ -50,7 +51,7 @@ def command(
     """Find possible starts; book nothing.
 
     Prints the best starts at present, with the weights of their preferences. If there is none, prints
-    the refusals and ends with exit code 5.
+    the refusals. The exit code is then that of `kalends book`: 5, or 75 if a site does not answer.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -66,8 +67,10 @@ def command(
         output.answer(settings, "found", found, lambda: words.found_lines(found, zone))
         for each in silent:
             output.say(f"kalends: jobs that would be delayed are not known: {each}", error=True)
-        return 0 if found.candidates else NoCommonTime.exit_code
-    output.say("kalends: there is no common time in this window", error=True)
-    for line in (*problems.refusal_lines(found.refusals), *words.obstacle_lines(found, zone)):
+        return 0 if found.candidates else error_of(found.refusals).exit_code
+    error = error_of(found.refusals)
+    if isinstance(error, NoCommonTime):
+        error.detail, error.remedy = "there is no common time in this window", ""
+    for line in (*problems.lines(error), *words.obstacle_lines(found, zone)):
         output.say(line, error=True)
-    return NoCommonTime.exit_code
+    return error.exit_code

@@ -57,11 +57,7 @@ def command(
     Where a batch system is behind the resource: what you reserved there, and what your jobs used of it.
     """
     with shown_jobs.client_at(settings, machine) as client:
-        start_s, end_s = client.time_s(start), client.time_s(end)
-        if end_s < start_s:
-            raise InvalidInput(
-                f"{end} is before {start}", where="--to", remedy="let it end after it begins"
-            )
+        start_s, end_s = client.period_s(start, end)
         if each and log is not None:
             raise InvalidInput(
                 "a workload log has jobs, and no reservations",

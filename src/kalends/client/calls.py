@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from kalends.client.inputs.reader_times import answer_in_zone, error_in_zone
 from kalends.client.transports.retry import (
     CLOSED,
     Backoff,
@@ -35,23 +36,12 @@ from kalends.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from aiohttp import ClientWebSocketResponse
 
 A = TypeVar("A", bound=Answer)
 T = TypeVar("T")
-
-_CHANGING = frozenset(
-    {
-        "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
-        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_place", "job_place_elsewhere",
-        "job_change", "notify_add", "notify_remove", "notify_test",
-        "machine_nodes", "machine_policy",
-    }
-)  # fmt: skip
-"""Calls that change something: only for these does a lost answer leave a question."""
-
-_SETTLED_BY_KEY = frozenset({"book", "job_place", "job_place_elsewhere", "change"})
-"""Calls whose outcome can be looked up by their key."""
 
 _SAYS_NOTHING_OF_EARLIER_SENDS = (
     ConnectionFailed,
@@ -67,7 +57,8 @@ class CallSender:
     """Makes calls over `transport`; each takes at most `timeout_s` beyond the wait it asks for.
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
-    random numbers in [0, 1).
+    random numbers in [0, 1). With `zone` the times in texts of the server are those of its clocks.
+    `given_up` is told the name of a call that may change something and is cancelled.
     """
 
     def __init__(
@@ -80,6 +71,8 @@ class CallSender:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
+        zone: ZoneInfo | None = None,
+        given_up: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._url = url
@@ -88,6 +81,8 @@ class CallSender:
         self._clock = clock
         self._sleep = sleep
         self._fraction = fraction
+        self._zone = zone
+        self._given_up = given_up
 
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
         """Return the answer to `body`, sent as operation `name`.
@@ -108,12 +103,18 @@ class CallSender:
             try:
                 raw = await self._transport.call(operation, checked, deadline_s - self._clock())
                 break
+            except asyncio.CancelledError:
+                if self._given_up is not None and operation.changes != "nothing":
+                    self._given_up(name)
+                raise
             except (KalendsError, ConnectionFailed) as error:
                 perhaps_done |= isinstance(error, ConnectionFailed) and error.sent
                 wait_s = self._backoff.wait_s(tries, self._fraction(), asked_wait_s(error))
                 in_time = self._clock() + wait_s < deadline_s
                 if not (is_passing(error) and in_time and tries < self._backoff.tries_max):
-                    raise self._final(error, operation, checked, perhaps_done) from error
+                    raise self._told(
+                        self._final(error, operation, checked, perhaps_done)
+                    ) from error
             await self._sleep(wait_s)
         return self._understood(raw, operation, checked, answer)
 
@@ -139,18 +140,23 @@ class CallSender:
             except (KalendsError, ConnectionFailed) as error:
                 failure = error
             if not is_passing(failure) or self._clock() >= until_s:
-                raise self._unreached(failure) if isinstance(failure, ConnectionFailed) else failure
+                if isinstance(failure, ConnectionFailed):
+                    raise self._unreached(failure)
+                raise self._told(failure)
             await self._sleep(self._backoff.wait_s(tries, self._fraction(), asked_wait_s(failure)))
 
     def _final(
         self, error: KalendsError | ConnectionFailed, operation: Operation, body: Body, sent: bool
     ) -> KalendsError:
-        changing = operation.name in _CHANGING
+        changing = operation.changes != "nothing"
         if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
             return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
             return self._unknown(error.detail, operation, body)
         return self._unreached(error) if isinstance(error, ConnectionFailed) else error
+
+    def _told(self, error: KalendsError) -> KalendsError:
+        return error if self._zone is None else error_in_zone(error, self._zone)
 
     def _unreached(self, failure: ConnectionFailed) -> KalendsError:
         if failure.mend:
@@ -167,10 +173,10 @@ class CallSender:
 
     def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:
         try:
-            return convert(raw, answer)
+            return convert(raw if self._zone is None else answer_in_zone(raw, self._zone), answer)
         except InvalidInput as error:
             detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
-            if operation.name in _CHANGING:
+            if operation.changes != "nothing":
                 raise self._unknown(detail, operation, body) from error
             raise KalendsError(
                 detail, where=self._url, remedy="use the same version of client and server"
@@ -180,7 +186,7 @@ class CallSender:
         key, id = getattr(body, "key", ""), getattr(body, "id", "")
         if not key:
             remedy = "look at it, or send it again: repeating is safe"
-        elif operation.name in _SETTLED_BY_KEY:
+        elif operation.changes == "request":
             id = key
             remedy = f"ask what became of it by its key {key}, or send it again with the same key"
         else:

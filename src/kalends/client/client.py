@@ -15,6 +15,7 @@ from kalends.client.inputs.request_builder import (
     Time,
     Window,
     length_s,
+    period_s,
     request_from,
     time_s,
 )
@@ -38,7 +39,7 @@ CALENDAR_S: Final = 86_400
 class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
 
-    Where a request's id is asked for, its beginning or its end will do, as `kalends list` shows it.
+    For the id of a request, its beginning or its end will do, or the beginning of what `kalends list` shows.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
@@ -107,7 +108,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         Without `end` it is a day from `start`. A notebook shows what is returned as a drawing.
         """
         start_s = self.time_s(start)
-        end_s = start_s + CALENDAR_S if end is None else self.time_s(end)
+        end_s = start_s + CALENDAR_S if end is None else self.period_s(start_s, end)[1]
         body = calls.ShowCalendar(resource=resource, start=start_s, end=end_s)
         return await self._caller.call(body, "calendar", calls.CalendarView)
 
@@ -155,10 +156,21 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         """Return a key for one booking or change, to note down before sending it."""
         return self.settings.surroundings.new_key()
 
-    def time_s(self, when: Time) -> int:
-        """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC."""
+    def time_s(self, when: Time, *, where: str = "time", exact: bool = False) -> int:
+        """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC.
+
+        With `exact` a text that names a day needs a time of day, too. `where` is the place in errors.
+        """
         now_s = int(self.settings.surroundings.wall_clock())
-        return time_s(when, now_s=now_s, zone=self.settings.zone)
+        return time_s(when, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
+
+    def period_s(self, start: Time, end: Time) -> tuple[int, int]:
+        """Return both ends of a period in seconds UTC: ``17:00`` as `end` is the first one after the start.
+
+        Raises `InvalidInput`, also for an end, as it was understood, that is not after the start.
+        """
+        now_s = int(self.settings.surroundings.wall_clock())
+        return period_s(start, end, now_s=now_s, zone=self.settings.zone)
 
     async def find(
         self,
@@ -199,7 +211,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
         """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
-        return await self._change(id, key, wait_s, start=self.time_s(to))
+        return await self._change(id, key, wait_s, start=self.time_s(to, where="to", exact=True))
 
     async def place_elsewhere(
         self, id: str, *, key: str = "", wait_s: float = 30.0
@@ -291,12 +303,14 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         back, and as few reservations are moved as have those; 0 is all. With `dry_run` nothing is done: the
         answer says what would be.
         """
-        start = self.time_s(at)
+        length = length_s(duration)
+        # Whole days are taken back from the begin of a day.
+        start = self.time_s(at, where="at", exact=length % CALENDAR_S != 0)
         body = Reclaim(
             key=key or self.new_key(),
             resource=resource,
             start=start,
-            end=start + length_s(duration),
+            end=start + length,
             notice_s=0 if notice is None else length_s(notice, where="notice"),
             reason=reason,
             units=units,

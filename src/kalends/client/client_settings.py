@@ -52,6 +52,8 @@ class ClientSettings:
     backoff: Backoff
     surroundings: Surroundings = field(default_factory=Surroundings)
     token: TokenSource | None = None
+    given_up: Callable[[str], None] | None = None
+    """Is told the name of each call that may have changed something, and whose answer nobody waited for."""
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""
@@ -84,4 +86,6 @@ class ClientSettings:
             clock=around.clock,
             sleep=around.sleep,
             fraction=around.fraction,
+            zone=self.zone,
+            given_up=self.given_up,
         )

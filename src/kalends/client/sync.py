@@ -121,6 +121,7 @@ class SyncClient:
 
     request = _at_once(Client.request)
     time_s = _at_once(Client.time_s)
+    period_s = _at_once(Client.period_s)
     new_key = _at_once(Client.new_key)
     health = _waiting(Client.health)
     whoami = _waiting(Client.whoami)

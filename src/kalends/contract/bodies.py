@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+REPR_MAX: Final = 300
+"""Characters of an answer in an interactive session: four lines of a terminal."""
 
 
 class Body(
@@ -11,8 +16,15 @@ class Body(
     """Base of call bodies: unknown fields are refused."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Answer(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True
+):
     """Base of answers: clients ignore fields that they do not know yet."""
+
+    def __repr__(self) -> str:
+        """Return the beginning of all fields that have been set: an interactive session shows it."""
+        whole = super().__repr__()
+        return whole if len(whole) <= REPR_MAX else f"{whole[: REPR_MAX - 4]}...)"
 
 
 class NotebookForm:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from kalends.contract.calendar_steps import UnitCounts, grid, moments, round_length_s
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration
+from kalends.core.full_times import date_and_time
 from kalends.core.identifiers import short_id
 from kalends.core.markup import Markup, element, local_time, safe, table, time_element
 
@@ -151,7 +152,8 @@ def _label(wall: datetime, step_s: int) -> str:
 
 
 def _clock(time_s: int, zone: tzinfo | None) -> str:
-    return f"{local_time(time_s, zone):%a %Y-%m-%d %H:%M}"
+    local = local_time(time_s, zone)
+    return f"{local:%a} {date_and_time(local)}"
 
 
 def _slot_table(view: CalendarView, zone: tzinfo | None) -> Markup:

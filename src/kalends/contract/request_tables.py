@@ -10,6 +10,7 @@ from kalends.contract.calls import CalendarView, Found, RequestView, Resources
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
+from kalends.core.full_times import date_and_time
 from kalends.core.identifiers import short_id
 from kalends.core.markup import Markup, element, local_time, table, time_element, visible
 
@@ -27,14 +28,14 @@ def in_a_line(view: RequestView) -> str:
     told = f"{short_id(view.id)} {visible(marked_state(view))}: {visible(view.text)[:TEXT_MAX]}"
     if view.start:
         starts = local_time(view.start, UTC)
-        told += f", {starts:%Y-%m-%d %H:%M} UTC for {format_duration(view.end - view.start)}"
+        told += f", {date_and_time(starts)} UTC for {format_duration(view.end - view.start)}"
     return told
 
 
 def calendar_in_a_line(view: CalendarView) -> str:
     """Return what matters of a calendar: whose, when, and how much is taken."""
     start, end = local_time(view.start, UTC), local_time(view.end, UTC)
-    when = f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    when = f"{date_and_time(start)} to {date_and_time(end)} UTC"
     return f"{view.resource.name}: {when}, {len(view.slots)} slots taken"
 
 

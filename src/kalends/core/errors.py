@@ -14,6 +14,9 @@ import msgspec
 
 PROBLEM_TYPE_PREFIX = "urn:kalends:problem:"
 
+SHOWN_MAX = 8
+"""Refusals in the text of an error; all of them are in `KalendsError.refusals`."""
+
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Problem details (RFC 9457) as sent to clients; `code` is stable, `detail` is for people."""
@@ -40,6 +43,13 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     rule: str = ""
     """The owner's name of the rule that refused, when a rule did."""
+
+    @property
+    def why(self) -> str:
+        """The detail, with the owner's rule unless the detail names it."""
+        if not self.rule or f"rule {self.rule} " in self.detail:
+            return self.detail
+        return f"{self.detail} (rule {self.rule})"
 
 
 class KalendsError(Exception):
@@ -70,8 +80,11 @@ class KalendsError(Exception):
 
     def __str__(self) -> str:
         where = f"{self.where}: " if self.where else ""
+        refused = "".join(f"; {each.where}: {each.why}" for each in self.refusals[:SHOWN_MAX])
+        more = len(self.refusals) - SHOWN_MAX
+        rest = f"; and {more} more refusals" if more > 0 else ""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}{self.detail}{remedy}"
+        return f"{where}{self.detail}{refused}{rest}{remedy}"
 
     def to_problem(self) -> Problem:
         return Problem(

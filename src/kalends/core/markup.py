@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from html import escape
 
+from kalends.core.full_times import date_and_time
+
 _CELL = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
 
 
@@ -57,7 +59,9 @@ def time_element(time_s: int, zone: tzinfo | None) -> Markup:
         return Markup("")
     local = local_time(time_s, zone)
     return element(
-        "time", f"{local:%a %Y-%m-%d %H:%M %Z}", datetime=local.isoformat(timespec="seconds")
+        "time",
+        f"{local:%a} {date_and_time(local)} {local:%Z}",
+        datetime=local.isoformat(timespec="seconds"),
     )
 
 

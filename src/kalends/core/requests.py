@@ -19,6 +19,7 @@ from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.full_times import format_time
 from kalends.core.intervals import Interval
 from kalends.core.resources import AttributeValue
 from kalends.core.scripts import Arguments
@@ -215,7 +216,8 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
     length_s = end - begin
     if request.not_after and request.not_after <= request.not_before:
         raise InvalidInput(
-            "the latest end is not after the earliest start",
+            f"the latest end is not after the earliest start: {format_time(request.not_after, 'UTC')}, and "
+            f"{format_time(request.not_before, 'UTC')}",
             where="not_after",
             remedy="give a later end, or an earlier start",
         )
@@ -223,7 +225,8 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
         window_s = request.not_after - request.not_before
         raise InvalidInput(
             f"the stages take {format_duration(length_s)} together, "
-            f"the window is only {format_duration(window_s)} long",
+            f"the window is only {format_duration(window_s)} long: from "
+            f"{format_time(request.not_before, 'UTC')} to {format_time(request.not_after, 'UTC')}",
             where=where,
             remedy="widen the window or shorten the duration",
         )

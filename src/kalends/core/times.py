@@ -14,7 +14,8 @@ written                     understood as
 =========================== ====================================================================
 
 What people say instead (``in 2h``, ``9am``, ``30 nov``, ``next week``) is in `kalends.core.spoken_times`.
-A zone's name may follow (``tomorrow 08:00 Europe/Zurich``). A local time that the clocks skip in
+A zone's name may follow (``tomorrow 08:00 Europe/Zurich``); an abbreviation such as PST only if the reader's
+own clocks show it then. What `format_time` writes is read, too. A local time that the clocks skip in
 spring is refused, naming the gap; one that they show twice in autumn is the first of the two (the
 first still to come, where a form says so), and `format_time` says which of the two it is.
 Everything is integer seconds UTC inside; `now_s` is always handed in.
@@ -22,24 +23,34 @@ Everything is integer seconds UTC inside; `now_s` is always handed in.
 
 from __future__ import annotations
 
-import difflib
-import math
 import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo
 
 from kalends.core import limits
 from kalends.core.durations import format_duration, parse_duration, parse_offset
 from kalends.core.errors import InvalidInput
+from kalends.core.full_times import (
+    WEEKDAYS,
+    check_time,
+    format_time,
+    in_zone,
+    instants,
+    read_in_full,
+    shown,
+)
 from kalends.core.intervals import Interval
 from kalends.core.spoken_times import written
+from kalends.core.zone_names import candidates_text, zone_named
 
 __all__ = [
     "check_time",
     "format_duration",
     "format_time",
+    "in_zone",
     "parse_duration",
+    "parse_end",
     "parse_offset",
     "parse_time",
     "parse_window",
@@ -48,9 +59,6 @@ __all__ = [
 ]
 
 _TEXT_MAX: Final = 200
-_WEEKDAYS: Final = (
-    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
-)  # fmt: skip
 _DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
 
 _CLOCK: Final = r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]0+)?)?"
@@ -60,62 +68,29 @@ _NOW = re.compile(r"now(?: *([+-].*))?")
 _DAY = re.compile(rf"(next +)?([a-z]+)(?: +(?:at +)?{_CLOCK})?")
 _TIME_OF_DAY = re.compile(_CLOCK)
 _ZONE_BEHIND = re.compile(r"(.*\S)\s+(UTC|GMT|[A-Z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+)+)")
+_ABBREVIATION_BEHIND = re.compile(r"(.*\S)\s+([A-Za-z]{2,5})")
+_OF_NOW = re.compile(
+    r"\b(now|today|tomorrow|yesterday|next (week|month))\b|^\s*([+-]|in )", re.IGNORECASE
+)
 _REMEDY: Final = (
     "write 2026-03-02 09:00, 2026-03-02T09:00Z, in 2h, tomorrow 9am, mon 09:00, 30 nov or 09:00"
 )
 
 
-def zone_named(name: str | ZoneInfo) -> ZoneInfo:
-    """Return the IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
-    if isinstance(name, ZoneInfo):
-        return name
-    if not isinstance(name, str):
-        raise InvalidInput(
-            f"a {type(name).__name__} is not a time zone",
-            where="zone",
-            remedy="give its name, as Europe/Berlin",
-        )
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidInput(
-            f"unknown time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
-        ) from error
-
-
-def check_time(time_s: float, *, where: str = "time") -> int:
-    """Return `time_s` as whole seconds UTC between 1970 and 3000.
-
-    Raises `InvalidInput` for what is no such time: not a number, a fraction, milliseconds.
-    """
-    if not isinstance(time_s, int | float) or not math.isfinite(time_s):
-        raise InvalidInput(f"{time_s} is not a time", where=where, remedy="give seconds since 1970")
-    if time_s != math.floor(time_s):
-        raise InvalidInput(
-            f"{time_s} is not a whole number of seconds", where=where, remedy="round it to seconds"
-        )
-    if not 0 <= time_s <= limits.TIME_S_MAX:
-        milliseconds = 0 <= time_s <= limits.TIME_S_MAX * 1000
-        raise InvalidInput(
-            f"{int(time_s)} s since 1970 is {'before 1970' if time_s < 0 else 'after the year 3000'}",
-            where=where,
-            remedy="these look like milliseconds: divide by 1000"
-            if milliseconds
-            else "give a time between the years 1970 and 3000",
-        )
-    return int(time_s)
-
-
-def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "time") -> int:
+def parse_time(
+    text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "time", exact: bool = False
+) -> int:
     """Return the time in seconds UTC that `text` means at `now_s` in `zone` (the module says how).
 
-    Raises `InvalidInput` (at `where`) for what cannot be understood, and for a local time that the
-    zone's clocks skip.
+    Raises `InvalidInput` (at `where`) for what cannot be understood, for a local time that the zone's clocks
+    skip, and with `exact` for a day without a time of day.
     """
-    reading = _ClockTime(now_s, zone_named(zone), where)
+    reading = _ClockTime(now_s, zone_named(zone), where, exact)
     if len(text) > _TEXT_MAX:
         raise InvalidInput("too long for a time", where=where, remedy=_REMEDY)
     stripped = text.strip()
+    if (in_full := read_in_full(stripped)) is not None:
+        return check_time(in_full, where=where)
     named_zone = _ZONE_BEHIND.fullmatch(stripped)
     if named_zone is not None:
         stripped = named_zone.group(1)
@@ -141,23 +116,33 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
         match[2] in _DAYS or weekday_named(match[2]) is not None
     ):
         return check_time(reading.day(match), where=where)
+    if (match := _ABBREVIATION_BEHIND.fullmatch(stripped)) and (meant := candidates_text(match[2])):
+        return _by_abbreviation(match[1], match[2], meant, reading)
     raise InvalidInput(f"{text!r} is not a time", where=where, remedy=_REMEDY)
+
+
+def parse_end(
+    text: str, start_s: int, now_s: int, zone: str | ZoneInfo, *, where: str = "window"
+) -> int:
+    """Return the end that `text` means for a period that begins at `start_s`, in seconds UTC.
+
+    What names no day of its own (``17:00``, ``fri``, ``3 jan``) is the first one from the start on; what
+    counts from the present (``now+2h``, ``tomorrow 17:00``) is as `parse_time` reads it. Raises as that does.
+    """
+    return parse_time(text, now_s if _OF_NOW.search(text) else start_s, zone, where=where)
 
 
 def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "window") -> Interval:
     """Parse ``START .. END``, ``START for DURATION``, a day (``tomorrow``, ``2026-03-02``) or ``next week``.
 
-    An END that is only a time of day or a weekday is the first one after START, so that
-    ``fri 22:00 .. 06:00`` ends on Saturday. A day lasts as long as the zone's clocks make it.
+    END is read as `parse_end` says, so that ``fri 22:00 .. 06:00`` ends on Saturday. A day lasts as long as
+    the zone's clocks make it.
     Raises `InvalidInput` as `parse_time` does, and when END is not after START.
     """
     before, dots, after = text.partition("..")
     if dots:
         start = parse_time(before, now_s, zone, where=where)
-        today = _ClockTime(start, zone_named(zone), where).today
-        last = written(after.strip().lower(), today)
-        relative = _TIME_OF_DAY.match(last) or weekday_named(last[:3]) is not None
-        end = parse_time(after, start if relative else now_s, zone, where=where)
+        end = parse_end(after, start, now_s, zone, where=where)
     elif len(parts := re.split(r"\s+for\s+", text)) == 2:
         start = parse_time(parts[0], now_s, zone, where=where)
         end = start + parse_duration(parts[1], where=where, longest_s=limits.WINDOW_S_MAX)
@@ -173,37 +158,21 @@ def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "w
     return Interval(start, check_time(end, where=where))
 
 
-def format_time(time_s: int, zone: str | ZoneInfo) -> str:
-    """Format `time_s` in full: ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``.
-
-    A time that the clocks show twice says which of the two it is. Raises `InvalidInput` for what
-    `check_time` refuses and for an unknown zone.
-    """
-    named = zone_named(zone)
-    local = datetime.fromtimestamp(check_time(time_s), named)
-    abbreviation = local.tzname() or named.key
-    if not abbreviation.isalpha():
-        abbreviation = named.key
-    twice = len(_instants(local.replace(tzinfo=None, fold=0), named)) > 1
-    which = (", the second of two" if local.fold else ", the first of two") if twice else ""
-    day = _WEEKDAYS[local.weekday()][:3].capitalize()
-    return f"{day} {local:%Y-%m-%d %H:%M:%S} {abbreviation} (UTC{local.isoformat()[19:]}){which}"
-
-
 def weekday_named(word: str) -> int | None:
     """Return 0 for ``mon`` or a longer beginning of ``monday``, to 6 for Sunday; None for other words."""
-    for number, name in enumerate(_WEEKDAYS):
+    for number, name in enumerate(WEEKDAYS):
         if len(word) >= 3 and name.startswith(word):
             return number
     return None
 
 
 class _ClockTime(NamedTuple):
-    """The context of a text: the present, the zone, and the place for errors."""
+    """The context of a text: the present, the zone, the place for errors, and whether a day will not do."""
 
     now_s: int
     zone: ZoneInfo
     where: str
+    exact: bool = False
 
     @property
     def today(self) -> date:
@@ -217,6 +186,7 @@ class _ClockTime(NamedTuple):
     def iso(self, match: re.Match[str]) -> int:
         day = self.calendar_day(match[1])
         if match[2] is None:
+            self.check_day_will_do(day)
             return self.first_moment(day)
         local = _midnight(day) + self.clock(match.groups()[1:4])
         if match[5] is None:
@@ -229,17 +199,32 @@ class _ClockTime(NamedTuple):
         weekday = weekday_named(word)
         if weekday is not None:
             ahead = (weekday - self.today.weekday()) % 7 or (7 if upcoming else 0)
+            if clock is None:
+                self.check_day_will_do(self.today + timedelta(ahead or 7))
             return self.to_come(self.today + timedelta(ahead), 7, clock)
         if upcoming:
             raise InvalidInput(f"'next {word}' is not a day", where=self.where, remedy=_REMEDY)
         day = self.today + timedelta(_DAYS[word])
+        if clock is None:
+            self.check_day_will_do(day)
         return self.at(day, clock)[0]
+
+    def check_day_will_do(self, day: date) -> None:
+        """Refuse `day` alone where a time of day is needed."""
+        if self.exact:
+            now = datetime.fromtimestamp(self.now_s, self.zone)
+            example = f"{day} 09:00" if (day, 9) > (now.date(), now.hour) else "now+1h"
+            raise InvalidInput(
+                f"{day:%a %Y-%m-%d} is a day, and a time of day is needed",
+                where=self.where,
+                remedy=f"write '{example}', or '{day} 00:00' for midnight",
+            )
 
     def to_come(self, day: date, step_days: int, clock: timedelta | None) -> int:
         """Return the first instant at `clock` not before now, on `day` or `step_days` later."""
         skipped_already = (
             clock is not None
-            and not _instants(_midnight(day) + clock, self.zone)
+            and not instants(_midnight(day) + clock, self.zone)
             and _gap(_midnight(day) + clock, self.zone).instant < self.now_s
         )
         for instant in () if skipped_already else self.at(day, clock):
@@ -251,12 +236,12 @@ class _ClockTime(NamedTuple):
         if clock is None:
             return [self.first_moment(day)]
         local = _midnight(day) + clock
-        return _instants(local, self.zone) or [self.resolve(local)]
+        return instants(local, self.zone) or [self.resolve(local)]
 
     def resolve(self, local: datetime) -> int:
         """Return the first instant at which the zone's clocks show `local`; refused when they never do."""
-        instants = _instants(local, self.zone)
-        if not instants:
+        found = instants(local, self.zone)
+        if not found:
             gap = _gap(local, self.zone)
             raise InvalidInput(
                 f"{local:%Y-%m-%d %H:%M:%S} does not exist in {self.zone.key}: the clocks go "
@@ -264,12 +249,12 @@ class _ClockTime(NamedTuple):
                 where=self.where,
                 remedy=f"write a time outside this gap, such as {gap.end:%Y-%m-%d %H:%M}",
             )
-        return instants[0]
+        return found[0]
 
     def first_moment(self, day: date) -> int:
         """Return the start of `day`: midnight, or where the clocks skip midnight, the end of that gap."""
         midnight = _midnight(day)
-        if not _instants(midnight, self.zone):
+        if not instants(midnight, self.zone):
             gap = _gap(midnight, self.zone)
             if gap.end.date() == day:
                 return gap.instant
@@ -311,6 +296,19 @@ class _ClockTime(NamedTuple):
         return (-1 if text.startswith("-") else 1) * (hours * 3_600 + minutes * 60)
 
 
+def _by_abbreviation(text: str, abbreviation: str, meant: str, reading: _ClockTime) -> int:
+    """Return the time `text`, if the clocks of the zone show `abbreviation` then; else refuse it."""
+    time_s = parse_time(text, reading.now_s, reading.zone, where=reading.where, exact=reading.exact)
+    shown = datetime.fromtimestamp(time_s, reading.zone).tzname() or ""
+    if shown.upper() != abbreviation.upper():
+        raise InvalidInput(
+            f"{abbreviation} is an abbreviation of several time zones, or of a part of the year",
+            where=reading.where,
+            remedy=f"write the zone's name instead: {meant}",
+        )
+    return time_s
+
+
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)
 
@@ -323,27 +321,17 @@ class _Gap(NamedTuple):
     end: datetime
 
 
-def _instants(local: datetime, zone: ZoneInfo) -> list[int]:
-    """Return when the zone's clocks show `local`: once, twice (in order), or never."""
-    guesses = {int(local.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1)}
-    return sorted(guess for guess in guesses if _shown(guess, zone) == local)
-
-
-def _shown(time_s: int, zone: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None, fold=0)
-
-
 def _gap(local: datetime, zone: ZoneInfo) -> _Gap:
     """Return the gap that `local` lies in, by bisection between the readings with either offset."""
     low = int(local.replace(tzinfo=zone, fold=1).timestamp())
     high = int(local.replace(tzinfo=zone, fold=0).timestamp())
     while high - low > 1:
         middle = (low + high) // 2
-        if _shown(middle, zone) < local:
+        if shown(middle, zone) < local:
             low = middle
         else:
             high = middle
-    return _Gap(high, _shown(low, zone) + timedelta(seconds=1), _shown(high, zone))
+    return _Gap(high, shown(low, zone) + timedelta(seconds=1), shown(high, zone))
 
 
 def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Interval:
@@ -359,12 +347,3 @@ def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Inter
         )
     days = 7 if " ".join(text.lower().split()).startswith("next week") else 1
     return Interval(start, reading.first_moment(local.date() + timedelta(days)))
-
-
-def _near_zones(name: str) -> str:
-    by_lower = {zone.lower(): zone for zone in available_timezones()}
-    wanted = name.strip().lower().replace(" ", "_")
-    cities = [zone for lower, zone in sorted(by_lower.items()) if lower.split("/")[-1] == wanted]
-    near = difflib.get_close_matches(wanted, sorted(by_lower), n=3, cutoff=0.7)
-    names = list(dict.fromkeys(cities + [by_lower[lower] for lower in near]))[:3]
-    return f"did you mean {' or '.join(names)}?" if names else "write an IANA name: Europe/Zurich"

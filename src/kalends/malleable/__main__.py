@@ -21,6 +21,7 @@ from pathlib import Path
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import CORES_MAX
+from kalends.extras import install_command
 from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
 from kalends.malleable.control import SizeControl, Timetable, control_named_by
 from kalends.malleable.lead import run_shared
@@ -102,7 +103,7 @@ def _mpi() -> Callable[[Program, RunOptions, Sequence[str]], None]:
     except (ImportError, RuntimeError) as error:
         raise InvalidInput(
             f"MPI cannot be loaded: {error}",
-            remedy="pip install 'kalends[mpi]', and an MPI such as MPICH (pip install mpich)",
+            remedy=f"{install_command('mpi')} mpich",
         ) from None
     return run_mpi
 

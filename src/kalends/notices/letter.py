@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from kalends.core.full_times import date_and_time
+
 MAIL: Final = "mail"
 """The way of all letters that go by mail: through one relay."""
 
@@ -50,7 +52,8 @@ def delivery_id(letter: Letter) -> str:
 
 def utc_text(time_s: int) -> str:
     """Return a time as letters tell it: their readers may be anywhere."""
-    return f"{datetime.fromtimestamp(time_s, UTC):%a %Y-%m-%d %H:%M} UTC"
+    shown = datetime.fromtimestamp(time_s, UTC)
+    return f"{shown:%a} {date_and_time(shown)} UTC"
 
 
 def one_line(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import aiohttp
@@ -104,7 +105,7 @@ def owners_secret(path: Path, where: str) -> bytes:
         raise InvalidInput(
             f"{path} has {error.detail}",
             where=where,
-            remedy=f"openssl rand -base64 32 > {path}; chmod 600 {path}",
+            remedy=f"openssl rand -base64 32 > {quote(str(path))}; chmod 600 {quote(str(path))}",
         ) from error
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from kalends.core.errors import Conflict, InvalidInput
@@ -34,7 +35,7 @@ def check_private(path: Path, where: str = "") -> None:
         raise InvalidInput(
             f"{named} belongs to another user (number {found.st_uid}), who can change it",
             where=where or str(path),
-            remedy=f"chown it to the user that runs this, or to root: chown $USER {path}",
+            remedy=f"chown it to the user that runs this, or to root: chown $USER {quote(str(path))}",
         )
     if found.st_mode & _BEYOND_OWNER:
         whose = "every user of this machine" if found.st_mode & stat.S_IRWXO else "its group"
@@ -42,7 +43,7 @@ def check_private(path: Path, where: str = "") -> None:
         raise InvalidInput(
             f"{whose} can {can} {named}",
             where=where or str(path),
-            remedy=f"chmod 600 {path}, and make a new secret if others may have read it",
+            remedy=f"chmod 600 {quote(str(path))}, and make a new secret if others may have read it",
         )
 
 

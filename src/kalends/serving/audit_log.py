@@ -19,25 +19,25 @@ from typing import Any, Final
 import msgspec
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.calls import Operation
+from kalends.contract.calls import OPERATIONS, Operation
+from kalends.contract.pass_calls import SitePass
 from kalends.core.errors import KalendsError, LimitExceeded
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 from kalends.serving.http.rate_limits import RateLimiter
 
-READS: Final = frozenset({
-    "health", "whoami", "resources", "calendar", "find", "by_key", "list", "show", "why", "watch",
-    "agent_list",
-    "agent_show", "agent_runs", "agent_run", "jobs", "job", "job_watch", "jobs_watch", "job_output",
-    "job_usage", "slots", "job_history", "machine_plan", "machine_gaps", "machine_delays",
-})  # fmt: skip
-"""Calls of users that change nothing; every other call is written."""
+SEE_ALL: Final = frozenset({"audit", "admin"})
+
+READS: Final = frozenset(
+    each.name
+    for each in OPERATIONS
+    if each.changes == "nothing" and each.scope not in SEE_ALL and each.answer is not SitePass
+)
+"""Calls of users that change nothing and give no credentials; every other call is written."""
 
 NAMELESS: Final = frozenset({"job_output", "job_watch"})
 """Reads whose answers do not say whose they are."""
-
-SEE_ALL: Final = frozenset({"audit", "admin"})
 
 USER_LINES_PER_S: Final = 10.0
 USER_LINES_BURST: Final = 5_000

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.extras import install_command
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
 from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.schedule import Schedule
@@ -383,7 +384,7 @@ def need_matplotlib() -> None:
     except ModuleNotFoundError as error:
         raise KalendsError(
             f"pictures need matplotlib: no module {error.name}",
-            remedy="install it: pip install 'kalends[plot]'",
+            remedy=f"install it: {install_command('plot')}",
         ) from error
     assert mpl
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
+from kalends.extras import install_command
 from kalends.simulation.confidence import Estimate, estimate
 from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.source import Workload
@@ -199,7 +200,7 @@ def _on_dask(address: str) -> Iterator[_Run]:
     except ModuleNotFoundError as error:
         raise KalendsError(
             f"Dask is not installed: no module {error.name}",
-            remedy="install it: pip install 'kalends[dask]'",
+            remedy=f"install it: {install_command('dask')}",
         ) from error
     _must_answer(address)
     with Client(address, timeout=DASK_WAIT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # not typed

@@ -22,6 +22,7 @@ from kalends.contract.versions import VERSION_HEADERS
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
 from kalends.rim.handshakes import answer_headers
+from kalends.rim.proxies import proxy_url
 from kalends.rim.redirects import refused_redirects
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import (
@@ -149,7 +150,7 @@ class MemberRelay:
         try:
             async with self._client.request(
                 request.method, url, data=body or None, headers=headers,
-                ssl=self._members.trust[member], allow_redirects=False,
+                ssl=self._members.trust[member], proxy=proxy_url(str(url)), allow_redirects=False,
             ) as answer:  # fmt: skip
                 self._members.reached(member)
                 if answer.ok and not stranger and url.name not in OPEN_TO_ALL:
@@ -185,7 +186,7 @@ class MemberRelay:
             async with asyncio.timeout(CONNECT_S_MAX):
                 theirs = await self._client.ws_connect(
                     url, headers=headers, heartbeat=HEARTBEAT_S, ssl=self._members.trust[member],
-                    max_msg_size=self._limits.frame_bytes_max,
+                    max_msg_size=self._limits.frame_bytes_max, proxy=proxy_url(str(url)),
                 )  # fmt: skip
         except aiohttp.WSServerHandshakeError as error:
             if error.status < 400:

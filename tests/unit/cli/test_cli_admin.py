@@ -17,6 +17,7 @@ from kalends.cli import cli
 from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.contract import reclaim_calls
 from kalends.core.errors import NotAuthenticated, NotFound
+from kalends.extras import install_command
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
@@ -254,7 +255,7 @@ def test_without_the_server_parts_it_says_what_to_install() -> None:
         [sys.executable, "-c", WITHOUT_SERVER_PARTS], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "pip install 'kalends[server]'" in done.stderr
+    assert install_command("server") in done.stderr
     assert "Traceback" not in done.stderr
 
 

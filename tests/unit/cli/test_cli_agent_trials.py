@@ -27,6 +27,7 @@ from kalends.client.trials.samples import SLOTS, sample_job
 from kalends.contract import calls
 from kalends.core.jobs import JobRequest
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.extras import install_command
 from kalends.federation.offered_places import OfferedPlace
 
 HOUR_S = 3_600
@@ -454,5 +455,5 @@ def test_without_what_runs_scripts_the_commands_say_what_to_install(
         assert done.stderr.splitlines() == [
             "kalends: the parts of kalends that run scripts are not installed: "
             "no module RestrictedPython",
-            "  try: install them: pip install 'kalends[agents]'",
+            f"  try: install what they need: {install_command('agents')}",
         ]

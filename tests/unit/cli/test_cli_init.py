@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
+from kalends.serving.installation.files import closed_to_others
 from kalends.serving.installation.plan import Installation, NamedUrl, WantedResource
 from kalends.serving.installation.service_unit import service_unit
 
@@ -235,3 +238,61 @@ def test_the_unit_is_what_systemd_takes_and_leaves_a_server_no_rights(folder: Pa
         [analyze, "verify", "kalends-ctc.service"], capture_output=True, text=True, check=False
     )
     assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_what_is_to_be_pasted_is_quoted(folder: Path) -> None:
+    name = "my lab's $dir"
+    made = run(
+        "admin", "init", "site", "lab", "--directory", name, "--resource", "g:4", "--zone", "UTC"
+    )
+    assert made.exit_code == 0
+    pasted = [
+        line for line in made.stdout.splitlines() if line.startswith(("check ", "run ", "  "))
+    ]
+    words = [word for line in pasted if "cannot enter" not in line for word in shlex.split(line)]
+    whole = str(folder / name)
+    assert whole in words
+    assert f"{whole}/kalends-lab.service" in words
+    assert f"{whole}/kalends-lab.conf" in words
+    assert words.count(f"{name}/lab.toml") == 2
+
+
+def test_the_unit_sees_the_homes_in_which_its_interpreter_really_lies() -> None:
+    served, linked = Path("/srv/lab/lab.toml"), Path("/opt/kalends/bin/python")
+    assert "ProtectHome=yes" in service_unit("site", "lab", served, linked)
+    for hidden in ("/root/.pyenv/bin/python3.11", "/home/ann/lib", "/run/user/1/x"):
+        unit = service_unit("site", "lab", served, linked, [Path(hidden)])
+        assert "ProtectHome=read-only" in unit
+    assert "ProtectHome=yes" in service_unit("site", "lab", Path("/homework/lab.toml"), linked)
+
+
+def test_folders_that_the_services_user_cannot_enter_are_found() -> None:
+    # Folders of tests are closed to others already.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
+        base = Path(made)
+        base.chmod(0o755)
+        closed = base / "closed"
+        (closed / "inside").mkdir(parents=True)
+        closed.chmod(0o700)
+        assert closed_to_others([closed / "inside" / "python", base / "python"]) == (closed,)
+        closed.chmod(0o711)
+        assert closed_to_others([closed / "inside" / "python"]) == ()
+
+
+def test_a_check_finds_a_server_at_which_no_user_can_book(folder: Path) -> None:
+    set_up_both()
+    for text, change, told in (
+        ("ctc", ("scopes = [\"use\", \"broker\"]\nbrokers = [\"npaci\"]", "scopes = [\"use\"]"),
+         "no broker has a key here"),
+        ("ctc", ("capacity = 128", "capacity = 128\naccess = [{ who = \"everyone\", may = \"see\" }]"),
+         "no user can book ctc/sp2"),
+        ("npaci", ("[[broker.sites]]\nname = \"ctc\"\nurl = \"https://ctc.example:7101\"", ""),
+         "it has no sites"),
+    ):  # fmt: skip
+        file = folder / f"{text}/{text}.toml"
+        before = file.read_text()
+        assert change[0] in before
+        file.write_text(before.replace(*change))
+        found = json.loads(run("serve", "--check", str(file), "--json").stdout)["data"]
+        assert any(told in each for each in found["warnings"]), found
+        file.write_text(before)

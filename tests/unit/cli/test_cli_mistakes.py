@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from client_broker import Broker
 from keyed_broker import keyed_broker, token_of_ada
 
@@ -16,6 +17,7 @@ from kalends.cli.console.remedies import with_remedies
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs.shown_jobs import client_at
 from kalends.core.errors import NotAllowed, NotAuthenticated, Unavailable
+from kalends.testing import LocalFacility
 
 Run = Callable[..., Result]
 
@@ -52,6 +54,8 @@ def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(r
     id = run("list", "--json").stdout.partition('"id": "')[2][:36]
     assert id in run("show", id[:13]).stdout
     assert id in run("show", id[-8:]).stdout
+    assert id in run("show", id[-8:-4]).stdout
+    assert id in run("show", id[-4:]).stdout
     wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
     assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
 
@@ -124,3 +128,41 @@ def test_verbs_of_other_programs_lead_to_commands_that_there_are(run: Run) -> No
     names = set(cli.list_commands(None))  # type: ignore[arg-type]  # it needs no context
     assert {name for meant in MEANT.values() for name in meant} <= names
     assert not names & MEANT.keys()
+
+
+def test_a_script_in_the_place_of_a_machine_is_told_how_it_is_submitted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my job.sh").write_text("#!/bin/sh\ntrue\n")
+    refused = run("submit", "my job.sh")
+    assert (refused.exit_code, "is a file" in refused.stderr) == (2, True)
+    typed = shlex.split(refused.stderr.partition("try: kalends ")[2])
+    again = run(*typed, "--for", "1m")
+    assert "MACHINE" not in again.stderr
+    assert "is a file" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("move", "5d0c", "--at", "tomorrow 9:00"), "--to"),
+        (("book", "sdsc/sp2", "--duration", "1h"), "--for"),
+        (("find", "sdsc/sp2", "--for", "1h", "--until", "now+1d"), "--before"),
+        (("calendar", "sdsc/sp2", "--begin", "now"), "--from"),
+    ],
+)
+def test_an_option_of_another_command_is_answered_with_the_one_of_this(
+    run: Run, words: tuple[str, ...], meant: str
+) -> None:
+    refused = run(*words)
+    assert (refused.exit_code, f"Did you mean '{meant}'?" in refused.stderr) == (2, True)
+
+
+def test_a_call_that_only_a_site_has_is_answered_with_the_addresses_of_the_sites() -> None:
+    with LocalFacility({"lab": {"scope": 1}}) as servers:
+        words = ["--broker", servers.url("broker"), "--user", "ann", "admin", "requests"]
+        refused = CliRunner().invoke(cli, words)
+        assert f"--broker {servers.url('lab')} (lab)" in refused.stderr
+        words[1] = servers.url("lab")
+        assert "is a broker" not in CliRunner().invoke(cli, words).stderr

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import kalends
+from kalends.extras import install_command
 from kalends.testing import LocalFacility
 
 NOW = "2027-03-01T09:00Z"
@@ -173,7 +174,7 @@ def test_without_the_servers_it_says_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert run.returncode == 1
-    assert "pip install 'kalends[server]'" in run.stderr
+    assert install_command("server") in run.stderr
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from kalends.broker.planning.directory import SiteEntry
@@ -54,7 +55,7 @@ def key_reused(key: str) -> KeyReused:
     return KeyReused(
         "this key was used before with another request",
         where="key",
-        remedy=f"make a new key; `kalends show --key {key}` shows the old request",
+        remedy=f"make a new key; `kalends show --key {quote(key)}` shows the old request",
     )
 
 

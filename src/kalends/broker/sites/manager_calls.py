@@ -16,6 +16,7 @@ from kalends.contract.paths import REFER_PATH
 from kalends.contract.versions import ServerVersion
 from kalends.core.errors import KalendsError
 from kalends.core.features import Feature
+from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.logs import Logger
 
@@ -77,6 +78,7 @@ class ManagerCalls:
                 **self._versions.ours.headers(),
             },
             ssl=self._trust[virtual],
+            proxy=proxy_url(url),
             timeout=aiohttp.ClientTimeout(total=REFER_S_MAX),
             allow_redirects=False,
         ) as response:

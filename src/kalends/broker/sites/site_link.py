@@ -27,6 +27,7 @@ from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, TooLarge, Unavailable
 from kalends.core.features import Feature
 from kalends.rim.handshakes import answer_headers
+from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger
@@ -238,6 +239,7 @@ class SiteLink:
                     heartbeat=HEARTBEAT_S,
                     max_msg_size=limits.FRAME_BYTES_MAX,
                     ssl=self._tls,
+                    proxy=proxy_url(self._address),
                 )
         except TimeoutError:
             raise LinkLost("it does not answer") from None

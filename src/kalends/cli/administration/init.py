@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -204,13 +205,16 @@ def _file(path: str, option: str) -> Path:
 
 def _next_steps(plan: Installation, written: Written) -> list[str]:
     folder, unit = plan.directory.absolute(), written.unit.name
+    configuration = quote(str(written.configuration))
+    users, service = (quote(str(folder / each.name)) for each in (written.users, written.unit))
     lines = [f"{plan.role} {plan.name} is set up in {plan.directory}, for {plan.address}", ""]
-    lines += [f"check   kalends serve --check {written.configuration}"]
-    lines += [f"run     kalends serve {written.configuration}", "", "or as a service, as root:"]
+    lines += [f"check   kalends serve --check {configuration}"]
+    lines += [f"run     kalends serve {configuration}", "", "or as a service, as root:"]
     lines += [
-        f"  install -m 644 {folder}/{written.users.name} /etc/sysusers.d/ && systemd-sysusers",
-        f"  chown -R {unit.removesuffix('.service')}: {folder}",
-        f"  install -m 644 {folder}/{unit} /etc/systemd/system/ && systemctl enable --now {unit}",
+        f"  install -m 644 {users} /etc/sysusers.d/ && systemd-sysusers",
+        f"  chown -R {unit.removesuffix('.service')}: {quote(str(folder))}",
+        f"  install -m 644 {service} /etc/systemd/system/ && systemctl enable --now {unit}",
+        *_closed_lines(unit.removesuffix(".service"), written),
         "",
     ]
     if written.public_key is not None:
@@ -220,3 +224,15 @@ def _next_steps(plan: Installation, written: Written) -> list[str]:
     if written.operator_token is not None:
         lines.append(f"your token as operator, for 30 days: {written.operator_token}")
     return lines
+
+
+def _closed_lines(user: str, written: Written) -> list[str]:
+    """Say that the service cannot run this program where it lies."""
+    if not written.closed:
+        return []
+    folders = ", ".join(map(str, written.closed))
+    return [
+        f"  The service cannot start yet: its user {user} cannot enter {folders}.",
+        "  Install the program where every user can read it, e.g. in /opt/kalends, and give a --directory",
+        "  whose way is open.",
+    ]

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kalends.cli.console import colours
+from kalends.cli.console.empty_values import refuse_empty
 from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
 from kalends.cli.console.settings import Settings
 from kalends.client.logins.destinations import DEFAULT_BROKER
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_ALIKE = (
+    frozenset({"--at", "--to", "--start"}),
+    frozenset({"--for", "--duration", "--length", "--time", "--limit"}),
+    frozenset({"--before", "--until", "--end", "--deadline"}),
+    frozenset({"--after", "--from", "--begin"}),
+)
+"""Options that mean about the same, each in other commands: one is named for another."""
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -120,6 +129,10 @@ class LocalCommand(click.Command):
         self.examples = examples
         self.params.extend(self._shared_options())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_options(self, ctx, formatter)
 
@@ -153,6 +166,11 @@ class ServerCommand(LocalCommand):
 
     def _unquoted(self, error: click.UsageError) -> click.UsageError:
         """Return `error`, or what explains it: a shell has divided a request that was not in quotes."""
+        if isinstance(error, click.NoSuchOption):
+            own = {name for parameter in self.params for name in parameter.opts}
+            alike = [each for names in _ALIKE if error.option_name in names for each in names & own]
+            error.possibilities = alike or error.possibilities
+            return error
         if "request" not in {parameter.name for parameter in self.params}:
             return error
         if "unexpected extra argument" in error.message:

@@ -8,6 +8,8 @@ from typing import Final
 _OPTIONS: Final = {
     "window[0]": "--after",
     "window[1]": "--before",
+    "period[0]": "--from",
+    "period[1]": "--to",
     "not_before": "--after",
     "not_after": "--before",
     "at": "--at",

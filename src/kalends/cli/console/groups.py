@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kalends.cli.console.empty_values import refuse_empty
 from kalends.cli.console.help_form import write_examples, write_options
 from kalends.cli.console.settings import Settings
 
@@ -62,6 +64,10 @@ class LazyGroup(click.Group):
         self.examples = examples
         self._names = [name for summaries in groups.values() for name in summaries]
         self.package = package
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_empty(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return self._names
@@ -122,7 +128,8 @@ class LazyGroup(click.Group):
     def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
         """Run the command in `args` (default the program's own) and return its exit code.
 
-        Errors are printed as text, or with ``--json`` as a problem document.
+        Errors are printed as text, or with ``--json`` as a problem document. A reader that has left, as
+        ``head`` does, misses the rest in silence.
         """
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
@@ -131,7 +138,8 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             return _report_usage(error, as_json)
         except click.Abort:
-            click.echo("kalends: interrupted; the request may still be carried out", err=True)
+            rest = "; the request may still be carried out" if settings.given_up else ""
+            click.echo(f"kalends: interrupted{rest}", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
             return _report(_with_remedies(settings, error), as_json)
@@ -166,9 +174,13 @@ def _report_usage(error: click.ClickException, as_json: bool) -> int:
 def _report(error: KalendsError, as_json: bool) -> int:
     from kalends.cli.console import output, problems
 
-    if as_json:
-        output.print_json("problem", error.to_problem())
-    else:
+    if not as_json:
         for line in problems.lines(error):
             output.say(line, error=True)
+        return error.exit_code
+    try:
+        output.print_json("problem", error.to_problem())
+    except BrokenPipeError:
+        # What is left in the buffer would fail again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return error.exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,6 +20,10 @@ JSON_VERSION = 1
 
 STATE = "STATE"
 """The column of states in every table."""
+
+USUAL_COLUMNS = 80
+
+_BELOW = 4 * " "
 
 
 def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
@@ -126,22 +131,53 @@ def plain(value: object, *, ours: bool = True) -> object:
 def rows(
     header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
-    """Align columns, two blanks apart; columns in `right` hold numbers, and that of states has colours."""
+    """Align columns, two blanks apart; columns in `right` hold numbers, and that of states has colours.
+
+    On a terminal that is too narrow the last columns stand in lines of their own, below the others.
+    """
     table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
     widths = [max(len(line[column]) for line in table) for column in range(len(header))]
     to_right = {column for column, name in enumerate(header) if name in set(right)}
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column in to_right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in table
-    ]
-    if STATE not in header:
-        return lines
-    at = list(header).index(STATE)
-    start = sum(widths[:at]) + 2 * at
-    return lines[:1] + [
-        colours.stated(line, cells[at], start)
-        for line, cells in zip(lines[1:], table[1:], strict=True)
-    ]
+    state = list(header).index(STATE) if STATE in header else -1
+    lines = []
+    for number, cells in enumerate(table):
+        for columns in _parts(widths, _room()):
+            indent = "" if columns[0] == 0 else _BELOW
+            padded = [
+                cells[at].rjust(widths[at]) if at in to_right else cells[at].ljust(widths[at])
+                for at in columns
+            ]
+            line = (indent + "  ".join(padded)).rstrip()
+            if number and state in columns:
+                before = sum(widths[at] + 2 for at in columns if at < state)
+                line = colours.stated(line, cells[state], len(indent) + before)
+            lines.append(line)
+    return lines
+
+
+def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the columns that stand beside each other, for each of the lines that make a row."""
+    parts: list[list[int]] = []
+    used = room + 1
+    for column, width in enumerate(widths):
+        if not parts or (room and used + 2 + width > room):
+            used = len(_BELOW) if parts else 0
+            parts.append([])
+        else:
+            used += 2
+        parts[-1].append(column)
+        used += width
+    return parts
+
+
+def _room() -> int:
+    """Return the columns that a table may take; 0 without limit.
+
+    That is the width of the terminal. A pipe has none, but COLUMNS tells of a narrow window at its end; what
+    is at least as wide as usual is no reason to fold what another program reads.
+    """
+    width = shutil.get_terminal_size((0, 0)).columns
+    if not sys.stdout.isatty():
+        width = width if os.environ.get("COLUMNS") and width < USUAL_COLUMNS else 0
+    # Some tables stand below a line, indented.
+    return max(width - 2, 1) if width else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from shlex import quote
 
 from kalends.cli.console.error_places import shown
 from kalends.cli.console.output import rows
@@ -42,7 +43,7 @@ def refusal_lines(refusals: Iterable[Refusal]) -> list[str]:
                 (
                     refusal.where,
                     refusal.code,
-                    _one_line(refusal.detail) + _rule_words(refusal),
+                    _one_line(refusal.why),
                 )
                 for refusal in refusals
             ],
@@ -50,18 +51,11 @@ def refusal_lines(refusals: Iterable[Refusal]) -> list[str]:
     ]
 
 
-def _rule_words(refusal: Refusal) -> str:
-    """Name the owner's rule, unless the text does."""
-    if not refusal.rule or f"rule {refusal.rule} " in refusal.detail:
-        return ""
-    return f" (rule {refusal.rule})"
-
-
 def _remedy(error: KalendsError) -> str:
     named = error.request_id
     is_id = _REQUEST_ID.fullmatch(named) is not None
     if isinstance(error, OutcomeUnknown) and named:
-        look = f"kalends show {short_id(named)}" if is_id else f"kalends show --key {named}"
+        look = f"kalends show {short_id(named)}" if is_id else f"kalends show --key {quote(named)}"
         return f"{look}, to see what became of it before asking again"
     if is_id and not error.remedy:
         return f"kalends why {short_id(named)}"

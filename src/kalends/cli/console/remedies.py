@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from shlex import quote
+from typing import Final
+
 from kalends.cli.console.near_names import with_near_resources
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import RefusedBySite
+from kalends.client.inputs.reader_times import error_in_zone
 from kalends.client.logins.destinations import DEFAULT_BROKER
 from kalends.client.logins.profiles import DEFAULT_PROFILE
 from kalends.client.logins.token_life import life_of
@@ -14,13 +19,18 @@ from kalends.core.errors import (
     InvalidInput,
     KalendsError,
     NotAuthenticated,
+    NotFound,
     OutcomeUnknown,
     Unavailable,
 )
 
+SITES_SHOWN_MAX: Final = 5
+
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
-    """Return `error` with what this user can do, in their words."""
+    """Return `error` with what this user can do, in their words and their time zone."""
+    with suppress(InvalidInput):
+        error = error_in_zone(error, settings.time_zone())
     if isinstance(error, NotAuthenticated):
         return _with_login(settings, error)
     if isinstance(error, Unavailable | OutcomeUnknown) and _takes_only_tls(error):
@@ -31,7 +41,19 @@ def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
         )
     if isinstance(error, Unavailable) and error.where == settings.broker == DEFAULT_BROKER:
         return _with_address(settings, error)
+    if isinstance(error, NotFound) and error.remedy.startswith("ask a site"):
+        return _with_sites(settings, error)
     return with_near_resources(settings, error)
+
+
+def _with_sites(settings: Settings, error: NotFound) -> NotFound:
+    """Name the addresses of the broker's sites, for a call that only a site has."""
+    # Without them the error stays as it is.
+    with suppress(KalendsError), settings.connect() as client:
+        sites = [f"--broker {quote(each.url)} ({each.site})" for each in client.resources().sites]
+        if sites:
+            error.remedy = f"ask a site: {', '.join(sites[:SITES_SHOWN_MAX])}"
+    return error
 
 
 def _takes_only_tls(error: KalendsError) -> bool:
@@ -46,7 +68,7 @@ def _takes_only_tls(error: KalendsError) -> bool:
 
 def login_words(profile: str) -> str:
     """Return the command that logs in again."""
-    return "kalends login" + (f" --profile {profile}" if profile != DEFAULT_PROFILE else "")
+    return "kalends login" + (f" --profile {quote(profile)}" if profile != DEFAULT_PROFILE else "")
 
 
 def life_warning(settings: Settings, now_s: int) -> str:
@@ -82,5 +104,5 @@ def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated
     ):
         error.remedy = f"log in: {login_words(settings.profile)}"
     elif error.where == "Authorization":
-        error.remedy = f"log in: kalends login --broker {settings.broker}"
+        error.remedy = f"log in: kalends login --broker {quote(settings.broker)}"
     return error

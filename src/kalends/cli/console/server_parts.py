@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kalends.core.errors import KalendsError
+from kalends.extras import install_command
 
 
 @contextmanager
@@ -30,5 +31,5 @@ def _extra(name: str, words: str) -> Iterator[None]:
         module = (error.name or "").partition(".")[0]
         raise KalendsError(
             f"{words} are not installed: no module {module}",
-            remedy=f"install them: pip install 'kalends[{name}]'",
+            remedy=f"install what they need: {install_command(name)}",
         ) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -53,6 +53,8 @@ class Settings:
     given: dict[str, str] = field(default_factory=dict)
     """What was said by options."""
     settled: bool = False
+    given_up: list[str] = field(default_factory=list)
+    """Calls that may have changed something, and whose answers were not waited for."""
     hurried: bool = False
     """Whether a second, and one try, is all that a call may take."""
 
@@ -83,7 +85,7 @@ class Settings:
         if self.way is not None:
             return Client(self.way)
         login = None if self.hurried else self.login
-        return connect(
+        client = connect(
             self.broker,
             token=proof(self.token, self.token_file, login, self._token_said_by),
             user=self.user_name(),
@@ -94,6 +96,7 @@ class Settings:
             transport="http",
             backoff=Backoff(tries_max=1 if self.hurried else TRIES_MAX),
         )
+        return Client(replace(client.settings, given_up=self.given_up.append))
 
     def token_text(self) -> str:
         """Return the token that was said, or that is in a file; raises `InvalidInput`."""
@@ -117,14 +120,13 @@ class Settings:
 
     def time_zone(self) -> ZoneInfo:
         """Return the zone in which times are read and printed."""
-        from kalends.client.inputs.zones import local_zone
+        from kalends.client.inputs.zones import local_zone, reader_zone
         from kalends.core.errors import InvalidInput
-        from kalends.core.times import zone_named
 
         if not self.zone:
             return local_zone()
         try:
-            return zone_named(self.zone)
+            return reader_zone(self.zone)
         except InvalidInput as error:
             error.where = self.sources.get("zone", error.where)
             raise

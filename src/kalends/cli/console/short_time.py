@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from kalends.core.full_times import date_and_time
+
 
 def short_time(time_s: int, zone: ZoneInfo) -> str:
     """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the zone stands once, above."""
     local = datetime.fromtimestamp(time_s, zone)
-    return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"
+    return f"{local:%a} {date_and_time(local)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from kalends.cli.console.settings import Settings
@@ -58,7 +59,8 @@ def _told_by_whom_it_is_refused(there: SyncClient, site: str) -> Iterator[None]:
         raise RefusedBySite(
             f"the site {site} takes nobody by this token: {error.detail}",
             where=url,
-            remedy=f"ask its owner, or log in there: kalends login --profile {site} --broker {url}",
+            remedy="ask its owner, or log in there: "
+            f"kalends login --profile {quote(site)} --broker {quote(url)}",
         ) from error
     except NotAllowed as error:
         if error.where == "token":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs.in_step import is_request
@@ -90,6 +91,12 @@ def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: st
     if not machine and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
     named = machine or _usual(ctx)
+    if machine and os.path.isfile(machine):
+        raise InvalidInput(
+            f"{machine!r} is a file, and not a machine",
+            where="MACHINE",
+            remedy=f"kalends {ctx.info_name} --script {quote(machine)}",
+        )
     return named if not named or is_request(named) else _checked(ctx, named)
 
 
@@ -116,21 +123,10 @@ def _checked(ctx: click.Context, machine: str) -> str:
     return machine
 
 
-def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """An option that is given with nothing is a mistake: a variable of the shell that is not set, say."""
-    if not value and ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
-        raise InvalidInput(
-            "nothing is given",
-            where=parameter.opts[0],
-            remedy="leave the option out, or look whether a variable of your shell is not set",
-        )
-    return value
-
-
 _WISHES = (
-    click.option("--on", default="", callback=_not_empty, is_eager=True, metavar="ATTRIBUTES",
+    click.option("--on", default="", is_eager=True, metavar="ATTRIBUTES",
                  help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
-    click.option("--end-by", default="", callback=_not_empty, is_eager=True, metavar="TIME",
+    click.option("--end-by", default="", is_eager=True, metavar="TIME",
                  help="Without a machine, or with several: latest end, e.g. 'tomorrow 9:00'."),
     click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
                  help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
@@ -146,7 +142,7 @@ _WISHES = (
 _STEPS = (
     click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
                  help="With several machines: what runs on one of them; may be repeated."),
-    click.option("--wait-for-parts", default="", callback=_not_empty, metavar="DURATION",
+    click.option("--wait-for-parts", default="", metavar="DURATION",
                  help="With several machines: longest wait for the nodes of all, e.g. 5m.  [default: 2m]"),
     click.option("--keep-slots", is_flag=True,
                  help="With several machines: keep their slots when all parts have ended."),
@@ -161,12 +157,12 @@ _OPTIONS = (
     click.option("--project", default="", metavar="NAME", help="Project that it is charged to."),
     click.option("--priority", default="", metavar="CLASS",
                  help="Priority class of the machine, e.g. high."),
-    click.option("--shape", default="", callback=_not_empty, metavar="AxB",
+    click.option("--shape", default="", metavar="AxB",
                  help="Extent on a machine with a topology, e.g. 4x8."),
-    click.option("--sizes", default="", callback=_not_empty, metavar="N,N,...",
+    click.option("--sizes", default="", metavar="N,N,...",
                  help="Numbers of nodes that it can run on, e.g. 2,4,8."),
     click.option("--malleable", is_flag=True, help="It can change its size while it runs."),
-    click.option("--change", default="", callback=_not_empty, metavar="DURATION",
+    click.option("--change", default="", metavar="DURATION",
                  help="Time that one change of size is expected to take, e.g. 2s."),
     click.option("--directory", default="", metavar="PATH",
                  help="Working directory on the machine.  [default: your home there]"),
@@ -182,11 +178,11 @@ _OPTIONS = (
     click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
     click.option("--rerun", is_flag=True,
                  help="Run it again if a node fails, or at another site: twice does no harm."),
-    click.option("--notify", default="", callback=_not_empty, metavar="WHEN,...",
+    click.option("--notify", default="", metavar="WHEN,...",
                  help="Mail to you when it begins, ends or fails, e.g. begin,end,fail; with each, for each "
                       "job of an array."),
-    click.option("--notify-to", default="", callback=_not_empty, metavar="ADDRESS",
+    click.option("--notify-to", default="", metavar="ADDRESS",
                  help="Mail address, or URL of a webhook, that the site allows.  [default: your own]"),
-    click.option("--warn", default="", callback=_not_empty, metavar="SIGNAL@DURATION",
+    click.option("--warn", default="", metavar="SIGNAL@DURATION",
                  help="Send a signal before its time is over, e.g. USR1@60s."),
 )  # fmt: skip

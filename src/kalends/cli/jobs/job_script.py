@@ -33,7 +33,7 @@ class JobCommand(ServerCommand):
         end = args.index("--") if "--" in args else len(args)
         args, program = args[:end], args[end + 1 :]
         path = script_named(args)
-        if path is not None:
+        if path is not None and path.strip():
             machine = 0 if args[0].startswith("-") else 1
             args = [*args[:machine], *self._options_in(ctx, read_script(path)), *args[machine:]]
         rest = super().parse_args(ctx, args)

@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _File(click.Path):
-    """A path that is not empty, as a shell makes it of an unset variable."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("the name of the file is empty.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-FILE = _File(path_type=Path)
+FILE = click.Path(path_type=Path)
 
 JOBS = 10_000
 """The number of generated jobs by default."""

@@ -59,15 +59,14 @@ def fetched(
         shown_jobs.client_at(settings, machine) as client,
     ):
         yield _fetch(
-            client, machine, client.time_s(first), client.time_s(last), Path(directory) / "past.swf"
+            client,
+            machine,
+            *client.period_s(first, last),
+            Path(directory) / "past.swf",
         )
 
 
 def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) -> SitePast:
-    if end <= start:
-        raise InvalidInput(
-            f"{end} is not after {start}", where="--to", remedy="give an end after the begin"
-        )
     pages = list(past_jobs.pages(client, machine, start, end, by="submitted", everyone=True))
     present = pages[0]
     rows = [

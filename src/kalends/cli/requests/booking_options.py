@@ -64,7 +64,9 @@ class Asked:
             agent=self.agent, arguments=agent_options.argument_values(options["argument"]),
             agent_must_run=options["agent_must_run"],
         )  # fmt: skip
-        self.give_up_at = client.time_s(options["until"]) if options["until"] else None
+        self.give_up_at = (
+            client.time_s(options["until"], where="--until") if options["until"] else None
+        )
         self.key = options["key"] or client.new_key()
         said = words.Said(
             key=self.key, preferences=preferences, patience=self.waits.patience,

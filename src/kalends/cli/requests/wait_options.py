@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypedDict, TypeVar
 
 import click
@@ -121,7 +122,7 @@ def settled(
 
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
-        return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {key}"]
+        return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {quote(key)}"]
     named = short_id(next_steps.id_to_ask_by(view))
     return [
         f"kalends: interrupted; {LEFT}",

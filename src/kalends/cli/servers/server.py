@@ -15,6 +15,7 @@ from aiohttp import web
 from kalends import __version__
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.resource_servers.server import build_site
+from kalends.rim.proxies import check_proxies
 from kalends.serving.configuration import (
     CONFIGURATION_BYTES_MAX,
     Configuration,
@@ -45,6 +46,7 @@ def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = N
     """
     os.umask(NOBODY_ELSE)
     try:
+        check_proxies()
         configuration = read_configuration(config_path)
         configure_logging(configuration.log.level, configuration.log.form, err)
     except KalendsError as error:

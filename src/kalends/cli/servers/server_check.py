@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -68,6 +69,7 @@ def _check_server(
     found.serves.append(f"{role} {section.name} at {scheme}://{section.listen}")
     found.serves += [f"  {each}" for each in _contents(section)]
     found.risks += token_risks(section)
+    found.warnings += _unbookable(section)
     _check_certificate(found, part, zone)
     runs = False
     if isinstance(section, SiteConfiguration | BrokerConfiguration):
@@ -94,6 +96,27 @@ def _contents(section: Section) -> list[str]:
         lines.append(f"notices by {_ways(section.notices)}")
     log = section.audit_file
     return [*lines, f"audit log {log}" if log else "no audit log"]
+
+
+def _unbookable(section: Section) -> Iterator[str]:
+    """Say why no user can book anything, or one of the resources, at a server that is otherwise sound."""
+    scopes = {scope for key in section.keys for scope in key.scopes}
+    if isinstance(section, SiteConfiguration):
+        if section.keys and "broker" not in scopes:
+            yield (
+                f"no user can book at {section.name}: no broker has a key here; list one with the scope "
+                "broker ([[site.keys]])"
+            )
+        for each in section.resources:
+            if each.access and not any(rule.may == "lock" for rule in each.access):
+                yield (
+                    f"no user can book {section.name}/{each.name}: "
+                    'none of its access rules has may = "lock"'
+                )
+    elif section.keys and "use" not in scopes:
+        yield f"no user can book at {section.name}: none of its keys has the scope use"
+    elif isinstance(section, BrokerConfiguration) and not section.sites:
+        yield f"no user can book at {section.name}: it has no sites ([[broker.sites]])"
 
 
 def _key_line(key: KeyConfiguration) -> str:

@@ -11,13 +11,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.client.inputs.given_values import by_name, every, is_number
+from kalends.client.inputs.reader_times import error_in_zone
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import align_up
 from kalends.core.requests import Request, TimePreference
 from kalends.core.scripts import ArgumentValue
-from kalends.core.times import check_time, parse_time, parse_window
+from kalends.core.times import check_time, format_time, parse_end, parse_time, parse_window
 
 if TYPE_CHECKING:
     from kalends.core.language.preferences import Preference
@@ -41,10 +42,18 @@ Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
 """Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
 
 
-def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
-    """Return `when` in seconds UTC; raises `InvalidInput` for other values and naive datetimes."""
+_DAY_S: Final = 86_400
+
+
+def time_s(
+    when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time", exact: bool = False
+) -> int:
+    """Return `when` in seconds UTC; raises `InvalidInput` for other values and naive datetimes.
+
+    With `exact` it raises that for a text, too, that names a day and no time of day.
+    """
     if isinstance(when, str):
-        return parse_time(when, now_s, zone, where=where)
+        return parse_time(when, now_s, zone, where=where, exact=exact)
     if isinstance(when, datetime):
         if when.tzinfo is None:
             raise InvalidInput(
@@ -60,6 +69,25 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
             remedy="give a text such as 'tomorrow 08:00', an aware datetime, or seconds since 1970",
         )
     return check_time(when, where=where)
+
+
+def period_s(start: Time, end: Time, *, now_s: int, zone: ZoneInfo) -> tuple[int, int]:
+    """Return both ends of a period in seconds UTC: an end without a day is the first one from the start on.
+
+    Raises `InvalidInput` as `time_s` does, and if the end, as it was read, is not after the start.
+    """
+    start_s = time_s(start, now_s=now_s, zone=zone, where="period[0]")
+    if isinstance(end, str):
+        end_s = parse_end(end, start_s, now_s, zone, where="period[1]")
+    else:
+        end_s = time_s(end, now_s=now_s, zone=zone, where="period[1]")
+    if end_s <= start_s:
+        raise InvalidInput(
+            f"the end is {format_time(end_s, zone)}, and the start {format_time(start_s, zone)}",
+            where="period[1]",
+            remedy="give an end after the start, each with its day if need be",
+        )
+    return start_s, end_s
 
 
 def length_s(
@@ -184,16 +212,24 @@ def _from_text(
         )
     from kalends.core.language import parse_request
 
+    length = length_s(duration)
     after, before = window
-    return parse_request(
-        text,
-        duration=f"{length_s(duration)}s",
-        at=_start_s(at, now_s, zone),
-        not_before=_seconds(after, "window[0]", now_s, zone),
-        not_after=_seconds(before, "window[1]", now_s, zone),
-        now_s=now_s,
-        zone=zone,
-    )
+    after_s = None if after is None else _seconds(after, "window[0]", now_s, zone)
+    if isinstance(before, str):
+        # A start that has passed already means from now on.
+        before = parse_end(before, max(after_s or 0, now_s), now_s, zone, where="window[1]")
+    try:
+        return parse_request(
+            text,
+            duration=f"{length}s",
+            at=None if at is None else _start_s(at, now_s, zone, exact=length % _DAY_S != 0),
+            not_before=after_s,
+            not_after=None if before is None else _seconds(before, "window[1]", now_s, zone),
+            now_s=now_s,
+            zone=zone,
+        )
+    except InvalidInput as error:
+        raise error_in_zone(error, zone) from error
 
 
 def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None, Time | None]:
@@ -210,13 +246,13 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
     return window[0], window[1]
 
 
-def _start_s(at: Time | None, now_s: int, zone: ZoneInfo) -> int | None:
-    """As `_seconds`; what is counted from now on is the next full minute, for slots begin on a grain."""
-    start_s = _seconds(at, "at", now_s, zone)
-    if isinstance(at, str) and start_s is not None and _FROM_NOW.match(at):
+def _start_s(at: Time, now_s: int, zone: ZoneInfo, *, exact: bool) -> int:
+    """Return a fixed start; one counted from now is the next full minute, because slots begin on a grain."""
+    start_s = time_s(at, now_s=now_s, zone=zone, where="at", exact=exact)
+    if isinstance(at, str) and _FROM_NOW.match(at):
         return align_up(start_s, 60)
     return start_s
 
 
-def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
-    return None if when is None else time_s(when, now_s=now_s, zone=zone, where=where)
+def _seconds(when: Time, where: str, now_s: int, zone: ZoneInfo) -> int:
+    return time_s(when, now_s=now_s, zone=zone, where=where)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -102,7 +103,7 @@ def profile_named(name: str, path: Path) -> UserProfile:
         raise InvalidInput(
             f"{path} has no profile {name!a}",
             where="profile",
-            remedy=f"make it: kalends login --profile {name} --broker URL"
+            remedy=f"make it: kalends login --profile {quote(name)} --broker URL"
             + (f"; or take {others}" if others else ""),
         )
     return profiles[name]

@@ -7,6 +7,7 @@ that, so no site can talk a client into showing it more.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shlex import quote
 
 from kalends.client.logins.token_life import audiences_of
 from kalends.contract.pass_calls import SitePass
@@ -35,5 +36,5 @@ def no_pass(site: SitePass, audiences: Iterable[str] = ()) -> NotAuthenticated:
         f"the broker gives no pass for {site.site}: {site.why or 'it does not say why'}; and your token, "
         f"which is for {shown_to}, is not shown there: who gets it could use it as you",
         where=site.url,
-        remedy=f"log in there: kalends login --profile {site.site} --broker {site.url}",
+        remedy=f"log in there: kalends login --profile {quote(site.site)} --broker {quote(site.url)}",
     )

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.core.identifiers import REQUEST_ID_PATTERN
+from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id
 
 PART_MIN: Final = 4
 
@@ -24,7 +24,8 @@ def id_or_part(given: object, listing: str) -> str:
         raise InvalidInput(
             f"{given!r} is not an id",
             where="id",
-            remedy=f"give an id, or its last {PART_MIN} or more characters, as `{listing}` shows",
+            remedy=f"give an id, or at least {PART_MIN} characters from the beginning or the end of one that "
+            f"`{listing}` shows",
         )
     return said
 
@@ -35,5 +36,5 @@ def is_whole(said: str) -> bool:
 
 
 def is_part(said: str, id: str) -> bool:
-    """Return whether `id` begins or ends with `said`."""
-    return id.startswith(said) or id.endswith(said)
+    """Return whether `id`, or its shown ending, begins or ends with `said`."""
+    return id.startswith(said) or id.endswith(said) or short_id(id).startswith(said)

@@ -29,6 +29,10 @@ class JobCalls(AgentCalls):
     def time_s(self, when: Time) -> int:
         """Return `when` in seconds UTC."""
 
+    @abstractmethod
+    def period_s(self, start: Time, end: Time) -> tuple[int, int]:
+        """Return both ends in seconds UTC."""
+
     async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
         """Let `job` wait in its machine's queue; return it with its number. Durable when it answers.
 
@@ -212,9 +216,8 @@ class JobCalls(AgentCalls):
 
         Where a batch system is behind the resource, its `slots` are those reserved and used there.
         """
-        body = job_calls.ShowUsage(
-            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone
-        )
+        first, last = self.period_s(start, end)
+        body = job_calls.ShowUsage(machine=machine, start=first, end=last, everyone=everyone)
         return await self._caller.call(body, "job_usage", job_calls.UsageView)
 
     async def slots(
@@ -231,8 +234,9 @@ class JobCalls(AgentCalls):
 
         The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
+        first, last = self.period_s(start, end)
         body = slot_calls.ReadSlots(
-            machine=machine, start=self.time_s(start), end=self.time_s(end), everyone=everyone, count=count,
+            machine=machine, start=first, end=last, everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_name=after.next_name if after is not None else "",
         )  # fmt: skip
@@ -253,8 +257,9 @@ class JobCalls(AgentCalls):
 
         The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
+        first, last = self.period_s(start, end)
         body = history_calls.ReadHistory(
-            machine=machine, start=self.time_s(start), end=self.time_s(end), by=by,
+            machine=machine, start=first, end=last, by=by,
             everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_job=after.next_job if after is not None else 0,
@@ -271,7 +276,7 @@ class JobCalls(AgentCalls):
         everyone: bool = False,
     ) -> AsyncIterator[history_calls.HistoryRow]:
         """Yield all jobs of `job_history`, each page when it is needed."""
-        start, end = self.time_s(start), self.time_s(end)
+        start, end = self.period_s(start, end)
         page: history_calls.HistoryPage | None = None
         while page is None or page.more:
             page = await self.job_history(
@@ -284,7 +289,7 @@ class JobCalls(AgentCalls):
         self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
     ) -> AsyncIterator[slot_calls.SlotRow]:
         """Yield all reservations of `slots`, each page when it is needed."""
-        start, end = self.time_s(start), self.time_s(end)
+        start, end = self.period_s(start, end)
         page: slot_calls.SlotPage | None = None
         while page is None or page.more:
             page = await self.slots(machine, start=start, end=end, everyone=everyone, after=page)

@@ -6,6 +6,7 @@ aiohttp, which does much more, takes longer to load than a whole command of the 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from typing import Final, NamedTuple, Self
 from urllib.parse import SplitResult
@@ -13,13 +14,16 @@ from urllib.parse import SplitResult
 import h11
 
 from kalends.client.transports.retry import CLOSED, ConnectionFailed
-from kalends.client.transports.transport import ANSWER_BYTES_MAX, failure
+from kalends.client.transports.transport import ANSWER_BYTES_MAX, PROXY_MEND, failure
+from kalends.rim.proxies import Proxy, proxy_for
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Status and headers stay below it, and what stands around a piece of a body."""
 
 EARLY_ANSWERS_MAX: Final = 8
 PIECE_BYTES: Final = 64 * 1024
+
+_CONNECTED: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 NEXT_ADDRESS_S: Final = 0.25
 """When a host has several addresses, the next is tried after so long (RFC 8305)."""
@@ -40,27 +44,39 @@ class HttpAnswer(NamedTuple):
 class HttpLine:
     """It is `usable` for the next call while both sides keep it open, and nothing was amiss."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        before_target: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._before_target = before_target
+        self._headers = headers or {}
         self._said = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
 
     @classmethod
     async def opened(cls, server: SplitResult, tls: ssl.SSLContext | None) -> Self:
-        """Connect to `server`; raises `ConnectionFailed`."""
+        """Connect to `server`, through the proxy that the environment names for it.
+
+        Raises `ConnectionFailed`, and `InvalidInput` for a proxy that cannot be used.
+        """
+        proxy = proxy_for(server.geturl())
+        if proxy is None:
+            port = server.port or (80 if tls is None else 443)
+            return cls(*await _connected(server.hostname, port, tls))
         try:
-            reader, writer = await asyncio.open_connection(
-                server.hostname,
-                server.port or (80 if tls is None else 443),
-                ssl=tls,
-                happy_eyeballs_delay=NEXT_ADDRESS_S,
+            reader, writer = await _connected(
+                proxy.address.hostname, proxy.address.port or 80, None
             )
-        except (OSError, UnicodeError) as error:
-            # asyncio's way to say that there were several addresses, each with a fault of its own.
-            if type(error) is OSError and error.errno is None:
-                detail = "none of its addresses can be reached"
-                raise ConnectionFailed(detail, sent=False) from error
-            raise failure(error, sent=False) from error
+        except ConnectionFailed as error:
+            raise ConnectionFailed(f"{proxy.name}: {error.detail}", sent=False) from error
+        if tls is None:
+            origin = f"{server.scheme}://{server.netloc.rpartition('@')[2]}"
+            return cls(reader, writer, origin, proxy.headers())
+        await _tunnel(reader, writer, proxy, server, tls)
         return cls(reader, writer)
 
     @property
@@ -77,7 +93,11 @@ class HttpLine:
         """Send a request, and return its answer; raises `ConnectionFailed`."""
         if self._said.our_state is h11.DONE:
             self._said.start_next_cycle()
-        request = h11.Request(method=method, target=target, headers=list(headers.items()))
+        request = h11.Request(
+            method=method,
+            target=self._before_target + target,
+            headers=list((headers | self._headers).items()),
+        )
         said = (request, h11.Data(data=body), h11.EndOfMessage())
         try:
             self._writer.write(b"".join(self._said.send(each) or b"" for each in said))
@@ -90,6 +110,54 @@ class HttpLine:
         """Close it at once. A call that is under way on it fails."""
         self._said.send_failed()
         self._writer.transport.abort()
+
+
+async def _connected(
+    host: str | None, port: int, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_connection(
+            host, port, ssl=tls, happy_eyeballs_delay=NEXT_ADDRESS_S
+        )
+    except (OSError, UnicodeError) as error:
+        # asyncio's way to say that there were several addresses, each with a fault of its own.
+        if type(error) is OSError and error.errno is None:
+            detail = "none of its addresses can be reached"
+            raise ConnectionFailed(detail, sent=False) from error
+        raise failure(error, sent=False) from error
+
+
+async def _tunnel(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    proxy: Proxy,
+    server: SplitResult,
+    tls: ssl.SSLContext,
+) -> None:
+    """Let `proxy` connect to `server`, and speak TLS with that; raises `ConnectionFailed`."""
+    host = server.hostname or ""
+    host = host if host.isascii() else host.encode("idna").decode()
+    named = f"[{host}]:{server.port or 443}" if ":" in host else f"{host}:{server.port or 443}"
+    lines = [f"CONNECT {named} HTTP/1.1", f"Host: {named}"]
+    lines += [f"{name}: {value}" for name, value in proxy.headers().items()]
+    try:
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if not (status := _CONNECTED.match(answer)) or not status[1].startswith(b"2"):
+            told = status[1].decode() if status else "no HTTP"
+            raise ConnectionFailed(
+                f"{proxy.name} does not connect to {named} ({told})", sent=False, mend=PROXY_MEND
+            )
+        await writer.start_tls(tls, server_hostname=host)
+    except ConnectionFailed:
+        writer.transport.abort()
+        raise
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        writer.transport.abort()
+        raise ConnectionFailed(f"{proxy.name} gives no answer", sent=False) from error
+    except OSError as error:
+        writer.transport.abort()
+        raise failure(error, sent=False) from error
 
 
 async def read_answer(reader: asyncio.StreamReader, said: h11.Connection) -> HttpAnswer:

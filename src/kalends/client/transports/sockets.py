@@ -15,6 +15,7 @@ from kalends.client.transports.transport import (
     failure,
     retry_after_s,
 )
+from kalends.rim.proxies import proxy_url
 from kalends.rim.redirects import RedirectRefused, refused_redirects
 
 HEARTBEAT_S: Final = 10.0
@@ -29,6 +30,7 @@ def socket_session(access: Access) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         headers=access.headers() | SAID,
         connector=aiohttp.TCPConnector(ssl=access.tls()),
+        proxy=proxy_url(access.url),
         trace_configs=[refused_redirects()],
     )
 

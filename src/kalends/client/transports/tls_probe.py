@@ -7,14 +7,18 @@ import ssl
 from typing import Final
 from urllib.parse import urlsplit
 
+from kalends.rim.proxies import proxy_url
+
 PROBE_S: Final = 2.0
 
 
 def speaks_tls(url: str) -> bool:
     """Return whether the server at ``http://HOST:PORT`` agrees to a TLS handshake within `PROBE_S`.
 
-    Nothing is sent afterwards, so its certificate need not be trusted.
+    A server behind a proxy is not asked. Nothing is sent afterwards, so its certificate need not be trusted.
     """
+    if proxy_url(url) is not None:
+        return False
     parts = urlsplit(url)
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from kalends.client.transports.retry import CLOSED, ConnectionFailed
@@ -125,6 +125,13 @@ class Access:
             ) from error
 
 
+PROXY_MEND: Final = (
+    "check HTTPS_PROXY, HTTP_PROXY or ALL_PROXY (http://USER:PASSWORD@HOST:PORT), or list the server in "
+    "NO_PROXY"
+)
+"""What to do about a proxy of the environment that refuses."""
+
+
 def _is_address(url: str) -> bool:
     """Return whether that names a server; a port or a host that is none shows when it is asked for."""
     try:
@@ -156,6 +163,8 @@ def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> Kale
         return NotAllowed("the server refuses access", where=url, remedy="ask the server's owner")
     if status == 404:
         return NotFound("no kalends server at this address", where=url, remedy="check the address")
+    if status == 407:
+        return NotAllowed("a proxy on the way wants a password", where=url, remedy=PROXY_MEND)
     if status == 429:
         return LimitExceeded("too many calls", where=url, retry_after_s=retry_after_s or 1.0)
     if status == 503:
@@ -189,6 +198,13 @@ def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
         return ConnectionFailed(
             "there is no such host", sent=sent, mend="check the name of the host"
         )
+    if type(error).__name__ == "ClientHttpProxyError":  # aiohttp's, as below
+        status = getattr(error, "status", 0)
+        return ConnectionFailed(
+            f"the proxy does not connect ({status})", sent=sent, mend=PROXY_MEND
+        )
+    if type(error).__name__ == "ClientProxyConnectionError":
+        return ConnectionFailed(f"the proxy cannot be reached: {cause}", sent=sent)
     if isinstance(cause, ConnectionRefusedError):
         return ConnectionFailed("nothing listens there (connection refused)", sent=sent)
     if isinstance(cause, OSError) and cause.errno and cause.errno > 0:

@@ -20,6 +20,7 @@ from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import KalendsError
 from kalends.core.features import Feature
 from kalends.resource_servers.setup.assembly import addresses_of
+from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.addresses import AllowedAddresses
 from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.configuration import SiteConfiguration
@@ -128,6 +129,8 @@ class PeerCalls:
                 **self._versions.ours.headers(),
             },
             ssl=self._tls,
+            # The addresses of names are checked here: a proxy would look them up elsewhere.
+            proxy=None if self._allowed.resolver else proxy_url(url),
             allow_redirects=False,
         ) as response:
             self._versions.heard(url, response.status, response.headers)

@@ -17,6 +17,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.neighbours.near_visits import VISITS_PATH
 from kalends.resource_servers.participation.effects import Relay
 from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX
+from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.peer_auth import server_proofs, trust_for
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
@@ -87,6 +88,7 @@ class RelayCalls:
                 **self._versions.ours.headers(),
             },
             ssl=tls,
+            proxy=proxy_url(url),
             allow_redirects=False,
         ) as response:
             self._versions.heard(url, response.status, response.headers)

@@ -11,6 +11,7 @@ import msgspec
 
 from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
 from kalends.core.errors import InvalidInput
+from kalends.extras import install_command
 from kalends.serving.configuration import (
     BatchSystemConfiguration,
     MachineConfiguration,
@@ -139,7 +140,7 @@ def _check_system(system: BatchSystemConfiguration, where: str, *, handed: bool)
         raise InvalidInput(
             "PSI/J is not installed here",
             where=f"{where}.kind",
-            remedy="pip install 'kalends[psij]'",
+            remedy=install_command("psij"),
         )
 
 

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.rim.proxies import proxy_url
 from kalends.rim.web_addresses import is_here
 from kalends.serving.auth.addresses import check_fetched
 from kalends.serving.auth.public_keys import (
@@ -170,7 +171,9 @@ class Provider:
     async def _get(self, http: aiohttp.ClientSession, url: str) -> bytes:
         """Return what is at `url`; raises `InvalidInput` for any other answer than a short 200."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        async with http.get(url, headers=headers, ssl=self._tls, allow_redirects=False) as response:
+        async with http.get(
+            url, headers=headers, ssl=self._tls, proxy=proxy_url(url), allow_redirects=False
+        ) as response:
             if response.status != 200:
                 raise InvalidInput(f"the answer has status {response.status}", where=url)
             content = bytearray()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import kalends
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.rim.private_files import write_new
 from kalends.serving.auth.keys import load_private_key, write_key_pair
@@ -34,6 +37,8 @@ class Written(NamedTuple):
     certificate: Path | None
     public_key: Path | None
     operator_token: Path | None
+    closed: tuple[Path, ...] = ()
+    """Folders on the way to the program, or to these files, that the user of the service cannot enter."""
 
 
 def write_installation(plan: Installation, operator: str, now_s: int) -> Written:
@@ -87,7 +92,8 @@ def _write(plan: Installation, operator: str, now_s: int) -> Written:
         write_new(keys / "server.key", made.key)
     write_new(plan.configuration_file, plan.toml().encode())
     unit, users = _write_service(plan)
-    return Written(plan.configuration_file, unit, users, certificate, public, token)
+    closed = closed_to_others([plan.directory.absolute(), Path(sys.executable), *_program()])
+    return Written(plan.configuration_file, unit, users, certificate, public, token, closed)
 
 
 def _sign_token(plan: Installation, keys: Path, operator: str, now_s: int) -> Path:
@@ -106,9 +112,28 @@ def _write_service(plan: Installation) -> tuple[Path, Path]:
     user = service_user(plan.name)
     unit = plan.directory / f"{user}.service"
     text = service_unit(
-        plan.role, plan.name, plan.configuration_file.absolute(), Path(sys.executable)
+        plan.role, plan.name, plan.configuration_file.absolute(), Path(sys.executable), _program()
     )
     write_new(unit, text.encode(), _READABLE)
     users = plan.directory / f"{user}.conf"
     write_new(users, user_entry(plan.role, plan.name).encode(), _READABLE)
     return unit, users
+
+
+def _program() -> list[Path]:
+    """Return what the interpreter of this program reads: behind links, its libraries, and kalends itself."""
+    return [
+        Path(sys.executable).resolve(), Path(sys.prefix), Path(sys.base_prefix),
+        Path(kalends.__file__).resolve(),
+    ]  # fmt: skip
+
+
+def closed_to_others(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the folders on the way to `paths` that only their owners can enter: the first of each way."""
+    closed = []
+    for path in paths:
+        for folder in reversed(path.parents):
+            if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+                closed.append(folder)
+                break
+    return tuple(dict.fromkeys(closed))

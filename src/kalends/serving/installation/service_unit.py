@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -64,12 +65,16 @@ WantedBy=multi-user.target
 """
 
 
-def service_unit(role: str, name: str, configuration: Path, python: Path) -> str:
+def service_unit(
+    role: str, name: str, configuration: Path, python: Path, program: Iterable[Path] = ()
+) -> str:
     """Return the unit of a server that writes only into the folder of its `configuration`.
 
-    Both paths are absolute. What it runs as is `service_user`.
+    `program` is what else the interpreter reads: where a link leads, and its libraries. All paths are
+    absolute. The server runs as `service_user`.
     """
-    at_home = any(str(path).startswith(HOMES) for path in (configuration, python))
+    read = (configuration, python, *program)
+    at_home = any(path.is_relative_to(home) for path in read for home in HOMES)
     return _UNIT.format(
         role=role, name=name, user=service_user(name), python=_escaped(python),
         configuration=_escaped(configuration), directory=_escaped(configuration.parent),

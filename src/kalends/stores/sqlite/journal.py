@@ -27,6 +27,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -274,7 +275,7 @@ class SiteStore:
             raise StoreDamaged(
                 f"a claim set or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
-                remedy=f"see kalends admin doctor {self.file.path}, and bring back a backup",
+                remedy=f"see kalends admin doctor {quote(str(self.file.path))}, and bring back a backup",
             ) from error
         return Loaded(
             stakes=stakes,

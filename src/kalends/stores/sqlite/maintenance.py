@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from kalends.core.clock import ASTRAY_MS
@@ -162,7 +163,7 @@ def _copy(store_path: Path, fresh: Path) -> None:
         raise StoreDamaged(
             f"it is damaged, and so is the copy: {problems[0]}",
             where=str(store_path),
-            remedy=f"see kalends admin doctor {store_path}",
+            remedy=f"see kalends admin doctor {quote(str(store_path))}",
         )
 
 

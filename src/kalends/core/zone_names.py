@@ -1,0 +1,91 @@
+"""Names of time zones: the zone of a name, and the zones that may be meant by an abbreviation.
+
+Almost every abbreviation stands for several zones: PST is shown in Los Angeles in winter and in Manila all
+year, CST in Chicago, Shanghai and Havana. Even one of a single offset is ambiguous, because people write EST
+in summer, too. So a text is refused that has one, unless the clocks of its reader's zone show it then.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from kalends.core.errors import InvalidInput
+
+SHAPE: Final = re.compile(r"[A-Za-z]{2,5}")
+"""What an abbreviation looks like."""
+
+SHOWN_MAX: Final = 4
+
+_WELL_KNOWN: Final = (
+    "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York", "America/Halifax",
+    "America/Anchorage", "Pacific/Honolulu", "America/Phoenix", "America/Mexico_City", "America/Panama",
+    "Europe/London", "Europe/Berlin",
+    "Europe/Athens", "Europe/Dublin", "Europe/Lisbon", "Europe/Moscow", "Africa/Lagos", "Africa/Johannesburg",
+    "Asia/Jerusalem", "Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Asia/Manila", "Australia/Sydney",
+    "Australia/Adelaide", "Australia/Perth", "Pacific/Auckland",
+)  # fmt: skip
+"""Places that many know: named before others that have the same clocks."""
+
+_SEASONS: Final = (datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC))
+
+
+def zone_named(name: str | ZoneInfo) -> ZoneInfo:
+    """Return the IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
+    if isinstance(name, ZoneInfo):
+        return name
+    if not isinstance(name, str):
+        raise InvalidInput(
+            f"a {type(name).__name__} is not a time zone",
+            where="zone",
+            remedy="give its name, as Europe/Berlin",
+        )
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInput(
+            f"unknown time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
+        ) from error
+
+
+def zones_showing(abbreviation: str) -> list[str]:
+    """Return names of zones whose clocks show `abbreviation` in winter or summer, one for each kind of clock.
+
+    Well known places come first. Empty for other words.
+    """
+    wanted = abbreviation.upper()
+    if SHAPE.fullmatch(abbreviation) is None:
+        return []
+    regions = [name for name in available_timezones() if "/" in name and "Etc/" not in name]
+    found: dict[Sequence[object], str] = {}
+    for name in sorted(regions, key=_rank):
+        shown = [season.astimezone(ZoneInfo(name)) for season in _SEASONS]
+        if wanted in {each.tzname() for each in shown}:
+            found.setdefault(tuple(each.utcoffset() for each in shown), name)
+    return list(found.values())
+
+
+def candidates_text(abbreviation: str) -> str:
+    """Return the zones that `abbreviation` may mean, for a remedy: "" if it means none."""
+    found = zones_showing(abbreviation)
+    names = ", ".join(found[:SHOWN_MAX])
+    return f"{names} or another" if len(found) > SHOWN_MAX else " or ".join(names.rsplit(", ", 1))
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return (_WELL_KNOWN.index(name) if name in _WELL_KNOWN else len(_WELL_KNOWN), name)
+
+
+def _near_zones(name: str) -> str:
+    by_lower = {zone.lower(): zone for zone in available_timezones()}
+    if meant := candidates_text(name.strip()):
+        return f"write the zone's name instead: {meant}"
+    wanted = name.strip().lower().replace(" ", "_")
+    cities = [zone for lower, zone in sorted(by_lower.items()) if lower.split("/")[-1] == wanted]
+    near = difflib.get_close_matches(wanted, sorted(by_lower), n=3, cutoff=0.7)
+    names = list(dict.fromkeys(cities + [by_lower[lower] for lower in near]))[:3]
+    return f"did you mean {' or '.join(names)}?" if names else "write an IANA name: Europe/Zurich"

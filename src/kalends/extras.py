@@ -1,0 +1,36 @@
+"""How to install what an optional part of kalends needs, into the Python that runs now.
+
+kalends itself is in no package registry: a command with its name would fail, or install what somebody else
+has put there. The packages that an extra stands for are named instead, as this installation declares them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from shlex import quote
+
+_OF_EXTRA = re.compile(r"""\s*([^;]+?)\s*;\s*extra\s*==\s*["']([^"']+)["']\s*""")
+_OURS = re.compile(r"kalends\[([^\]]+)\]")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of `extra`; raises `LookupError` if there is no such."""
+    packages = " ".join(map(quote, dict.fromkeys(_packages(extra))))
+    if not packages:
+        raise LookupError(extra)
+    return f"{quote(sys.executable)} -m pip install {packages}"
+
+
+def _packages(extra: str) -> Iterator[str]:
+    for requirement in metadata.requires("kalends") or ():
+        match = _OF_EXTRA.fullmatch(requirement)
+        if match is None or match[2] != extra:
+            continue
+        if ours := _OURS.fullmatch(match[1]):
+            for other in ours[1].split(","):
+                yield from _packages(other.strip())
+        else:
+            yield match[1]

@@ -1,0 +1,66 @@
+"""Ctrl-C during a call: only what may change something may still be carried out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from kalends.cli import cli
+from kalends.cli.console.groups import EXIT_INTERRUPTED
+
+ID = "01234567-89ab-7def-8123-456789abcdef"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that answers nothing: as soon as it is asked, somebody types Ctrl-C."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def interrupt() -> None:
+        caller, _ = listening.accept()
+        with caller:
+            caller.recv(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            while caller.recv(1024):
+                pass
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    thread.join()
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",), ("show", ID), ("why", ID), ("resources",), ("calendar", "sdsc/sp2"),
+        ("find", "sdsc/sp2", "--for", "1h"), ("watch",), ("whoami",), ("sites",), ("admin", "audit"),
+    ],
+)  # fmt: skip
+def test_a_command_that_only_looks_is_interrupted_and_no_more(
+    silent: str, words: tuple[str, ...]
+) -> None:
+    done = CliRunner().invoke(cli, ["--broker", silent, "--user", "ann", *words])
+    assert done.exit_code == EXIT_INTERRUPTED
+    assert done.stderr.splitlines()[-1] == "kalends: interrupted"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cancel", ID, "--wait", "1s"), ("lock", ID), ("admin", "drain"), ("move", ID, "--to", "now+1h"),
+    ],
+)  # fmt: skip
+def test_a_command_that_changes_something_says_that_it_may_still_be_carried_out(
+    silent: str, words: tuple[str, ...]
+) -> None:
+    done = CliRunner().invoke(cli, ["--broker", silent, "--user", "ann", *words])
+    assert done.exit_code == EXIT_INTERRUPTED
+    assert "may still be carried out" in done.stderr
