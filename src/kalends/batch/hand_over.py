@@ -19,6 +19,7 @@ from kalends.batch.queue.effects import Action, Kill, LookUp, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.runner import Report
 from kalends.core.errors import NotAllowed, NotFound, Unavailable
+from kalends.serving.configuration import MachineConfiguration
 from kalends.serving.logs import Logger
 
 
@@ -31,6 +32,8 @@ class HandOver:
     executor: Executor
     users: Mapping[str, str]
     environment: Mapping[str, str]
+    """What the system's commands need."""
+    rules: MachineConfiguration
     own: str
     """As whom all of them run there, where this service cannot become others; "": it can."""
     report: Report
@@ -123,7 +126,8 @@ class HandOver:
             script=request.script,
             nodes=request.nodes,
             limit_s=request.limit_s,
-            environment={**request.environment, **said},
+            environment={**self.rules.environment, **request.environment, **said},
+            umask=self.rules.umask,
             directory=request.directory,
             input=request.input,
             output=named_path(request.output, job.number, job.index, user),

@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from kalends.backends.command_runner import CLEAN
+
 FOLDER: Final = ".kalends/handed-over"
 """In the home of each user; the nodes see it."""
 
@@ -28,14 +30,21 @@ trap : HUP INT TERM USR1 USR2 XCPU
 ( cd {directory} ) || {{ over "not-started cannot enter {named}"; exit 127; }}
 (
 cd {directory} || exit 127
-umask 077
-{exports}exec {words} <{input} >>{output} 2>>{error}
+umask {umask}
+{plain}{exports}exec {words} <{input} >>{output} 2>>{error}
 )
 code=$?
 over "exit $code"
 exit $code
 """
 """Whoever comes second, or too late, goes away. It outlives the signals by which systems ask a job to end."""
+
+_PLAIN: Final = "".join(
+    f'[ "${{{name}-}}" != {value} ] || unset {name}\n'
+    for name, value in CLEAN.items()
+    if name != "PATH"
+)
+"""Programs do not get the locale and the time zone of the commands that submitted their job."""
 
 
 _MEANS: Final = '\\"$`\n'
@@ -59,6 +68,7 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_s: int
     script: str = ""
     environment: dict[str, str] = {}
+    umask: str = "022"
     directory: str = ""
     input: str = ""
     output: str = ""
@@ -137,6 +147,8 @@ def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:
         native=native,
         directory=quote(directory),
         named="".join(each if each not in _MEANS else "?" for each in directory),
+        umask=job.umask,
+        plain=_PLAIN,
         exports=exports,
         words=" ".join(map(quote, program)),
         input=there(job.input, "/dev/null"),

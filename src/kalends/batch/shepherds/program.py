@@ -26,6 +26,12 @@ from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import JobOrder
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+SHELL: Final = "/bin/sh"
+"""For accounts without a login shell: programs that call $SHELL have to work for them, too."""
+NO_LOGIN: Final = ("nologin", "false", "")
+TEMPORARY: Final = "/tmp"  # The usual place, and not one where we make files.
+DESCRIPTORS: Final = 1_024
+"""The usual soft limit (getrlimit(2)): programs that use select(2) fail above it, others raise it."""
 STATUS_NOT_STARTED: Final = 127
 PEOPLE_FROM_UID: Final = 1000
 """Accounts below are those of services and devices (login.defs(5), UID_MIN)."""
@@ -70,6 +76,7 @@ class _User(NamedTuple):
     uid: int
     gid: int
     home: str
+    shell: str
 
 
 def become(
@@ -110,7 +117,7 @@ def _run(
         os.setgid(user.gid)
         os.setuid(user.uid)
     _stay_with(shepherd)
-    os.umask(0o077)
+    os.umask(order.umask)
     _enter(order.directory, user)
     files = _connect(order, kept, wires)
     _report(wires, Ready(user.uid, files))
@@ -140,7 +147,8 @@ def _find_user(order: JobOrder) -> _User:
         )
     if own not in (0, entry.pw_uid):
         raise Unable(f"this service runs jobs as its own user, not as {entry.pw_name}")
-    return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
+    shell = SHELL if os.path.basename(entry.pw_shell) in NO_LOGIN else entry.pw_shell
+    return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, shell)
 
 
 def _hand_over(order: JobOrder, folders: Folders, user: _User, wires: Wires) -> int:
@@ -179,6 +187,11 @@ def _pin(cores: tuple[int, ...]) -> None:
 
 
 def _limit(limits: dict[str, int]) -> None:
+    """Set the owner's limits, and the usual soft ones in place of those that the service has itself."""
+    for number, usual in ((resource.RLIMIT_NOFILE, DESCRIPTORS), (resource.RLIMIT_CORE, 0)):
+        soft, hard = resource.getrlimit(number)
+        if soft == resource.RLIM_INFINITY or soft > usual:
+            resource.setrlimit(number, (usual, hard))
     for name, value in limits.items():
         try:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
@@ -271,7 +284,10 @@ def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, st
         ours["KALENDS_CORES"] = ",".join(map(str, order.cores))
     if order.malleable:
         ours["KALENDS_CONTROL"] = folders.control(order.name)
-    basic = {"PATH": PATH, "HOME": user.home, "USER": user.name}
+    basic = {
+        "PATH": PATH, "HOME": user.home, "USER": user.name, "LOGNAME": user.name,
+        "SHELL": user.shell, "TMPDIR": TEMPORARY,
+    }  # fmt: skip
     return {**basic, **order.environment, **ours}
 
 

@@ -19,11 +19,13 @@ from typing import Any, Final
 from kalends.batch.shepherds import facts, family, frames, linux, program
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
+from kalends.batch.shepherds.exits import exit_words
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
 from kalends.batch.shepherds.ferry import KILL_THERE
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
+from kalends.batch.shepherds.kept_file import KeptFile
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.program import Ready, decode_report
@@ -110,6 +112,7 @@ class Shepherd:
         self._all_reported = False
         self._reports = b""
         self._unwritten: list[Fact] = []
+        self._kept: KeptFile | None = None
         folders.make_own(order.name)
         streams = None if order.terminal == (0, 0) else open_streams(piped=order.piped)
         control = listening(folders.control(order.name)) if order.malleable else None
@@ -132,7 +135,7 @@ class Shepherd:
         if streams is not None:
             self._terminal = Terminal(
                 self._loop, streams, order.terminal,
-                Transcript(folders.kept(order.name), order.transcript_bytes_max),
+                Transcript(folders.kept(order.name), order.kept_bytes_max),
                 came=self._countdown.came,
             )  # fmt: skip
         self._sizes: SizeChanges | None = None
@@ -239,6 +242,9 @@ class Shepherd:
 
     def _note_main(self, main: FirstProcess, ready: Ready) -> None:
         files = ready.files
+        if self._terminal is None and not self._order.output and self._order.kept_bytes_max:
+            path = self._folders.kept(self._order.name)
+            self._kept = KeptFile(self._loop, path, files[0], self._order.kept_bytes_max)
         if self._terminal is not None:
             self._terminal.transcript.belong_to(ready.uid)
             files = (self._terminal.transcript.file,) if self._terminal.transcript.file else ()
@@ -269,6 +275,8 @@ class Shepherd:
         """End what is left, and write how it ended when nothing is; the first process has `used` so much."""
         self._group.end()
         strays = family.end_descendants(os.getpid())
+        if self._kept is not None:
+            self._kept.cut()
         if self._terminal is not None:
             self._terminal.drain()
         self._hear_last_report()
@@ -296,10 +304,7 @@ class Shepherd:
             return self._countdown.kind, self._countdown.detail
         if self._cannot or not self._started:
             return facts.NOT_STARTED, self._cannot or "it ended before its program was started"
-        if -status == signal.SIGXFSZ and "FSIZE" in self._order.resources:
-            most = self._order.resources["FSIZE"]
-            return facts.EXIT, f"ended by SIGXFSZ: one of its files grew beyond {most} bytes"
-        return facts.EXIT, f"ended by {_name_of(-status)}" if status < 0 else ""
+        return facts.EXIT, exit_words(status, self._order.resources)
 
     def _clear(self) -> None:
         """Remove what only a running program needs."""
@@ -391,10 +396,3 @@ class Shepherd:
     def _prolong(self, command: dict[str, Any]) -> dict[str, Any]:
         self._countdown.prolong(float(command["limit_s"]))
         return {}
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
