@@ -55,7 +55,10 @@ class HandOver:
                 except NotAllowed as error:
                     self._trouble(error.detail)
                     if isinstance(action, Start):
-                        self._end(action, f.JobEnding(kind="not-started", detail=error.detail))
+                        self._end(
+                            action,
+                            f.JobEnding(kind="not-started", detail=error.detail, of_site=True),
+                        )
                     continue
                 name = name_of(action.job, action.attempt)
                 if isinstance(action, Start):
@@ -166,8 +169,9 @@ class HandOver:
         elif isinstance(news, wire.AttemptEnded):
             self._natives.pop(news.attempt, None)
             ending = f.JobEnding(
-                kind=cast(f.EndKind, news.kind), status=news.status, detail=news.detail[:500]
-            )
+                kind=cast(f.EndKind, news.kind), status=news.status, detail=news.detail[:500],
+                of_site=news.of_site,
+            )  # fmt: skip
             self.report(lambda queue, now: queue.ended(job, att, ending, now))
         else:
             self._trouble(f"job {number}: {news.detail}")

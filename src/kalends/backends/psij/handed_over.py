@@ -16,6 +16,9 @@ FOLDER: Final = ".kalends/handed-over"
 SCRIPT, RUN = "script", "run"
 BY_COMMANDS: Final = "slurm's commands"
 
+CANNOT_ENTER: Final = "cannot enter"
+"""So begins why a job was not started that names a directory which is not there."""
+
 _NATIVE: Final = "".join(
     f"${{{name}:-"
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID")
@@ -27,7 +30,7 @@ ln turn.$$ turn 2>/dev/null; ours=$?; rm -f turn.$$
 [ $ours = 0 ] || exit 0
 over() {{ echo "$1" > ended.$$; ln ended.$$ ended 2>/dev/null; rm -f ended.$$; }}
 trap : HUP INT TERM USR1 USR2 XCPU
-( cd {directory} ) || {{ over "not-started cannot enter {named}"; exit 127; }}
+( cd {directory} ) || {{ over "not-started {cannot} {named}"; exit 127; }}
 (
 cd {directory} || exit 127
 umask {umask}
@@ -147,6 +150,7 @@ def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:
         native=native,
         directory=quote(directory),
         named="".join(each if each not in _MEANS else "?" for each in directory),
+        cannot=CANNOT_ENTER,
         umask=job.umask,
         plain=_PLAIN,
         exports=exports,

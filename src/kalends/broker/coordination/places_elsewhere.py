@@ -1,5 +1,8 @@
 """Other places for jobs: asked for by users, by sites that are drained, or because their site is lost.
 
+A job that its site could not start goes to the next bid: nothing of it has begun. It has ended at its site,
+and stays so if no other site has a place for it.
+
 The job keeps its place until it has another, and changes over by the one row that commits the new place, on
 condition that it has started nowhere; or that it may start again, and has not ended. Its old site is told as
 of a cancel, or learns it when it asks. Before it starts again it has ended where it had started, by the word
@@ -38,6 +41,14 @@ def elsewhere(
     `by_others` says who asks, if it is not its user.
     """
     spec, started = record.spec, bool(record.started)
+    if record.could_not_start:
+        # Where it could not start before it would not start now: each site has one try.
+        before = spec.elsewhere if spec.running == "not-started" else ()
+        failed = (record.started,) if record.started else record.chosen
+        return structs.replace(
+            spec, elsewhere=tuple(sorted({*before, *failed})), running="not-started",
+            by_others=by_others,
+        )  # fmt: skip
     return structs.replace(
         spec,
         elsewhere=tuple(sorted(record.chosen)),

@@ -181,6 +181,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
             used += f", {credits_text(job.credit_seconds)} credits"
         if job.ran_s:
             used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
+        if job.memory_bytes:
             used += f", {job.memory_bytes / 1e6:.0f} MB"
         lines.append(f"used       {used}")
         if job.ran_s and not clocks_agree(job.over - job.started - job.stood_s, job.ran_s):

@@ -133,7 +133,10 @@ class MachineRunners:
             self._hands[job.machine].check(user)
 
     def check_bid(self, job: JobRequest) -> None:
-        """Raise `NotAllowed` for a machine of which nobody can tell when a job would begin."""
+        """Raise `NotAllowed` for a machine that starts no jobs now, or nobody can tell when it would."""
+        runner = self._shepherds.get(job.machine)
+        if runner is not None and runner.trouble:
+            raise NotAllowed(f"no job can be started there now: {runner.trouble}", where="machine")
         if job.machine in self._hands and not self._hands[job.machine].predicts:
             raise NotAllowed("its batch system predicts no starts", where="machine")
 

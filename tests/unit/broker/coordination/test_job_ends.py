@@ -242,7 +242,9 @@ def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_w
     assert learned(rig).share == 0.9
     ends = rig.coordinator.ends
     ends.learned = rig.coordinator.bids.candidates.learned = LearnedRuns()
-    again = JobEnds(ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally())
+    again = JobEnds(
+        ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally(), ends.submit
+    )
     rig.coordinator.ends = again
     again.recall(job_starts.newest_ends(rig.connection, 6), 6)
     assert learned(rig) == (0.1, 6)
