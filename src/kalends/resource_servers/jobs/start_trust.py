@@ -24,6 +24,7 @@ USERS_OF_A_HOLE: Final = 2
 """So many users whose jobs could not be started in a row: it is the machine, and not an account."""
 
 REMEMBERED_MAX: Final = 10_000
+NO_REASON: Final = "no reason is known"
 
 
 @dataclass
@@ -67,7 +68,7 @@ class StartTrust:
         known = [each for name in ("", user) if (each := self._pauses.get(name)) is not None]
         for each in known:
             if now_ms < each.until_ms:
-                return each.why
+                return each.why or NO_REASON
         for each in known:
             each.until_ms = now_ms + TRIAL_MS
         return ""
