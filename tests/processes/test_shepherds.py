@@ -11,6 +11,7 @@ import signal
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -344,6 +345,38 @@ async def test_only_the_beginning_of_kept_output_is_kept_and_its_reader_is_told_
         assert (await room.ended(name)).status == 0
         assert room.kept(name) == kept
     assert (room.home / "own").read_text() == whole, "a file of the user's is never cut"
+
+
+async def test_memory_is_the_programs_and_not_that_of_the_process_which_became_it(
+    room: JobRoom,
+) -> None:
+    assert (await room.run(room.shell("1.1", "exec true"))).memory_bytes == 0, "it had less"
+    much = "a=$(head -c 60000000 /dev/zero | tr '\\0' x)"
+    assert (await room.run(room.shell("2.1", much))).memory_bytes > 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "here"),
+    [({"user": "nosuchuser"}, 1), ({"argv": ("nowhere",)}, 0), ({"directory": "/no/such"}, 0)],
+)
+async def test_what_keeps_every_program_of_a_user_from_running_is_told_apart(
+    room: JobRoom, changes: dict[str, Any], here: int
+) -> None:
+    ended = await room.run(room.order("1.1", "true")._replace(**changes))
+    assert (ended.kind, ended.here) == ("not-started", here)
+
+
+async def test_a_script_in_a_folder_that_its_user_cannot_enter_is_the_hosts_fault(
+    room: JobRoom,
+) -> None:
+    room.top.parent.chmod(0o700)
+    order = room.order("1.1", script="#!/bin/sh\n")._replace(directory="/")
+    ended = await room.run(order)
+    if AS_ROOT:  # Elsewhere jobs are the site's own user's.
+        assert (ended.kind, ended.here) == ("not-started", 1)
+        assert ended.detail == "cannot run the script: Permission denied"
+    else:
+        assert ended.kind == "exit"
 
 
 async def test_the_soft_limits_of_a_program_are_those_of_a_login(room: JobRoom) -> None:

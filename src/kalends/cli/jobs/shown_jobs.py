@@ -160,7 +160,11 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         goes_on = "goes on " if job.phase == "stopped" else "starts  "
         lines.append(f"{goes_on}   {_start(job, zone)} expected")
         lines.append(f"           by {short_time(job.predicted.p90, zone)} nine times of ten")
-        lines.append(f"           at the latest {short_time(job.predicted.latest, zone)}")
+        latest = short_time(job.predicted.latest, zone)
+        if job.predicted.firm:
+            lines.append(f"           at the latest {latest}")
+        else:
+            lines.append(f"           by {latest}, unless a booking or another job goes before it")
     if job.started:
         lines.append(f"started    {short_time(job.started, zone)}, attempt {job.attempt}")
     if job.stood_s or job.phase == "stopped":
