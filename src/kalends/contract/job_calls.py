@@ -42,8 +42,8 @@ class PredictedStart(Answer, frozen=True, kw_only=True):
     """When a waiting job is expected to start, in seconds UTC, as things stood at `made_at`.
 
     `latest`: if all run as long as they asked for, and no job comes before it. `expected`: if all run as long
-    as similar jobs before. Half of such jobs started by `p50`, nine of ten by `p90`. `firm`: the machine
-    keeps `latest`, whatever others book or submit; nodes that fail, and what its owner decides, end that.
+    as similar jobs before. Half of such jobs started by `p50`, nine of ten by `p90`. `firm`: `latest` is
+    kept, whatever others book or submit, unless nodes fail or the owner decides otherwise.
     """
 
     made_at: int

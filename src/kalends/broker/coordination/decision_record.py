@@ -97,6 +97,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Sites where it is not wanted: it has its place there until it has another."""
     running: Literal["no", "there", "lost", "not-started"] = "no"
     """Whether it has started at one of these; whether that one is lost; whether it could not start there."""
+    sooner_than: int = 0
+    """It keeps its place unless another one starts before this (seconds UTC); 0: whenever it does."""
     restarts: int = 0
     """At how many places it has started before."""
     by_others: ChangeByOthers | None = None
