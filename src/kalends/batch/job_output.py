@@ -33,6 +33,8 @@ class Writer:
     submitted_s: int
     attempt: int
     over: bool
+    could_not_start: bool = False
+    """It has written nothing, and never will."""
 
     def path(self, stream: str) -> str:
         """Return where a stream goes as its user has named it; "" where the machine keeps it."""
@@ -74,7 +76,7 @@ class OutputReader:
         while True:
             writer = await self._writer(number)
             data = b""
-            if writer.attempt:
+            if writer.attempt and not writer.could_not_start:
                 data = await self.outputs.piece(writer, writer.path(stream), offset)
             if data or writer.over or clock() >= deadline_s:
                 return JobOutput(data=data, offset=offset, ended=writer.over and not data)
@@ -92,8 +94,9 @@ class OutputReader:
         if past is None:
             raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
         return Writer(
-            number, past.user, past.request, past.index, past.submitted, past.attempt, over=True
-        )
+            number, past.user, past.request, past.index, past.submitted, past.attempt, over=True,
+            could_not_start=past.ending is not None and past.ending.kind == "not-started",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
