@@ -7,6 +7,7 @@ import pwd
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,19 @@ def closed_to_programs(users: Mapping[str, str]) -> list[str]:
         f"chmod o+x {shlex.quote(str(closed))}"
         for closed, who in _closed_to(python, users)
     ]
+
+
+def not_writable(folder: Path) -> list[str]:
+    """Return why jobs cannot be recorded in `folder`: a nameless file is written there, or above it."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"kalends")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return [f"jobs cannot be recorded in {folder}: {there}: {error.strerror}"]
+    return []
 
 
 def _closed_to(paths: Collection[Path], users: Mapping[str, str]) -> list[tuple[Path, str]]:

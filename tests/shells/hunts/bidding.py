@@ -75,6 +75,7 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
     await _sites_go_and_come_back(facility, chance)
     facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
+    facility.counts["asked back"] += len(facility.logged('"place_asked_back"'))
     await calm(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kalends.batch.host_check import beyond_reach, closed_to_scripts, homeless, named_few
+from kalends.batch.host_check import (
+    beyond_reach,
+    closed_to_scripts,
+    homeless,
+    named_few,
+    not_writable,
+)
 
 AS_ROOT = os.geteuid() == 0
 USER = "nobody" if AS_ROOT else pwd.getpwuid(os.geteuid()).pw_name
@@ -77,6 +83,13 @@ def test_each_folder_is_told_once_with_what_opens_it(home: Path) -> None:
     for each in told:
         assert f"(daemon, nobody) cannot enter {closed}, and scripts of jobs are below it" in each
         assert f"Run: chmod o+x '{closed}'; or name another folder" in each
+
+
+def test_a_folder_in_which_nothing_can_be_recorded_is_named(home: Path) -> None:
+    assert not_writable(home / "box.jobs" / "more") == []
+    assert sorted(home.iterdir()) == [home / "venv"], "nothing is left of it"
+    (told,) = not_writable(Path("/proc/box.jobs"))
+    assert told.startswith("jobs cannot be recorded in /proc/box.jobs: /proc: ")
 
 
 def test_users_without_a_home_are_named() -> None:

@@ -64,6 +64,7 @@ def command(settings: Settings, file: Path) -> int:
 def _check_configured(settings: Settings, file: Path) -> int:
     with server_parts():
         from kalends.backends.check_up import CheckUp
+        from kalends.batch.host_check import not_writable
         from kalends.cli.servers.server import read_configuration
         from kalends.resource_servers.setup.machine_check import check_machines_here
     configuration = read_configuration(file)
@@ -77,7 +78,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
     systems = asyncio.run(_checked(site)) if site else {}
     checked = check_machines_here(site) if site else {}
     machines = {
-        name: CheckUp(each.facts, [*each.problems, *each.warnings])
+        name: CheckUp(each.facts, [*not_writable(each.folder), *each.problems, *each.warnings])
         for name, each in checked.items()
     }
     scripts = {SCRIPTS: asyncio.run(_checked_scripts(server.agents))}

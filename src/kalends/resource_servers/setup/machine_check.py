@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 from kalends.backends.check_up import check_launching
@@ -16,6 +17,8 @@ from kalends.serving.configuration import MachineConfiguration, SiteConfiguratio
 class MachineCheck(NamedTuple):
     """`facts` are told in any case; with `problems` no script runs, with `warnings` not all programs."""
 
+    folder: Path
+    """Of records, scripts and kept output."""
     facts: list[str]
     problems: list[str]
     warnings: list[str]
@@ -23,7 +26,8 @@ class MachineCheck(NamedTuple):
 
 def machines_here(site: SiteConfiguration) -> dict[str, MachineConfiguration]:
     """Return the machines whose jobs run on this host, by their names; raises `InvalidInput`."""
-    others = {each.resource for each in (*machines_through(site), *handed_over_of(site))}
+    others = {each.resource for each in machines_through(site)}
+    others |= {each.resource for each in handed_over_of(site)}
     named = {f"{site.name}/{machine.resource}": machine for machine in site.machines}
     return {name: machine for name, machine in named.items() if name not in others}
 
@@ -34,12 +38,11 @@ def check_machines_here(site: SiteConfiguration) -> dict[str, MachineCheck]:
     found = {}
     for name, machine in machines_here(site).items():
         whose = "of their own Unix users" if is_root else "of the site's own user"
-        check = MachineCheck([f"jobs run on this host, as processes {whose}"], [], [])
+        folder = directory_of(machine, site.store)
+        check = MachineCheck(folder, [f"jobs run on this host, as processes {whose}"], [], [])
         if is_root:
             check.problems.extend(check_launching(machine.users, ()))
-            check.problems.extend(
-                closed_to_scripts(directory_of(machine, site.store), machine.users)
-            )
+            check.problems.extend(closed_to_scripts(folder, machine.users))
             check.warnings.extend(closed_to_programs(machine.users))
             if names := homeless(machine.users):
                 said = "no home here that they can enter, so their jobs need --directory"
