@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import kalends
 from kalends.batch.shepherds.folders import Folders
 
 OWNING_NOTHING: Final = "nobody"
@@ -37,7 +36,7 @@ def closed_to_scripts(folder: Path, users: Mapping[str, str]) -> list[str]:
 
 def closed_to_programs(users: Mapping[str, str]) -> list[str]:
     """Return, as `closed_to_scripts`, what keeps programs that import kalends from the site's Python."""
-    python = (Path(sys.executable), Path(kalends.__file__).parent)
+    python = (Path(sys.executable), Path(__file__).parents[1])
     return [
         f"the Unix users of jobs ({who}) cannot enter or run {closed}, so programs that import kalends "
         "cannot use the site's Python. Install it elsewhere (not below /root), or run: "
