@@ -305,7 +305,7 @@ class PlaceDesk:
     def over(self, machine: str, job: BatchJob) -> None:
         """A job is over: one that this site could not start says something of the next."""
         ending, trust, user = job.ending, self._trust[machine], job.principal.user
-        if ending is not None and ending.kind != "not-started":
+        if ending is not None and ending.kind in ("exit", "limit"):
             trust.began(user)
         elif ending is not None and ending.of_site:
             trust.could_not_start(user, ending.detail, self._now_ms())
