@@ -7,7 +7,7 @@ kalends submit lab/box $IN -n 2 --for 10m --name model -- sh -c 'echo on nodes $
 kalends submit lab/box $IN -n 2 --for 10m --name scan --user bob -- sleep 600 | head -1
 until kalends job lab/box/1 | grep -q 'running' && kalends job lab/box/2 | grep -q 'running'; do sleep 0.1; done
 
-# The next one needs all nodes: it waits, and is told when it will start at the latest.
+# The next one needs all nodes: it waits, and is told when it is expected to start.
 kalends submit lab/box $IN -n 4 --for 5m --name whole -- echo all four | head -1
 until kalends queue lab/box | grep 'whole' | grep -q ' 20[0-9][0-9]-'; do sleep 0.1; done
 kalends queue lab/box

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -12,9 +13,12 @@ from pathlib import Path
 import pytest
 
 import kalends
+from kalends.backends.psij.check_up import check_handing_over
 from kalends.batch.shepherds import linux
 from kalends.core.errors import InvalidInput, NotAllowed, RefusalCode
 from kalends.core.jobs import JobRequest
+from kalends.resource_servers.setup.configured_hand_over import handed_over_of
+from kalends.serving.configuration import load_configuration
 from tests.backends.far_site import FAR, FarSite, far_site
 from tests.processes.servers import until
 
@@ -88,6 +92,33 @@ async def test_jobs_are_handed_over_at_once_however_many_nodes_they_ask_for(far:
     (far.marks / "go").touch()
     for job in jobs:
         assert (await far.over(job)).end == "exit"
+
+
+async def test_a_home_in_which_no_job_can_be_handed_over_is_named_before_and_after(
+    far: FarSite,
+) -> None:
+    path = far.home.parent / "lab.toml"
+    site = load_configuration(path.read_text(), path.parent).site
+    assert site is not None
+    (handed,) = handed_over_of(site)
+    checked = (handed.executor, {"ann": far.user}, handed.environment)
+    assert (await check_handing_over(*checked)).problems == []
+    written = [each for each in (far.home / ".kalends").rglob("*") if each.is_file()]
+    assert written == [], "nothing is left of what was tried"
+    shutil.rmtree(far.home / ".kalends")
+    if os.geteuid() == 0:
+        os.chown(far.home, 0, 0)
+    far.home.chmod(0o555)
+    (problem,) = (await check_handing_over(*checked)).problems
+    said = "jobs cannot be handed over from the home of their user: [Errno 13] Permission denied"
+    assert problem.startswith(f"no jobs can be handed over for {far.user}: {said}")
+    over = await far.over(await far.submit("true", directory="/"))
+    assert over.end == "not-started"
+    assert over.detail.startswith(said)
+    async with far.client() as ann:
+        output = await ann.job_output(FAR, over.job)
+    assert (output.data, output.ended) == (b"", True), "it never was there to be kept"
+    far.home.chmod(0o755)
 
 
 async def test_a_job_is_killed_there(far: FarSite) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kalends.backends.command_runner import CLEAN
 from kalends.backends.psij.attempts import AttemptFolder, End
 from kalends.backends.psij.handed_over import RUN, SCRIPT, HandedOver, run_text
 
@@ -36,6 +37,16 @@ def test_a_job_that_a_system_starts_twice_runs_once(folder: AttemptFolder, tmp_p
     assert (tmp_path / "mark").read_text() == "once\n"
     assert folder.end() == End("exit", 3, "")
     assert not folder.take_turn()
+
+
+def test_its_files_locale_and_time_are_its_users_and_not_those_of_the_desk(
+    folder: AttemptFolder, tmp_path: Path
+) -> None:
+    text = 'umask; echo "$LC_ALL,$TZ"; touch shared'
+    words = handed(folder, tmp_path, "/bin/sh", "-c", text, output="out", umask="027")
+    subprocess.run(words, check=True, env={**os.environ, **CLEAN})
+    assert (tmp_path / "out").read_text() == "0027\n,\n"
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_job_that_was_decided_against_goes_away_whenever_it_comes(

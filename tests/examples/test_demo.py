@@ -126,7 +126,7 @@ def test_a_signal_at_any_moment_stops_everything(
     assert_all_stopped(tmp_path / "demo")
 
 
-def test_jobs_that_still_run_are_ended_before_their_site(tmp_path: Path) -> None:
+def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     mark = f"sleep {600 + os.getpid()}"
     with demo(directory, "--keep") as process:
@@ -143,6 +143,17 @@ def test_jobs_that_still_run_are_ended_before_their_site(tmp_path: Path) -> None
             timeout=END_S_MAX,
         )  # fmt: skip
         assert mark in commands()
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\n#KALENDS --for 1m --directory /\necho ran\n")
+        lines[1:] = [
+            f"kalends submit sdsc/sp2 --script {script}",
+            "kalends log -f sdsc/sp2/3; kalends job sdsc/sp2/3 | grep over",
+        ]
+        ran = subprocess.run(
+            ["sh", "-c", "\n".join(lines)], env=environment({}), capture_output=True, check=True,
+            timeout=END_S_MAX, text=True,
+        )  # fmt: skip
+        assert "\nran\n" in ran.stdout, "the folder of its script was closed to its Unix user"
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=END_S_MAX)
     assert_all_stopped(directory)

@@ -82,6 +82,18 @@ async def test_a_program_is_told_which_terminal_it_has_unless_its_user_names_ano
             assert await ann.left() == 3
 
 
+async def test_a_program_has_the_callers_locale_unless_its_user_names_another(
+    laboratory: Laboratory,
+) -> None:
+    place = {**environment(laboratory), "LANG": "fr_FR.UTF-8", "LC_TIME": "C"}
+    words = ("run", MACHINE, "--directory", "/", "--for", "10m", "--env", "LC_TIME=en_GB.UTF-8")
+    text = "echo $LANG, $LC_TIME; read line"
+    async with Person(*words, "--", "sh", "-c", text, environment=place) as ann:
+        await ann.sees(b"fr_FR.UTF-8, en_GB.UTF-8\r\n")
+        ann.type(b"\n")
+        assert await ann.left() == 0
+
+
 async def test_keys_that_send_signals_send_them_to_the_program(laboratory: Laboratory) -> None:
     async with run(laboratory, "trap 'echo caught; exit 6' INT; echo ready; sleep 60") as ann:
         await ann.sees(b"ready")

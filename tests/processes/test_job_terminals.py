@@ -13,6 +13,7 @@ import pytest
 
 from kalends.batch.shepherds.facts import Begun, Main, Stopped
 from kalends.batch.shepherds.frames import KEYS, frame
+from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
 from kalends.batch.shepherds.visitors import ATTACHED_MAX
@@ -279,9 +280,9 @@ async def test_all_that_a_terminal_has_shown_can_be_read_afterwards_up_to_a_boun
     room: JobRoom,
 ) -> None:
     await room.run(interactive(room, "1.1", "seq 20000"))
-    await room.run(interactive(room, "2.1", "seq 20000", transcript_bytes_max=1000))
+    await room.run(interactive(room, "2.1", "seq 20000", kept_bytes_max=1000))
     whole = "".join(f"{number}\r\n" for number in range(1, 20001)).encode()
-    for name, expected in (("1.1", whole), ("2.1", whole[:1000])):
+    for name, expected in (("1.1", whole), ("2.1", whole[:1000] + cut_line(1000))):
         assert output_from(room, name) == expected
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import pwd
+import shutil
 import signal
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
+from kalends.batch.job_output import ShepherdOutputs, Writer
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.order import JobOrder
 from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
 from tests.processes.job_room import (
     USER,
     JobRoom,
@@ -25,6 +31,7 @@ from tests.processes.job_room import (
     control_group_mounts,
     job_room,
 )
+from tests.support.patience import PATIENCE_S
 
 AS_ROOT = os.geteuid() == 0
 
@@ -40,7 +47,7 @@ async def test_a_program_runs_where_and_as_it_was_told_and_its_end_is_told(room:
     ended = await room.run(order)
     assert (ended.kind, ended.status, ended.strays) == ("exit", 3, 0)
     user = USER or pwd.getpwuid(os.getuid()).pw_name
-    assert room.said("7.2").split() == [user, str(room.home), "0077", "one"]
+    assert room.said("7.2").split() == [user, str(room.home), "0022", "one"]
     assert room.kinds("7.2") == ["Begun", "Main", "Ended"]
 
 
@@ -71,9 +78,12 @@ async def test_its_environment_is_what_its_job_states_and_what_it_is_told_of_its
     )
     await room.run(order)
     said = dict(line.split("=", 1) for line in room.said("7.2").splitlines())
-    assert said.pop("USER")
+    assert said["USER"] == said.pop("LOGNAME")
+    user = pwd.getpwnam(said.pop("USER"))
+    shell = user.pw_shell if os.path.basename(user.pw_shell) != "nologin" else "/bin/sh"
     assert said == {
-        "A": "=b", "HOME": "/h", "PATH": "/usr/local/bin:/usr/bin:/bin", "KALENDS_JOB": "7",
+        "A": "=b", "HOME": "/h", "PATH": "/usr/local/bin:/usr/bin:/bin", "SHELL": shell,
+        "TMPDIR": "/tmp", "KALENDS_JOB": "7",
         "KALENDS_ATTEMPT": "2", "KALENDS_LIMIT_S": "3600", "KALENDS_CORES": "0",
         "KALENDS_JOB_DIRECTORY": f"{room.top}/spool/7.2",
     }  # fmt: skip
@@ -298,9 +308,84 @@ async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: Job
 async def test_output_without_end_stops_at_the_greatest_file_allowed(room: JobRoom) -> None:
     order = room.shell("1.1", "exec yes", resources={"FSIZE": 100_000})
     ended = await room.run(order)
-    said = "ended by SIGXFSZ: one of its files grew beyond 100000 bytes"
+    said = "ended by SIGXFSZ: one of its files grew beyond 100000 bytes, the owner's file_mb_max"
     assert (ended.kind, ended.status, ended.detail) == ("exit", -25, said)
     assert (room.home / "out-1.1").stat().st_size == 100_000
+    of_shell = await room.run(room.shell("2.1", "yes > own; exit", resources={"FSIZE": 100_000}))
+    assert (of_shell.kind, of_shell.status, of_shell.detail) == ("exit", 128 + 25, said)
+
+
+async def test_only_the_beginning_of_kept_output_is_kept_and_its_reader_is_told_so(
+    room: JobRoom,
+) -> None:
+    text = "seq 100000; read line"
+    pipe = room.home / "line"
+    os.mkfifo(pipe)
+    if USER:
+        shutil.chown(pipe, USER)
+    # Opened for both, it waits for a line without a writer.
+    orders = [
+        room.order("1.1", "/bin/sh", "-c", f"exec <>{pipe}; {text}", kept_bytes_max=1000),
+        room.order("2.1", "/bin/sh", "-c", "seq 100000; seq 100000 > own", kept_bytes_max=1000),
+        room.order("3.1", "/bin/sh", "-c", "seq 100000"),
+    ]
+    await room.launch(*orders)
+    whole = "".join(f"{number}\n" for number in range(1, 100_001))
+    cut = whole[:1000] + cut_line(1000).decode()
+    outputs = ShepherdOutputs("lab/box", room.launcher, 60, 1000)
+    # While the program runs, what will be cut off is not shown.
+    seen = b""
+    writer = Writer(1, "ann", JobRequest(machine="lab/box", limit_s=60), None, 0, 1, over=False)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(seen) < len(cut):
+            seen += await outputs.piece(writer, "", len(seen))
+    assert seen.decode() == cut
+    pipe.write_text("go on\n")
+    for name, kept in (("1.1", cut), ("2.1", cut), ("3.1", whole)):
+        assert (await room.ended(name)).status == 0
+        assert room.kept(name) == kept
+    assert (room.home / "own").read_text() == whole, "a file of the user's is never cut"
+
+
+async def test_memory_is_the_programs_and_not_that_of_the_process_which_became_it(
+    room: JobRoom,
+) -> None:
+    assert (await room.run(room.shell("1.1", "exec true"))).memory_bytes == 0, "it had less"
+    much = "a=$(head -c 60000000 /dev/zero | tr '\\0' x)"
+    assert (await room.run(room.shell("2.1", much))).memory_bytes > 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "here"),
+    [({"user": "nosuchuser"}, 1), ({"argv": ("nowhere",)}, 0), ({"directory": "/no/such"}, 0)],
+)
+async def test_what_keeps_every_program_of_a_user_from_running_is_told_apart(
+    room: JobRoom, changes: dict[str, Any], here: int
+) -> None:
+    ended = await room.run(room.order("1.1", "true")._replace(**changes))
+    assert (ended.kind, ended.here) == ("not-started", here)
+
+
+async def test_a_script_in_a_folder_that_its_user_cannot_enter_is_the_hosts_fault(
+    room: JobRoom,
+) -> None:
+    room.top.parent.chmod(0o700)
+    order = room.order("1.1", script="#!/bin/sh\n")._replace(directory="/")
+    ended = await room.run(order)
+    if AS_ROOT:  # Elsewhere jobs are the site's own user's.
+        assert (ended.kind, ended.here) == ("not-started", 1)
+        assert ended.detail == "cannot run the script: Permission denied"
+    else:
+        assert ended.kind == "exit"
+
+
+async def test_the_soft_limits_of_a_program_are_those_of_a_login(room: JobRoom) -> None:
+    await room.run(room.shell("1.1", "ulimit -S -n; ulimit -S -c; ulimit -f"))
+    assert room.said("1.1").split() == ["1024", "0", "unlimited"]
+    limits = {"CORE": 1_024_000, "FSIZE": 512_000}
+    await room.run(room.shell("2.1", "ulimit -c; ulimit -f", resources=limits))
+    # The units of a POSIX shell are blocks of 512 bytes.
+    assert room.said("2.1").split() == ["2000", "1000"]
 
 
 async def test_one_attempt_begins_once_however_often_it_is_asked_for(room: JobRoom) -> None:

@@ -81,6 +81,10 @@ class JobHost:
         """Attempts whose shepherd was killed, or whose host lost its power."""
         self.removed: set[str] = set()
         """Attempts whose record was removed. Who had not heard that one had begun cannot know it any more."""
+        self.hollow = False
+        """It can start no program, and says so of each."""
+        self.swallowed: list[str] = []
+        """Attempts that it could not start."""
         self.faulty = 0.0
         """How often what is asked of it goes wrong."""
         self.hints: list[Told] = []
@@ -173,6 +177,11 @@ class JobHost:
         if boot != self.boots or attempt is None or attempt.facts or attempt.shepherd:
             return
         attempt.order, attempt.shepherd, attempt.limit_s = order, True, order.limit_s
+        if self.hollow:
+            self.swallowed.append(order.name)
+            self._write(order.name, Begun(self._wall_s(), 1, 1, f"boot {self.boots}"))
+            self._later(0.05, self._end, order.name, "not-started", boot)
+            return
         nodes = frozenset(map(int, order.environment["KALENDS_NODES"].split(",")))
         attempt.run = Run(order.name, nodes, self._world.loop.now_s)
         self._check_start(attempt.run)
@@ -208,7 +217,8 @@ class JobHost:
         attempt.shepherd = False
         self._is_over(attempt)
         detail = attempt.asked_to_end if kind == "killed" else ""
-        self._write(name, Ended(kind, 0, detail, self._wall_s(), 1.0, 1.0, 1, 0))
+        here = int(kind == "not-started")
+        self._write(name, Ended(kind, 0, detail, self._wall_s(), 1.0, 1.0, 1, 0, here))
 
     def _is_over(self, attempt: Attempt) -> None:
         if attempt.run is not None and not attempt.run.until_s:

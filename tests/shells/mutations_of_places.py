@@ -12,6 +12,7 @@ from msgspec import structs
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.broker.coordination import solicitation
 from kalends.broker.coordination.decision_record import Permit, Record, Registered
+from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.solicitation import Solicitation
@@ -22,6 +23,7 @@ from kalends.core.errors import Conflict
 from kalends.federation.back_off import BackOff
 from kalends.resource_servers.jobs.place_desk import PlaceDesk
 from kalends.resource_servers.jobs.start_gate import StartGate
+from kalends.resource_servers.jobs.start_trust import StartTrust
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.placed_jobs.places import Places
 from kalends.stores.sqlite.register import job_starts, request_rows, request_writes
@@ -118,6 +120,29 @@ def every_attempt_makes_new_places() -> None:
         ask(self, source, solicit, None, now)
 
     Places._ask = anew  # type: ignore[method-assign]
+
+
+@mutation
+def jobs_that_could_not_start_stay() -> None:
+    """A job ends where its site could not start it."""
+    JobEnds._placed_elsewhere = lambda self, row, site, now: True  # type: ignore[method-assign]
+
+
+@mutation
+def a_black_hole_bids_on() -> None:
+    """A site takes no notice of jobs that it could not start."""
+    StartTrust.why_not = lambda self, user, now_ms: ""  # type: ignore[method-assign]
+
+
+@mutation
+def a_black_hole_never_bids_again() -> None:
+    """A site that could not start a job has no way to show that it can."""
+    why_not = StartTrust.why_not
+
+    def for_ever(self: StartTrust, user: str, now_ms: int) -> str:
+        return why_not(self, user, now_ms) or ("no" if self.doubted else "")
+
+    StartTrust.why_not = for_ever  # type: ignore[method-assign]
 
 
 @mutation

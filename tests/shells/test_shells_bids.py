@@ -36,6 +36,22 @@ def test_a_job_that_was_moved_back_and_cancelled_has_not_run_elsewhere_at_last()
     assert elsewhere_at_last(runs, ("site0", 6))
 
 
+def test_jobs_that_their_site_could_not_start_run_elsewhere_and_it_bids_again_once_it_can() -> None:
+    played = plays("black_hole", 1, 3)
+    for each in played:
+        assert not each.broken, each.complaint()
+    assert all(each.judged["could not start"] for each in played)
+    assert all(each.judged["ran after the repair"] for each in played)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    ["jobs_that_could_not_start_stay", "a_black_hole_bids_on", "a_black_hole_never_bids_again"],
+)
+def test_a_black_hole_shows(mutation: str) -> None:
+    assert seeds_to_catch("black_hole", mutation, 3) is not None
+
+
 def test_jobs_that_have_lost_their_nodes_go_where_there_is_room_and_run_to_their_end() -> None:
     played = plays("failing_nodes", 3, 4)
     for each in played:

@@ -19,6 +19,7 @@ from kalends.batch.queue.effects import Action, Kill, LookUp, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.runner import Report
 from kalends.core.errors import NotAllowed, NotFound, Unavailable
+from kalends.serving.configuration import MachineConfiguration
 from kalends.serving.logs import Logger
 
 
@@ -31,6 +32,8 @@ class HandOver:
     executor: Executor
     users: Mapping[str, str]
     environment: Mapping[str, str]
+    """What the system's commands need."""
+    rules: MachineConfiguration
     own: str
     """As whom all of them run there, where this service cannot become others; "": it can."""
     report: Report
@@ -52,7 +55,10 @@ class HandOver:
                 except NotAllowed as error:
                     self._trouble(error.detail)
                     if isinstance(action, Start):
-                        self._end(action, f.JobEnding(kind="not-started", detail=error.detail))
+                        self._end(
+                            action,
+                            f.JobEnding(kind="not-started", detail=error.detail, of_site=True),
+                        )
                     continue
                 name = name_of(action.job, action.attempt)
                 if isinstance(action, Start):
@@ -123,7 +129,8 @@ class HandOver:
             script=request.script,
             nodes=request.nodes,
             limit_s=request.limit_s,
-            environment={**request.environment, **said},
+            environment={**self.rules.environment, **request.environment, **said},
+            umask=self.rules.umask,
             directory=request.directory,
             input=request.input,
             output=named_path(request.output, job.number, job.index, user),
@@ -162,8 +169,9 @@ class HandOver:
         elif isinstance(news, wire.AttemptEnded):
             self._natives.pop(news.attempt, None)
             ending = f.JobEnding(
-                kind=cast(f.EndKind, news.kind), status=news.status, detail=news.detail[:500]
-            )
+                kind=cast(f.EndKind, news.kind), status=news.status, detail=news.detail[:500],
+                of_site=news.of_site,
+            )  # fmt: skip
             self.report(lambda queue, now: queue.ended(job, att, ending, now))
         else:
             self._trouble(f"job {number}: {news.detail}")

@@ -11,6 +11,7 @@ from kalends.batch.machine_host import JobHistory
 from kalends.batch.orders import named_path
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
+from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.contract.job_calls import OUTPUT_BYTES_MAX, JobOutput
 from kalends.core.durations import format_duration
@@ -32,6 +33,8 @@ class Writer:
     submitted_s: int
     attempt: int
     over: bool
+    could_not_start: bool = False
+    """It has written nothing, and never will."""
 
     def path(self, stream: str) -> str:
         """Return where a stream goes as its user has named it; "" where the machine keeps it."""
@@ -73,7 +76,7 @@ class OutputReader:
         while True:
             writer = await self._writer(number)
             data = b""
-            if writer.attempt:
+            if writer.attempt and not writer.could_not_start:
                 data = await self.outputs.piece(writer, writer.path(stream), offset)
             if data or writer.over or clock() >= deadline_s:
                 return JobOutput(data=data, offset=offset, ended=writer.over and not data)
@@ -91,8 +94,9 @@ class OutputReader:
         if past is None:
             raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
         return Writer(
-            number, past.user, past.request, past.index, past.submitted, past.attempt, over=True
-        )
+            number, past.user, past.request, past.index, past.submitted, past.attempt, over=True,
+            could_not_start=past.ending is not None and past.ending.kind == "not-started",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,8 @@ class ShepherdOutputs:
     machine: str
     launcher: Launcher
     kept_s: int
+    kept_bytes_max: int
+    """How much output of a job is kept; 0: all."""
 
     async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
         """As `Outputs` says; `NotAllowed` where the path leads to another file by now."""
@@ -117,11 +123,23 @@ class ShepherdOutputs:
                 self.machine, writer, path, f": it is for {format_duration(self.kept_s)}"
             )
         try:
-            return await asyncio.to_thread(
-                self.launcher.read_output, name, path, offset, OUTPUT_BYTES_MAX
-            )
+            return await asyncio.to_thread(self._read, name, path, offset)
         except NotFound:
             return b""  # It has not begun to write.
+
+    def _read(self, name: str, path: str, offset: int) -> bytes:
+        """Return what there is from `offset` on; of kept output no more than will stay.
+
+        What a program has written beyond that is there until it is cut off (`KeptFile`).
+        """
+        most, read = self.kept_bytes_max, self.launcher.read_output
+        if path or not most:
+            return read(name, path, offset, OUTPUT_BYTES_MAX)
+        if offset < most:
+            return read(name, path, offset, min(OUTPUT_BYTES_MAX, most - offset))
+        line = cut_line(most)
+        found = read(name, path, most, len(line))
+        return line[offset - most :] if found == line else b""
 
 
 def not_kept(machine: str, writer: Writer, path: str, how_long: str = "") -> NotFound:

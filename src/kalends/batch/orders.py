@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kalends.batch.elsewhere import Elsewhere
+from kalends.batch.host_locale import locale_of_this_host
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.shepherds.order import JobOrder
@@ -14,7 +16,6 @@ from kalends.core.jobs import LimitWarning
 from kalends.serving.configuration import MachineConfiguration
 
 MEGABYTE = 1_000_000
-UNBOUNDED_BYTES = 1 << 53
 FIRST_WINDOW = (24, 80)
 """Rows and columns of a terminal until somebody attaches."""
 
@@ -29,6 +30,8 @@ class OrderMaker:
     as_root: bool
     elsewhere: Elsewhere | None = None
     """Where jobs run, if that is not this host."""
+    locale: Mapping[str, str] = field(default_factory=locale_of_this_host)
+    """Variables of the host's locale."""
 
     def order(self, start: Start, name: str) -> JobOrder:
         """Return the order of one attempt.
@@ -51,6 +54,7 @@ class OrderMaker:
             error=named_path(request.error, job.number, job.index, job.principal.user),
             cores=self.cores_of(start.nodes),
             resources=self._resources(),
+            umask=int(rules.umask, 8),
             limit_s=float(limit_s),
             warn_s=_warn_s(warning, limit_s),
             warning=warning.signal if warning is not None else "TERM",
@@ -58,7 +62,7 @@ class OrderMaker:
             terminal=FIRST_WINDOW if request.terminal else (0, 0),
             piped=request.piped,
             attach_s=float(min(rules.attach_s, limit_s)) if request.terminal else 0.0,
-            transcript_bytes_max=rules.output_mb_max * MEGABYTE or UNBOUNDED_BYTES,
+            kept_bytes_max=rules.output_mb_max * MEGABYTE,
             malleable=request.malleable,
             processes_max=rules.processes_max,
             memory_bytes_max=rules.memory_mb_max * MEGABYTE,
@@ -90,7 +94,10 @@ class OrderMaker:
 
     def _resources(self) -> dict[str, int]:
         rules = self.rules
-        limits = {"FSIZE": rules.output_mb_max * MEGABYTE}
+        limits = {
+            "FSIZE": rules.file_mb_max * MEGABYTE,
+            "CORE": rules.core_mb_max * MEGABYTE,
+        }
         if rules.control_group is None:
             limits |= {"DATA": rules.memory_mb_max * MEGABYTE, "NPROC": rules.processes_max}
         return {name: limit for name, limit in limits.items() if limit}
@@ -109,6 +116,8 @@ class OrderMaker:
             **start.said,
         }
         return {
+            **self.locale,
+            **self.rules.environment,
             **job.request.environment,
             **(elsewhere.allocator.environment if elsewhere else {}),
             **said,

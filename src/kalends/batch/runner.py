@@ -84,6 +84,8 @@ class ShepherdRunner:
         self._report = report
         self._logger = logger
         self._tasks: set[asyncio.Task[object]] = set()
+        self.trouble = ""
+        """Why no job can be started now; it is tried again and again."""
         self._releasing: set[str] = set()
         """Attempts that have ended, and may have something left elsewhere."""
 
@@ -153,8 +155,10 @@ class ShepherdRunner:
         while True:
             try:
                 await self.launcher.prepare(map(_name, starts))
+                self.trouble = ""
                 break
             except Unavailable as error:
+                self.trouble = error.detail
                 self._logger.error("jobs_not_started", machine=self._machine, detail=error.detail)
                 await asyncio.sleep(AGAIN_S)
         if self._elsewhere is not None:
@@ -169,7 +173,7 @@ class ShepherdRunner:
             except (InvalidInput, NotAllowed) as error:
                 if self._elsewhere is not None:
                     self._elsewhere.forget(_name(start))
-                self._end(start, f.JobEnding(kind="not-started", detail=str(error)[:500]))
+                self._end(start, _never_here(str(error)))
                 await self._try(self.launcher.void(_name(start)))
 
     def _undecided(self, name: str) -> bool:
@@ -292,7 +296,7 @@ class ShepherdRunner:
             ending = f.JobEnding(
                 kind=cast(f.EndKind, fact.kind), status=fact.status, detail=fact.detail,
                 ran_s=fact.ran_s, cpu_s=fact.cpu_s, memory_bytes=fact.memory_bytes,
-                strays=fact.strays,
+                strays=fact.strays, of_site=bool(fact.here),
             )  # fmt: skip
             if self._elsewhere is None:
                 self._report(lambda queue, now: queue.ended(job, att, ending, now))
@@ -353,6 +357,10 @@ class ShepherdRunner:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _never_here(detail: str) -> f.JobEnding:
+    return f.JobEnding(kind="not-started", detail=detail[:500], of_site=True)
 
 
 def _name(action: Action) -> str:

@@ -15,6 +15,7 @@ from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, PredictedStart
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
+from kalends.scheduling.promised_starts import promised_start
 from kalends.stores.sqlite.job_journal import JobOver
 
 IN_WORDS: Final[dict[Reason, str]] = {
@@ -59,13 +60,27 @@ def view_of(
         return _seen_from_here(queue, job, view)
     if job.entry is None or not job.on_nodes:
         predicted = predictions.get(job.number)
-        return structs.replace(view, predicted=predicted and predicted.not_before(now))
+        if predicted is not None:
+            predicted = structs.replace(predicted.not_before(now), firm=_is_firm(queue, job))
+        return structs.replace(view, predicted=predicted)
     if job.phase == "changing" and job.entry.before is not None:
         view = structs.replace(
             view, changing_to=job.entry.target, changing_since=job.entry.before.asked_s
         )
     until_s = job.until_s if job.reservation else job.entry.until_s - job.entry.ending_s
     return structs.replace(view, until=max(until_s, 0))
+
+
+def _is_firm(queue: BatchQueue, job: BatchJob) -> bool:
+    """Whether the latest start of a waiting job is kept, whatever others book or submit."""
+    if job.reservation:
+        return True
+    kept = queue.flow.terms.may_delay != "all"
+    return (
+        kept
+        and job.entry is not None
+        and bool(promised_start(queue.flow.room.scheduler.policy, job.entry))
+    )
 
 
 def runs(queue: BatchQueue, job: BatchJob) -> bool:

@@ -66,6 +66,7 @@ def command(
     the exit code is that of the part that has failed, or 0.
     """
     text = job_script.read_script(script) if script else ""
+    options["environment"] = (*_locale(), *options["environment"])
     if in_step.is_request(machine):
         from kalends.cli.jobs import run_in_step  # The usual run starts without.
 
@@ -97,6 +98,15 @@ def command(
     told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"
     output.say(f"kalends: {told}", error=True)
     return asyncio.run(_run(shown_jobs.settings_at(settings, placed.machine), placed))
+
+
+def _locale() -> list[str]:
+    """Return the caller's locale, as ``ssh`` sends it: the program writes to this terminal."""
+    return [
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if (name in ("LANG", "LANGUAGE") or name.startswith("LC_")) and value
+    ]
 
 
 async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:

@@ -41,8 +41,8 @@ class SubmitJob(Body, frozen=True, kw_only=True):
 class PredictedStart(Answer, frozen=True, kw_only=True):
     """When a waiting job is expected to start, in seconds UTC, as things stood at `made_at`.
 
-    `latest`: if all run as long as they asked for, and no job comes before it. `expected`: if all run as long
-    as similar jobs before. Half of such jobs started by `p50`, nine of ten by `p90`.
+    `latest`: if all run as long as they asked for, and no job comes before it; `firm`: others cannot change
+    that. `expected`: if all run as long as similar jobs did. Half of these started by `p50`, 90 % by `p90`.
     """
 
     made_at: int
@@ -50,6 +50,7 @@ class PredictedStart(Answer, frozen=True, kw_only=True):
     expected: int
     p50: int
     p90: int
+    firm: bool = False
 
     def not_before(self, now: int) -> PredictedStart:
         """Return it as it can be told at `now`: what lies in the past by then has not come true."""

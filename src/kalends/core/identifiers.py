@@ -38,6 +38,7 @@ REGISTER_PATTERN: Final = r"[0-9a-f]{32}"
 SCRIPT_PATTERN: Final = rf"{NAME_PATTERN}|{HASH_PATTERN}"
 AGENT_PATTERN: Final = rf"(?:ready:)?{NAME_PATTERN}|{HASH_PATTERN}"
 RUN_PATTERN: Final = r"[0-9]{1,19}"
+UMASK_PATTERN: Final = r"0?[0-7]{3}"
 VARIABLE_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 """The name of an environment variable (POSIX.1-2017, XBD 8.1), and no longer than anybody needs."""
 
@@ -80,6 +81,7 @@ IN_WORDS: Final = {
     SCRIPT_PATTERN: "a script is named by its name (a-z, 0-9, '.', '_' and '-') or by its whole hash",
     AGENT_PATTERN: "an agent is the name or the whole hash of a script that you uploaded, or ready:NAME",
     RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
+    UMASK_PATTERN: "a umask has three octal digits, e.g. 027",
     VARIABLE_PATTERN: "the name of an environment variable is 1 to 128 letters, digits and '_', and "
     "begins with no digit",
     DOMAIN_PATTERN: "a domain is written example.org: names of letters, digits and '-', with dots between",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import kalends
+from kalends.batch.shepherds.folders import PASSABLE
 from kalends.core.errors import Conflict
 from kalends.core.identifiers import split_resource
 from kalends.demo import processes
@@ -198,6 +199,8 @@ async def servers(
 
     # Of its own, with a short path, as sockets need it: `directory` may lie anywhere.
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-", ignore_cleanup_errors=True) as jobs:
+        # Jobs of other Unix users have their scripts below it.
+        os.chmod(jobs, PASSABLE)
         try:
             said(f"starting the sites {', '.join(plan.sites)}")
             await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in plan.sites)

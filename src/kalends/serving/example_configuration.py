@@ -175,8 +175,12 @@ repair = "1d"             # a node out of service counts as taken for so long, r
 processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use
-output_mb_max = 1024      # of each of its files
 keep_output = "30d"       # what jobs have written, where their users named no file
+output_mb_max = 1024      # size of that output, for each job; the rest is cut off; 0: no limit
+file_mb_max = 0           # size of any file that a program writes (RLIMIT_FSIZE); 0: no limit
+core_mb_max = 0           # size of core dumps; 0: none, unless a program raises its own limit
+umask = "022"             # of all jobs
+environment = { PATH = "/opt/lab/bin:/usr/local/bin:/usr/bin:/bin" }  # of all jobs; their own variables win
 default_class = "normal"  # of jobs without --priority
 period = "30d"            # in which node_hours are counted
 reserved_credits = 20     # for a node-hour that is reserved, used or not

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.machine_rooms import power_went, rooms_up
 from tests.shells.hunts.storms import weather
+from tests.shells.job_host import host_called
 from tests.shells.judging import calm
 from tests.shells.judging_restarts import Absence
 from tests.shells.place_oracles import Permits, Queues, Words
@@ -27,6 +28,9 @@ ABSENT_S_MAX: Final = 30.0
 ABSENCES: Final = 8
 FAILURES: Final = 2
 """Of each site: no job loses its nodes at one more often than it may start there again."""
+HOLE_STRIKES: Final = 4
+SWALLOWED_MAX: Final = 16
+"""Of 48 jobs: what is undecided when the first one fails there, and a trial a minute, then ever fewer."""
 ROUND_S: Final = 8.0
 CONNECTIONS_MAX: Final = 60
 REST_S_MAX: Final = 3_600
@@ -71,6 +75,7 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     customers = PlaceCustomers(facility, chance, count=4, pause_s=2.0, once=0.45)
     await _sites_go_and_come_back(facility, chance)
     facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
+    facility.counts["asked back"] += len(facility.logged('"place_asked_back"'))
     await calm(facility)
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
@@ -91,6 +96,35 @@ async def starting_again(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_places(facility, customers, punctual=False, absences=absences, lost_s=LOST_S)
+
+
+@scenario(Plan(sites=3, replicas=2, machine=True, audited=False))
+async def black_hole(facility: Facility, chance: random.Random) -> None:
+    """One site can start no program, and has the most free nodes for that; then it is repaired."""
+    await rooms_up(facility)
+    hole = host_called(facility.world, chance.choice(facility.sites))
+    hole.hollow = True
+    customers = PlaceCustomers(facility, chance, count=4, jobs=12, pause_s=20.0, again=0.2)
+    for _ in range(HOLE_STRIKES):
+        await asyncio.sleep(chance.uniform(1.0, ABSENT_S_MAX))
+        facility.restart(chance.choice(facility.replicas))
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    swallowed = len(hole.swallowed)
+    facility.counts["could not start"] += swallowed
+    if swallowed > SWALLOWED_MAX:
+        raise Broken(f"{swallowed} jobs went to {hole.name}, which can start none")
+    hole.hollow = False
+    later = PlaceCustomers(facility, chance, count=4, jobs=8, pause_s=120.0, named="later")
+    await later.end(QUEUED_S)
+    for _ in range(2):  # What could not start last has its next place by then.
+        await until_all_is_over(facility, QUEUED_S)
+        await asyncio.sleep(ROUND_S)
+    await judge_places(facility, customers, punctual=False)
+    await judge_places(facility, later, punctual=False)
+    if not hole.history:
+        raise Broken(f"{hole.name} is repaired, and none of {len(later.wishes)} jobs went there")
+    facility.counts["ran after the repair"] += len(hole.history)
 
 
 @scenario(Plan(sites=4, replicas=2, machine=True, audited=False, policy="conservative"))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import pytest
 from msgspec import structs
 
 from kalends.batch.queue.facts import JobEnding, JobLimits, NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.views import load_of, over_of, view_of, view_over
+from kalends.cli.jobs.shown_jobs import details
 from kalends.contract.job_calls import PredictedStart
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
+from kalends.core.times import zone_named
 
 NOW = 1_800_000_000
 ANN = Principal("ann")
+UTC = zone_named("UTC")
 
 
 def queue_of_four() -> BatchQueue:
@@ -106,6 +112,32 @@ def test_no_start_is_expected_in_the_past() -> None:
     assert (seen.expected, seen.p50, seen.p90, seen.latest) == (
         NOW + 70, NOW + 70, NOW + 90, NOW + 600,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "may_delay", "firm"),
+    [
+        ("easy", "waiting-room", False),
+        ("easy", "none", False),
+        ("fcfs", "waiting-room", False),
+        ("conservative", "waiting-room", True),
+        ("conservative", "none", True),
+        ("conservative", "all", False),
+    ],
+)
+def test_a_latest_start_is_firm_only_where_the_machine_has_promised_it_and_keeps_it(
+    policy: str, may_delay: Literal["none", "waiting-room", "all"], *, firm: bool
+) -> None:
+    queue = BatchQueue("lab/box", Terms(machine="pool:4", policy=policy, may_delay=may_delay), NOW)
+    queue.submit(ANN, job(4, 600), "key-1", NOW)
+    number, _ = queue.submit(ANN, job(4, 600), "key-2", NOW)
+    told = PredictedStart(made_at=NOW, latest=NOW + 615, expected=NOW, p50=NOW, p90=NOW + 90)
+    view = view_of(queue, queue.job(number), {number: told}, NOW, whole=True)
+    assert view.predicted is not None
+    assert view.predicted.firm == firm
+    (line,) = [each for each in details(view, UTC) if "08:10" in each]
+    assert ("at the latest" in line) == firm
+    assert ("unless a booking or another job goes before it" in line) == (not firm)
 
 
 def test_how_a_job_went_and_why_it_ended_is_for_its_user_and_operators() -> None:

@@ -104,7 +104,32 @@ def test_secrets_are_their_owners_alone_whatever_the_mask(folder: Path) -> None:
         for path in folder.rglob("*")
         if path.stat().st_mode & 0o077 and path.suffix not in (".pub", ".pem", ".service", ".conf")
     }
-    assert shared == set()
+    # Scripts of jobs are below the folder of a site: others may go through it, and see nothing in it.
+    assert shared == {"ctc"}
+    assert (folder / "ctc").stat().st_mode & 0o777 == 0o711
+
+
+def test_a_machine_of_a_new_site_can_run_scripts_and_a_closed_folder_is_named(
+    folder: Path,
+) -> None:
+    for each in (folder, *folder.parents):
+        if each.owner() == Path().owner() and each != Path("/"):
+            each.chmod(each.stat().st_mode | 0o011)
+    set_up_both()
+    with (folder / "ctc/ctc.toml").open("a") as file:
+        file.write('[[site.machines]]\nresource = "sp2"\n')
+        if os.geteuid() == 0:
+            file.write('users = { ann = "nobody" }\n')
+    for words in (("serve", "--check"), ("admin", "doctor")):
+        assert "scripts of jobs are below it" not in run(*words, "ctc/ctc.toml").stdout
+    (folder / "ctc").chmod(0o700)
+    closed = f"(nobody) cannot enter {folder}/ctc, and scripts of jobs are below it. Run: chmod o+x"
+    for words in (("serve", "--check"), ("admin", "doctor")):
+        told = run(*words, "ctc/ctc.toml")
+        # Elsewhere jobs are the site's own user's, who has made the folder.
+        if os.geteuid() == 0:
+            assert closed in told.stdout
+            assert told.exit_code == 1
 
 
 def test_nothing_is_overwritten_and_what_fails_leaves_nothing(folder: Path) -> None:

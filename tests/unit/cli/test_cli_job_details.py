@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from kalends.cli.jobs import shown_jobs
 from kalends.contract.job_calls import JobView
 from kalends.core.times import parse_time, zone_named
@@ -18,6 +20,16 @@ def test_a_job_that_is_to_change_says_since_when_and_why_the_last_change_was_not
     lines = shown_jobs.details(job, UTC)
     assert "changing   to 4 nodes since Mon 2026-11-23 10:06: no answer yet" in lines
     assert "unchanged  Mon 2026-11-23 10:05: not now" in lines
+
+
+def test_memory_that_could_not_be_measured_is_not_shown_as_none() -> None:
+    job = JobView(
+        job=17, machine="lab/box", user="ann", phase="ended", nodes=1, limit_s=3_600, submitted=NOW,
+        started=NOW, over=NOW + 9, end="exit", attempt=1, node_seconds=9, ran_s=9.0,
+    )  # fmt: skip
+    assert "MB" not in shown_jobs.details(job, UTC)[-1]
+    told = structs.replace(job, memory_bytes=70_000_000)
+    assert shown_jobs.details(told, UTC)[-1].endswith(", 70 MB")
 
 
 def used(passed_s: int, ran_s: float) -> list[str]:

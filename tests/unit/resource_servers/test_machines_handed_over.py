@@ -69,6 +69,9 @@ def test_no_slot_of_it_can_be_had_by_anybody() -> None:
         ({"users": {"ann": "ann"}}, "users"),
         ({"no_show": "5m"}, "no_show"),
         ({"directory": "/jobs"}, "directory"),
+        ({"output_mb_max": 10}, "output_mb_max"),
+        ({"file_mb_max": 10}, "file_mb_max"),
+        ({"core_mb_max": 10}, "core_mb_max"),
     ],
 )
 def test_what_is_for_other_machines_is_refused(machine: dict[str, Any], where: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kalends.backends.psij.handed_over import BY_COMMANDS
 from kalends.core.errors import InvalidInput
@@ -13,7 +14,9 @@ from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.configured_allocations import machines_through
 from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
 from kalends.resource_servers.setup.configured_hand_over import handed_over_of
+from kalends.resource_servers.setup.machine_check import machines_here
 from kalends.serving.configuration import SiteConfiguration, configuration_of
+from kalends.serving.configuration.rules import ResourceConfiguration
 
 WHOLE = {"name": "cluster", "capacity": 4, "nodes": "n[1-4]", "batch_system": "slurm"}
 
@@ -51,6 +54,14 @@ def test_a_machine_of_no_nodes_has_slurm_take_its_jobs() -> None:
     )
     assert executor.options == ("--partition=all",)
     assert handed.environment == {"SLURM_CONF": "/etc/slurm.conf", "HOME": "/x/{user}"}
+
+
+def test_its_jobs_are_not_taken_for_jobs_of_this_host() -> None:
+    assert machines_here(site()) == {}
+    own = structs.replace(
+        site(), batch_systems=(), resources=(ResourceConfiguration(name="queue"),)
+    )
+    assert list(machines_here(own)) == ["centre/queue"]
 
 
 def test_it_bids_unless_its_owner_says_otherwise_and_nothing_of_it_is_booked() -> None:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +42,19 @@ class End(NamedTuple):
     kind: EndKind
     status: int
     detail: str
+
+
+def why_not_writable(folders: str) -> str:
+    """Return why attempts cannot be written below `folders`; "" if they can: a nameless file was."""
+    try:
+        os.makedirs(folders, mode=0o700, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folders) as file:
+            file.write(b"kalends")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
 async def check_handing_over(
     executor: Executor, users: Mapping[str, str], environment: Mapping[str, str]
 ) -> CheckUp:
-    """Start a desk for each user, which hands nothing over; raises nothing."""
+    """Start a desk for each user, which writes where it would hand jobs over; raises nothing."""
     problems = check_launching(users, ())
     if not users:
         problems.append("no users are named: nobody can submit")

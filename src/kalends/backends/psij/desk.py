@@ -20,9 +20,10 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from kalends.backends.psij import wire
-from kalends.backends.psij.attempts import NATIVE, OUTPUT, AttemptFolder
+from kalends.backends.psij.attempts import NATIVE, OUTPUT, AttemptFolder, why_not_writable
 from kalends.backends.psij.handed_over import (
     BY_COMMANDS,
+    CANNOT_ENTER,
     FOLDER,
     RUN,
     SCRIPT,
@@ -35,6 +36,7 @@ from kalends.backends.psij.handed_over import (
 )
 from kalends.backends.slurm.own_queue import SlurmQueue
 
+CANNOT: Final = "jobs cannot be handed over from the home of their user"
 LOOK_S: Final = 0.5
 AT_ONCE: Final = 4
 PRUNE_S: Final = 3_600.0
@@ -153,7 +155,7 @@ class Desk:
                     self._launch_it(attempt, job)
         except OSError as error:
             if not attempt.asked:
-                self._give_up(attempt, f"it cannot be handed over from its user's home: {error}")
+                self._give_up(attempt, f"{CANNOT}: {error}")
                 return
             self._trouble(attempt, str(error))
             attempt.unknown = not attempt.native
@@ -199,7 +201,7 @@ class Desk:
 
     def _give_up(self, attempt: Attempt, detail: str) -> None:
         """Tell of an attempt that was not submitted: whoever looks for it finds nothing that could run."""
-        self.say(wire.AttemptEnded(attempt.name, "not-started", 0, detail))
+        self.say(wire.AttemptEnded(attempt.name, "not-started", 0, detail, of_site=True))
         attempt.over = True
 
     def _adopt(self, attempt: Attempt) -> None:
@@ -241,7 +243,8 @@ class Desk:
             killed = attempt.killed and (end.kind == "lost" or end.status)
             kind = "killed" if killed else end.kind
             detail = "" if attempt.killed and end.kind == "lost" else end.detail
-            self.say(wire.AttemptEnded(name, kind, end.status, detail))
+            of_site = kind == "not-started" and not detail.startswith(CANNOT_ENTER)
+            self.say(wire.AttemptEnded(name, kind, end.status, detail, of_site))
         elif turn is not None and not turn.begun:
             self.say(wire.AttemptVoided(name))
         else:
@@ -281,7 +284,16 @@ class Desk:
             attempt.told.add(what)
             self.say(word)
 
+    def cannot_hand_over(self) -> str:
+        """Return why nothing can be handed over for this user at present; "" if it can."""
+        why = why_not_writable(self._folders)
+        return f"{CANNOT}: {why}" if why else ""
+
     def _foresee(self, wish: wire.ForeseeStart) -> None:
+        """A job that could not be handed over would never start."""
+        if cannot := self.cannot_hand_over():
+            self.say(wire.StartForeseen(wish.number, fault=cannot))
+            return
         try:
             at_s = self._launch.foresee(wish.nodes, wish.limit_s)
         except NotTaken as error:
@@ -353,7 +365,7 @@ def main() -> None:
         out.write(wire.encode(wire.DeskReady("", f"{reached} cannot be used: {error}")) + b"\n")
         out.flush()
         return
-    desk.say(wire.DeskReady(version))
+    desk.say(wire.DeskReady(version, cannot=desk.cannot_hand_over()))
     threading.Thread(target=desk.watch, daemon=True).start()
     while line := lines.readline(wire.LINE_BYTES_MAX):
         desk.hear(wire.decode_wish(line))

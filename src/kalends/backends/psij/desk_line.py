@@ -112,12 +112,17 @@ class DeskLine:
         return told.at_s
 
     async def version(self) -> str:
-        """Start a desk, and end it; return what it works with. Raises `SystemSilent` with what is wrong."""
+        """Start a desk, and end it; return what it works with. Raises `SystemSilent` with what is wrong.
+
+        The desk writes a file where it would hand jobs over, and removes it.
+        """
         process = await self._start()
         try:
             ready = await self._greeted(process)
         finally:
             await _ended(process)
+        if ready.cannot:
+            raise SystemSilent(ready.cannot)
         return ready.version
 
     async def close(self) -> None:

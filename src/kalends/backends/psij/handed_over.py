@@ -8,11 +8,16 @@ from typing import Final, Protocol
 
 import msgspec
 
+from kalends.backends.command_runner import CLEAN
+
 FOLDER: Final = ".kalends/handed-over"
 """In the home of each user; the nodes see it."""
 
 SCRIPT, RUN = "script", "run"
 BY_COMMANDS: Final = "slurm's commands"
+
+CANNOT_ENTER: Final = "cannot enter"
+"""So begins why a job was not started that names a directory which is not there."""
 
 _NATIVE: Final = "".join(
     f"${{{name}:-"
@@ -25,17 +30,24 @@ ln turn.$$ turn 2>/dev/null; ours=$?; rm -f turn.$$
 [ $ours = 0 ] || exit 0
 over() {{ echo "$1" > ended.$$; ln ended.$$ ended 2>/dev/null; rm -f ended.$$; }}
 trap : HUP INT TERM USR1 USR2 XCPU
-( cd {directory} ) || {{ over "not-started cannot enter {named}"; exit 127; }}
+( cd {directory} ) || {{ over "not-started {cannot} {named}"; exit 127; }}
 (
 cd {directory} || exit 127
-umask 077
-{exports}exec {words} <{input} >>{output} 2>>{error}
+umask {umask}
+{plain}{exports}exec {words} <{input} >>{output} 2>>{error}
 )
 code=$?
 over "exit $code"
 exit $code
 """
 """Whoever comes second, or too late, goes away. It outlives the signals by which systems ask a job to end."""
+
+_PLAIN: Final = "".join(
+    f'[ "${{{name}-}}" != {value} ] || unset {name}\n'
+    for name, value in CLEAN.items()
+    if name != "PATH"
+)
+"""Programs do not get the locale and the time zone of the commands that submitted their job."""
 
 
 _MEANS: Final = '\\"$`\n'
@@ -59,6 +71,7 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_s: int
     script: str = ""
     environment: dict[str, str] = {}
+    umask: str = "022"
     directory: str = ""
     input: str = ""
     output: str = ""
@@ -137,6 +150,9 @@ def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:
         native=native,
         directory=quote(directory),
         named="".join(each if each not in _MEANS else "?" for each in directory),
+        cannot=CANNOT_ENTER,
+        umask=job.umask,
+        plain=_PLAIN,
         exports=exports,
         words=" ".join(map(quote, program)),
         input=there(job.input, "/dev/null"),

@@ -66,10 +66,14 @@ class ForeseeStart(_DeskWord, frozen=True):
 
 
 class DeskReady(_DeskWord, frozen=True):
-    """It works, with this version of PSI/J or of Slurm; or `fault` says why it does not."""
+    """It works, with this version of PSI/J or of Slurm; or `fault` says why it does not.
+
+    With `cannot` it works, but can hand nothing over for its user at present, for this reason.
+    """
 
     version: str
     fault: str = ""
+    cannot: str = ""
 
 
 class AttemptQueued(_DeskWord, frozen=True):
@@ -96,6 +100,8 @@ class AttemptEnded(_DeskWord, frozen=True):
     kind: EndKind
     status: Annotated[int, Meta(ge=0, le=255)]
     detail: str
+    of_site: bool = False
+    """It could not be started, for a reason that is not the job's own."""
 
 
 class DeskTrouble(_DeskWord, frozen=True):

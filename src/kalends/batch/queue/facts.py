@@ -36,6 +36,8 @@ class JobEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The most that one of its processes had."""
     strays: int = 0
     """Processes that it left behind, and that were ended."""
+    of_site: bool = False
+    """It could not be started, whatever it asks for: its site can start no job of its user at present."""
 
     @property
     def succeeded(self) -> bool:

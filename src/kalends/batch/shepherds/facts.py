@@ -86,9 +86,11 @@ class Ended(NamedTuple):
     """Without the time in which it stood still."""
     cpu_s: float
     memory_bytes: int
-    """The most that one of its processes had."""
+    """The most that one of its processes had; 0: no more than the process had that started the program."""
     strays: int
     """Processes that it left behind, and that were ended."""
+    here: int = 0
+    """1: it could not be started because this host can run no program of its user at present."""
 
 
 class Void(NamedTuple):

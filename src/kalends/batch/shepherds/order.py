@@ -45,6 +45,8 @@ class JobOrder(NamedTuple):
     """The processors it may use; () is all."""
     resources: dict[str, int] = {}
     """Limits by setrlimit(2): a name of `RESOURCES`, and its number."""
+    umask: int = 0o022
+    """Rights that files of the program do not get (umask(2))."""
     limit_s: float = 3600.0
     warn_s: float = 0.0
     """So long before its limit it gets the signal `warning`; 0: it does not."""
@@ -57,8 +59,8 @@ class JobOrder(NamedTuple):
     """Pipes stand in the place of its terminal: bytes go through as they are."""
     attach_s: float = 0.0
     """It ends if nobody has come to its keys this long after it began; 0: it goes on."""
-    transcript_bytes_max: int = 1 << 30
-    """What is kept of all that it writes to its terminal, from the beginning on."""
+    kept_bytes_max: int = 0
+    """How much of its output the machine keeps, from the beginning on; 0: all."""
     malleable: bool = False
     """It gets a socket by which it is asked to change its size."""
     processes_max: int = 0

@@ -26,7 +26,14 @@ from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import JobOrder
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+SHELL: Final = "/bin/sh"
+"""For accounts without a login shell: programs that call $SHELL have to work for them, too."""
+NO_LOGIN: Final = ("nologin", "false", "")
+TEMPORARY: Final = "/tmp"  # The usual place, and not one where we make files.
+DESCRIPTORS: Final = 1_024
+"""The usual soft limit (getrlimit(2)): programs that use select(2) fail above it, others raise it."""
 STATUS_NOT_STARTED: Final = 127
+CANNOT, HERE = "cannot", "here"
 PEOPLE_FROM_UID: Final = 1000
 """Accounts below are those of services and devices (login.defs(5), UID_MIN)."""
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -44,11 +51,26 @@ class Unable(Exception):
     """Why the program cannot be started, as its user is told."""
 
 
+class UnableHere(Unable):
+    """This host can run no program of the user at present, whatever the job asks for."""
+
+
 class Ready(NamedTuple):
-    """It is about to run the program as user `uid`; device and inode of each file that it writes to."""
+    """It is about to run the program as user `uid`; device and inode of each file that it writes to.
+
+    `memory_bytes` is what it has itself, which counts as the program's from its start.
+    """
 
     uid: int
+    memory_bytes: int
     files: tuple[tuple[int, int], ...]
+
+
+class StartFault(NamedTuple):
+    """Why the program cannot be started; and whether any other of its user would be kept from it as well."""
+
+    detail: str
+    of_host: bool = False
 
 
 class Wires(NamedTuple):
@@ -70,6 +92,7 @@ class _User(NamedTuple):
     uid: int
     gid: int
     home: str
+    shell: str
 
 
 def become(
@@ -79,9 +102,9 @@ def become(
     try:
         _run(order, folders, group, shepherd, wires)
     except Unable as error:
-        _report(wires, str(error))
+        _report(wires, StartFault(str(error), isinstance(error, UnableHere)))
     except (OSError, ValueError, MemoryError) as error:
-        _report(wires, f"it could not be started: {error or 'no memory'}")
+        _report(wires, StartFault(f"it could not be started: {error or 'no memory'}", of_host=True))
     except Exception:
         # Ours, not the user's: it goes to the site's log.
         sys.excepthook(*sys.exc_info())
@@ -110,10 +133,11 @@ def _run(
         os.setgid(user.gid)
         os.setuid(user.uid)
     _stay_with(shepherd)
-    os.umask(0o077)
+    os.umask(order.umask)
     _enter(order.directory, user)
     files = _connect(order, kept, wires)
-    _report(wires, Ready(user.uid, files))
+    memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    _report(wires, Ready(user.uid, memory_bytes, files))
     if os.read(wires.leave, 1):
         _execute(order, folders, user)
     os._exit(STATUS_NOT_STARTED)
@@ -131,16 +155,17 @@ def _find_user(order: JobOrder) -> _User:
     try:
         entry = pwd.getpwnam(name) if name else pwd.getpwuid(own)
     except KeyError:
-        raise Unable(f"there is no user {name or own} on this machine") from None
+        raise UnableHere(f"there is no user {name or own} on this machine") from None
     if entry.pw_uid == 0:
-        raise Unable("jobs are never run as root")
+        raise UnableHere("jobs are never run as root")
     if name and entry.pw_uid < PEOPLE_FROM_UID and not order.listed:
-        raise Unable(
+        raise UnableHere(
             f"{name} is an account of this machine's system: its owner has to name it under `users`"
         )
     if own not in (0, entry.pw_uid):
-        raise Unable(f"this service runs jobs as its own user, not as {entry.pw_name}")
-    return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
+        raise UnableHere(f"this service runs jobs as its own user, not as {entry.pw_name}")
+    shell = SHELL if os.path.basename(entry.pw_shell) in NO_LOGIN else entry.pw_shell
+    return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, shell)
 
 
 def _hand_over(order: JobOrder, folders: Folders, user: _User, wires: Wires) -> int:
@@ -175,15 +200,22 @@ def _pin(cores: tuple[int, ...]) -> None:
         os.sched_setaffinity(0, cores)
     except OSError as error:
         named = ", ".join(map(str, cores))
-        raise Unable(f"this machine does not let us use its processors {named}: {error}") from None
+        raise UnableHere(
+            f"this machine does not let us use its processors {named}: {error}"
+        ) from None
 
 
 def _limit(limits: dict[str, int]) -> None:
+    """Set the owner's limits, and the usual soft ones in place of those that the service has itself."""
+    for number, usual in ((resource.RLIMIT_NOFILE, DESCRIPTORS), (resource.RLIMIT_CORE, 0)):
+        soft, hard = resource.getrlimit(number)
+        if soft == resource.RLIM_INFINITY or soft > usual:
+            resource.setrlimit(number, (usual, hard))
     for name, value in limits.items():
         try:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
         except (OSError, ValueError) as error:
-            raise Unable(f"the limit {name} = {value} cannot be set: {error}") from None
+            raise UnableHere(f"the limit {name} = {value} cannot be set: {error}") from None
 
 
 def _enter(directory: str, user: _User) -> None:
@@ -193,7 +225,7 @@ def _enter(directory: str, user: _User) -> None:
         if directory:
             raise Unable(f"cannot enter the directory {directory}: {_why(error)}") from None
         home = f"{user.home}, the home of {user.name} here ({_why(error)})"
-        raise Unable(f"cannot enter {home}: name another directory by --directory") from None
+        raise UnableHere(f"cannot enter {home}: name another directory by --directory") from None
 
 
 def _connect(order: JobOrder, kept: int, wires: Wires) -> tuple[tuple[int, int], ...]:
@@ -246,6 +278,10 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
             if "/" in named:
                 reason = f"there is no command {named}"
         raise Unable(reason) from None
+    except PermissionError as error:
+        # A script is its user's: what is closed is the way to it, or the file system runs no programs.
+        kind = UnableHere if order.script else Unable
+        raise kind(f"cannot run {named}: {_why(error)}") from None
     except (OSError, ValueError) as error:
         raise Unable(f"cannot run {named}: {_why(error)}") from None
 
@@ -255,7 +291,7 @@ def _cross(order: JobOrder, environment: dict[str, str]) -> NoReturn:
         words = [order.script, *order.argv]
         cross(Passage._make(order.passage), words, environment, quiet=order.piped)
     except NotGiven as error:
-        raise Unable(f"the batch system gives it no nodes: {error}") from None
+        raise UnableHere(f"the batch system gives it no nodes: {error}") from None
 
 
 def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, str]:
@@ -271,7 +307,10 @@ def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, st
         ours["KALENDS_CORES"] = ",".join(map(str, order.cores))
     if order.malleable:
         ours["KALENDS_CONTROL"] = folders.control(order.name)
-    basic = {"PATH": PATH, "HOME": user.home, "USER": user.name}
+    basic = {
+        "PATH": PATH, "HOME": user.home, "USER": user.name, "LOGNAME": user.name,
+        "SHELL": user.shell, "TMPDIR": TEMPORARY,
+    }  # fmt: skip
     return {**basic, **order.environment, **ours}
 
 
@@ -283,19 +322,20 @@ def _why(error: OSError | ValueError) -> str:
     )
 
 
-def _report(wires: Wires, what: Ready | str) -> None:
+def _report(wires: Wires, what: Ready | StartFault) -> None:
     """Tell the shepherd, in one line, that it is ready, or what prevents it."""
     if isinstance(what, Ready):
-        text = " ".join(map(str, ["ready", what.uid, *itertools.chain(*what.files)]))
+        numbers = [what.uid, what.memory_bytes, *itertools.chain(*what.files)]
+        text = " ".join(map(str, ["ready", *numbers]))
     else:
-        text = "cannot " + what.replace("\n", " ")
+        text = f"{HERE if what.of_host else CANNOT} " + what.detail.replace("\n", " ")
     os.write(wires.report, text.encode(errors="backslashreplace") + b"\n")
 
 
-def decode_report(line: bytes) -> Ready | str:
+def decode_report(line: bytes) -> Ready | StartFault:
     """Return what a line of a report says; raises `ValueError` for none."""
     kind, _, text = line.decode().partition(" ")
-    if kind == "cannot":
-        return text
-    uid, *numbers = map(int, text.split())
-    return Ready(uid, tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+    if kind in (CANNOT, HERE):
+        return StartFault(text, kind == HERE)
+    uid, memory_bytes, *numbers = map(int, text.split())
+    return Ready(uid, memory_bytes, tuple(zip(numbers[::2], numbers[1::2], strict=True)))

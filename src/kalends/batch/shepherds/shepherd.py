@@ -19,14 +19,16 @@ from typing import Any, Final
 from kalends.batch.shepherds import facts, family, frames, linux, program
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
-from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
+from kalends.batch.shepherds.exits import end_fact, exit_words
+from kalends.batch.shepherds.facts import Begun, Fact, Main
 from kalends.batch.shepherds.ferry import KILL_THERE
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
+from kalends.batch.shepherds.kept_file import KeptFile
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
-from kalends.batch.shepherds.program import Ready, decode_report
+from kalends.batch.shepherds.program import Ready, StartFault, decode_report
 from kalends.batch.shepherds.record import AttemptRecord, take
 from kalends.batch.shepherds.size_changes import SizeChanges
 from kalends.batch.shepherds.stillness import stillness_of
@@ -47,7 +49,8 @@ AGAIN_S: Final = 1.0
 """When to try again to write to a full disk."""
 
 REPORT_BYTES_MAX: Final = 16 * 1024
-DETAIL_CHARACTERS_MAX: Final = 1_000
+NO_FAULT: Final = StartFault("")
+NEVER_STARTED: Final = "it ended before its program was started"
 
 
 def tend(order: JobOrder, folders: Folders, groups: str) -> bool:
@@ -104,12 +107,14 @@ class Shepherd:
         self._group = group
         self._record = record
         self._began_s = linux.since_boot_s()
-        self._cannot = ""
+        self._cannot = NO_FAULT
+        self._own_bytes = 0
         self._kills_there = KILLS_THERE if order.passage else 0
         self._started = False
         self._all_reported = False
         self._reports = b""
         self._unwritten: list[Fact] = []
+        self._kept: KeptFile | None = None
         folders.make_own(order.name)
         streams = None if order.terminal == (0, 0) else open_streams(piped=order.piped)
         control = listening(folders.control(order.name)) if order.malleable else None
@@ -132,7 +137,7 @@ class Shepherd:
         if streams is not None:
             self._terminal = Terminal(
                 self._loop, streams, order.terminal,
-                Transcript(folders.kept(order.name), order.transcript_bytes_max),
+                Transcript(folders.kept(order.name), order.kept_bytes_max),
                 came=self._countdown.came,
             )  # fmt: skip
         self._sizes: SizeChanges | None = None
@@ -145,7 +150,8 @@ class Shepherd:
         try:
             return fork_program(self._order, self._folders, self._group, streams)
         except OSError as error:
-            self._cannot = f"this machine has no room for it: {error.strerror}"
+            why = f"this machine has no room for it: {error.strerror}"
+            self._cannot = StartFault(why, of_host=True)
             return None
 
     def run(self) -> None:
@@ -238,7 +244,10 @@ class Shepherd:
             self._all_reported = True
 
     def _note_main(self, main: FirstProcess, ready: Ready) -> None:
-        files = ready.files
+        self._own_bytes, files = ready.memory_bytes, ready.files
+        if self._terminal is None and not self._order.output and self._order.kept_bytes_max:
+            path = self._folders.kept(self._order.name)
+            self._kept = KeptFile(self._loop, path, files[0], self._order.kept_bytes_max)
         if self._terminal is not None:
             self._terminal.transcript.belong_to(ready.uid)
             files = (self._terminal.transcript.file,) if self._terminal.transcript.file else ()
@@ -269,15 +278,16 @@ class Shepherd:
         """End what is left, and write how it ended when nothing is; the first process has `used` so much."""
         self._group.end()
         strays = family.end_descendants(os.getpid())
+        if self._kept is not None:
+            self._kept.cut()
         if self._terminal is not None:
             self._terminal.drain()
         self._hear_last_report()
         kind, detail = self._how(status)
         self._clear()
-        ended = Ended(
-            kind, status, detail[:DETAIL_CHARACTERS_MAX], time.time(), self._ran_s,
-            used.cpu_s + strays.cpu_s, max(used.memory_bytes, strays.memory_bytes), strays.processes,
-        )  # fmt: skip
+        here = kind == facts.NOT_STARTED and self._cannot.of_host
+        spent = (used, strays, self._own_bytes)
+        ended = end_fact(kind, status, detail, self._ran_s, *spent, here=here)
         self._unwritten.append(ended)
         while not self._write_down():
             time.sleep(AGAIN_S)
@@ -294,12 +304,9 @@ class Shepherd:
     def _how(self, status: int) -> tuple[str, str]:
         if self._countdown.under_way:
             return self._countdown.kind, self._countdown.detail
-        if self._cannot or not self._started:
-            return facts.NOT_STARTED, self._cannot or "it ended before its program was started"
-        if -status == signal.SIGXFSZ and "FSIZE" in self._order.resources:
-            most = self._order.resources["FSIZE"]
-            return facts.EXIT, f"ended by SIGXFSZ: one of its files grew beyond {most} bytes"
-        return facts.EXIT, f"ended by {_name_of(-status)}" if status < 0 else ""
+        if self._cannot.detail or not self._started:
+            return facts.NOT_STARTED, self._cannot.detail or NEVER_STARTED
+        return facts.EXIT, exit_words(status, self._order.resources)
 
     def _clear(self) -> None:
         """Remove what only a running program needs."""
@@ -391,10 +398,3 @@ class Shepherd:
     def _prolong(self, command: dict[str, Any]) -> dict[str, Any]:
         self._countdown.prolong(float(command["limit_s"]))
         return {}
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -92,7 +92,7 @@ def _why_late(place: OfferedPlace, within: Within) -> str:
         return f"it would end by {format_time(int(_last_end(place)), 'UTC')}"
     if within.start_by and place.counted_start > within.start_by:
         start = format_time(int(place.counted_start), "UTC")
-        return f"it runs where it is, and would start by {start} only"
+        return f"it would start by {start} only, and is better off where it is"
     return ""
 
 

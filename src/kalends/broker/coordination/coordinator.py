@@ -157,7 +157,9 @@ class Coordinator:
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
         self.starts = StartAnswers(outbox, credentials, certain, lost)
-        self.ends = JobEnds(outbox, hearing, credentials, bids.candidates.learned, bids.tally)
+        self.ends = JobEnds(
+            outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
+        )
         self.steps = Steps(
             owner, outbox, credentials,
             certain=certain, owner_alive=owner_alive, cancel=self.calls.cancel,

@@ -13,9 +13,9 @@ Raise     open at this attempt                     attempt + 1, owned by the rai
 Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
           that it replaces is a finished commit
           and with `elsewhere`: is a commit of a   the same, and its sites are told by the
-          job that has started nowhere; or with    committer until they are done
-          `running` of one that has, and has not
-          ended
+          job that has started nowhere, or could   committer until they are done
+          not be started; or with `running` of one
+          that has, and has not ended
 Close     open at this attempt                     closed: the outcome is abort
 Cancel    commit                                   cancelled, owned by the canceller, who tells the
                                                    sites until they are done
@@ -95,8 +95,10 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """What runs in step in the slots."""
     elsewhere: tuple[str, ...] = ()
     """Sites where it is not wanted: it has its place there until it has another."""
-    running: Literal["no", "there", "lost"] = "no"
-    """Whether it has started at one of these; and whether that one is lost."""
+    running: Literal["no", "there", "lost", "not-started"] = "no"
+    """Whether it has started at one of these; whether that one is lost; whether it could not start there."""
+    sooner_than: int = 0
+    """It keeps its place unless another one starts before this (seconds UTC); 0: whenever it does."""
     restarts: int = 0
     """At how many places it has started before."""
     by_others: ChangeByOthers | None = None
@@ -210,6 +212,17 @@ class Record(msgspec.Struct, omit_defaults=True):
         """Whether it is a job that has another place, and has not ended where it has started before."""
         return self.state == "replaced" and bool(self.started) and self.ended is None
 
+    @property
+    def could_not_start(self) -> bool:
+        """Whether it is a job of which nothing has begun, by the word of its site, and nothing will there."""
+        return (
+            self.state == "commit"
+            and self.spec.job is not None
+            and self.ended is not None
+            and self.ended.end == "not-started"
+            and self.started != FORGOTTEN
+        )
+
     def may_end_at(self, att: int, site: str) -> bool:
         """Whether it is a job that was placed at `site` by attempt `att`, and starts nowhere else."""
         if self.placed is None or self.state not in COMMITTED or self.may_start:
@@ -282,8 +295,9 @@ class Raise(OfCase, frozen=True):
 class Commit(OfCase, frozen=True):
     """With `places`, the job asks before it starts at any of these sites.
 
-    `elsewhere`: what it replaces is the place of a job, which must not have started; or, if it is `running`,
-    has not ended. `again`: it is looked after as long as it runs, for its site may be lost.
+    `elsewhere`: what it replaces is the place of a job, which must not have started, or has ended as not
+    started; or, if it is `running`, has not ended. `again`: it is looked after as long as it runs, for its
+    site may be lost.
     """
 
     rid: str

@@ -1,5 +1,7 @@
 """How placed jobs have ended: written down in the register, told to their users, and learned from.
 
+A job that could not be started is asked for elsewhere first: its site has its answer when that is stored.
+
 A site says it again until it has an answer, at any later time, and to all replicas. The first word that is
 written down stands; each replica learns from it, once for each job, and from
 none that is no newer than those which it has forgotten: it cannot tell whether that one was counted.
@@ -17,12 +19,17 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.places_elsewhere import Submit, submit_elsewhere
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
+from kalends.core.errors import KalendsError
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.learned_runs import JobRun, LearnedRuns
+
+NOT_STARTED: Final = 0
+"""The mark of a place elsewhere for a job that could not be started: no change of it has this number."""
 
 REMEMBERED: Final = 16_384
 """The last jobs from which was learned are known one by one, so that none counts twice."""
@@ -37,6 +44,7 @@ class JobEnds:
     credentials: Credentials
     learned: LearnedRuns
     tally: BidTally
+    submit: Submit
     _counted: dict[str, int] = field(init=False, default_factory=dict)
     """When each of the last jobs ended (seconds UTC), in the order in which they were counted."""
     _counted_until: int = field(init=False, default=0)
@@ -61,8 +69,28 @@ class JobEnds:
             self.count(row, row.ended)
         elif row.may_end_at(op.att, op.site):
             self.hearing.complain(op.site, "says that a job ended before it was asked for", now)
+        if row.could_not_start and not self._placed_elsewhere(row, op.site, now):
+            return
         secret = self.credentials.secret(row, op.site)
         self.outbox.send(op.reply_to, m.EndNoted(rid=op.rid, att=op.att, secret=secret))
+
+    def _placed_elsewhere(self, row: Record, site: str, now: Moment) -> bool:
+        """Ask for the next bid; return whether that is under way, or was done before.
+
+        All replicas have one key for it, whose first use stands.
+        """
+        try:
+            submit_elsewhere(
+                self.submit,
+                row,
+                NOT_STARTED,
+                now,
+                by=site,
+                why="the job could not be started there",
+            )
+        except KalendsError:
+            return False  # Draining, or too much of this user is open: the site says it again.
+        return True
 
     def count(self, row: Record, end: PlacedEnd) -> None:
         """Take it that a job has ended: it is there no more, and shows, but once, how long it ran."""

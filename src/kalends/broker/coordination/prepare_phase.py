@@ -232,7 +232,7 @@ class PreparePhase:
         places = tuple(case.parts) if record.asks_first else ()
         op = r.Commit(
             case.rid, record.att, record.replaces, r.encode_record(record), places,
-            elsewhere=bool(record.spec.elsewhere), running=record.spec.running != "no",
+            elsewhere=bool(record.spec.elsewhere), running=record.spec.running in ("there", "lost"),
             again=record.may_start_twice, notices=occasions.on_commit(record, now),
         )  # fmt: skip
         self.table.write(case, op)

@@ -1,5 +1,8 @@
 """Sites that are away for long: jobs that wait there, and ask before they start, get places elsewhere.
 
+When such a site is back, jobs that have left it and still wait are asked for there once more: each goes back
+if it starts sooner there than at its new place.
+
 A site that comes back after that asks before it starts such a job, and is told that it is over there: so an
 absence that was only a cut cable does no harm. A job that may start twice gets another place though it has
 started, too: it may still run at the lost site, which ends it when it is back. All other jobs wait.
@@ -10,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.places_elsewhere import submit_elsewhere
+from kalends.broker.coordination.places_elsewhere import SILENT, submit_elsewhere
 from kalends.broker.lives.life import Life
 from kalends.broker.planning.directory import Directory
 from kalends.core.errors import KalendsError
@@ -24,6 +27,10 @@ MOVED_MAX: Final = 100
 AGAIN_MS: Final = 60_000
 AGAIN_MS_MAX: Final = 3_600_000
 """Where there was no place elsewhere it is looked for again after a minute, later after up to an hour."""
+
+
+BACK_S: Final = 60
+"""Replicas that see a site come back within the same minute ask for one place there together."""
 
 
 class _Rest(NamedTuple):
@@ -40,6 +47,8 @@ class LostSites:
         self._lost_ms = lost_ms
         self._logger = logger
         self._away_since_ms: dict[str, int] = {}
+        self._lost: set[str] = set()
+        """Sites that were lost when that was last looked at."""
         self._rests: dict[str, _Rest] = {}
         """By request: how long to wait before another place is asked for again."""
 
@@ -56,8 +65,12 @@ class LostSites:
         return [name for name, ms in since if now.monotonic_ms - ms >= self._lost_ms]
 
     def move_jobs(self, life: Life, now: Moment) -> None:
-        """Ask for other places for jobs whose sites are all lost."""
+        """Ask for other places for jobs whose sites are all lost, and at sites that are back."""
         lost = self.lost(now)
+        back, self._lost = self._lost.difference(lost), set(lost)
+        for site in sorted(back):
+            for record in life.store.read(job_starts.left, site, SILENT, MOVED_MAX):
+                self._go_back(life, record, site, now)
         if not lost:
             self._rests.clear()
             return
@@ -68,12 +81,22 @@ class LostSites:
             self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)
             self._move(life, record, number, now)
 
+    def _go_back(self, life: Life, record: Record, site: str, now: Moment) -> None:
+        self._logger.info("place_asked_back", rid=record.rid, site=site)
+        try:
+            submit_elsewhere(
+                life.coordinator.calls.submit, record, now.wall_s // BACK_S, now, by=site,
+                why="the site is back, and the job starts sooner there", back_to=site,
+            )  # fmt: skip
+        except KalendsError as error:
+            self._logger.info("not_asked_back", rid=record.rid, reason=error.detail)
+
     def _move(self, life: Life, record: Record, number: int, now: Moment) -> None:
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
             submit_elsewhere(
                 life.coordinator.calls.submit, record, number, now,
-                by=", ".join(sorted(record.chosen)), why="the site does not answer", lost=True,
+                by=", ".join(sorted(record.chosen)), why=SILENT, lost=True,
             )  # fmt: skip
         except KalendsError as error:
             # Draining, or too much of this user is open: it is asked again.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,8 +45,8 @@ def command(settings: Settings, file: Path) -> int:
     the clock, the nodes and the users are looked at; and for each user a reservation of a minute, 300 days
     ahead, is made and deleted at once. Where jobs of a machine run through it, the commands and the Unix
     users that this host needs for them are looked for, too. One that PSI/J reaches is asked for nothing.
-    Where this host runs the jobs of a machine, and you are root, the Unix users, and their way to the site's
-    Python.
+    If this host runs the jobs of a machine, and you are root, also checks the Unix users of jobs: that each
+    can reach the site's Python and the folder with the scripts of jobs.
 
     Names the version of this kalends, and what has come to what servers say to each other since the base
     version. Prints one line for each problem. The exit code is 1 if there are any.
@@ -65,7 +63,10 @@ def command(settings: Settings, file: Path) -> int:
 
 def _check_configured(settings: Settings, file: Path) -> int:
     with server_parts():
+        from kalends.backends.check_up import CheckUp
+        from kalends.batch.host_check import not_writable
         from kalends.cli.servers.server import read_configuration
+        from kalends.resource_servers.setup.machine_check import check_machines_here
     configuration = read_configuration(file)
     site, server = configuration.site, configuration.site or configuration.broker
     if server is None:
@@ -75,7 +76,11 @@ def _check_configured(settings: Settings, file: Path) -> int:
             remedy="name a site's configuration, a broker's, or a store",
         )
     systems = asyncio.run(_checked(site)) if site else {}
-    machines = _checked_machines(site) if site else {}
+    checked = check_machines_here(site) if site else {}
+    machines = {
+        name: CheckUp(each.facts, [*not_writable(each.folder), *each.problems, *each.warnings])
+        for name, each in checked.items()
+    }
     scripts = {SCRIPTS: asyncio.run(_checked_scripts(server.agents))}
     report = {
         "site" if site else "broker": server.name,
@@ -122,26 +127,6 @@ async def _checked_scripts(settings: AgentsConfiguration) -> CheckUp:
         return CheckUp([], ["they run inside the server, behind nothing but their language"])
     finally:
         await engine.close()
-
-
-def _checked_machines(site: SiteConfiguration) -> dict[str, CheckUp]:
-    """Look at the machines whose jobs are processes of this host."""
-    with server_parts():
-        from kalends.backends.check_up import CheckUp, check_launching
-        from kalends.batch.host_check import beyond_reach
-        from kalends.resource_servers.setup.configured_allocations import machines_through
-    through = {each.resource for each in machines_through(site)}
-    is_root = os.geteuid() == 0
-    used = (Path(sys.executable), Path(kalends.__file__).parent)
-    found = {}
-    for machine in site.machines:
-        name = f"{site.name}/{machine.resource}"
-        if name in through:
-            continue
-        whose = "of their own Unix users" if is_root else "of the site's own user"
-        problems = [*check_launching(machine.users, ()), *beyond_reach(used)] if is_root else []
-        found[name] = CheckUp([f"jobs run on this host, as processes {whose}"], problems)
-    return found
 
 
 async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:

@@ -72,7 +72,9 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
     if plan.unplanned:
         said = f"not drawn, since held or not planned yet: {plan.unplanned} that wait"
         lines.append([(said, "")])
-    lines.append([("capitals run, small letters wait: their latest starts", "")])
+    lines.append(
+        [("capitals run, small letters wait: their starts if all jobs take all of their time", "")]
+    )
     meanings: list[tuple[Kind, str]] = [
         ("reserved", "reserved"), ("free", "free"), ("out", "out of service"),
     ]  # fmt: skip

@@ -152,15 +152,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         lines.append(f"notifies   {job.notify.to or job.user} {told}")
     if job.reservation:
         lines.append(f"in         reservation {job.reservation}")
-    if job.at and not job.started:
-        lines.append(f"starts     {short_time(job.at, zone)}, for which its nodes are booked")
-    elif job.predicted is not None and job.reservation:
-        lines.append(f"starts     {short_time(job.predicted.latest, zone)} at the latest")
-    elif job.predicted is not None:
-        goes_on = "goes on " if job.phase == "stopped" else "starts  "
-        lines.append(f"{goes_on}   {_start(job, zone)} expected")
-        lines.append(f"           by {short_time(job.predicted.p90, zone)} nine times of ten")
-        lines.append(f"           at the latest {short_time(job.predicted.latest, zone)}")
+    lines += _starts(job, zone)
     if job.started:
         lines.append(f"started    {short_time(job.started, zone)}, attempt {job.attempt}")
     if job.stood_s or job.phase == "stopped":
@@ -181,6 +173,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
             used += f", {credits_text(job.credit_seconds)} credits"
         if job.ran_s:
             used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
+        if job.memory_bytes:
             used += f", {job.memory_bytes / 1e6:.0f} MB"
         lines.append(f"used       {used}")
         if job.ran_s and not clocks_agree(job.over - job.started - job.stood_s, job.ran_s):
@@ -188,6 +181,25 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
                 f"{'':11}by its own clock: the site was away meanwhile, or its clock was wrong"
             )
     return lines
+
+
+def _starts(job: JobView, zone: ZoneInfo) -> list[str]:
+    """Return when a job that waits starts, as far as that is known."""
+    if job.at and not job.started:
+        return [f"starts     {short_time(job.at, zone)}, for which its nodes are booked"]
+    if job.predicted is None:
+        return []
+    latest = short_time(job.predicted.latest, zone)
+    if job.reservation:
+        return [f"starts     {latest} at the latest"]
+    goes_on = "goes on " if job.phase == "stopped" else "starts  "
+    return [
+        f"{goes_on}   {_start(job, zone)} expected",
+        f"           by {short_time(job.predicted.p90, zone)} nine times of ten",
+        f"           at the latest {latest}"
+        if job.predicted.firm
+        else f"           by {latest}, unless a booking or another job goes before it",
+    ]
 
 
 def credits_text(credit_seconds: int) -> str:

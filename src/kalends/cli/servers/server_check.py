@@ -14,6 +14,7 @@ import msgspec
 from kalends.cli.servers.server import part_of, read_configuration
 from kalends.core.errors import KalendsError
 from kalends.core.times import format_time
+from kalends.resource_servers.setup.machine_check import check_machines_here
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
     ANY_HOST,
@@ -74,6 +75,8 @@ def _check_server(
     runs = False
     if isinstance(section, SiteConfiguration | BrokerConfiguration):
         runs = _check_store(found, section)
+    if isinstance(section, SiteConfiguration):
+        _check_machines(found, section)
     _check_port(found, section.listen, runs)
 
 
@@ -160,6 +163,17 @@ def _check_store(
     state = "a server runs on it" if runs else "ready" if path.exists() else "to be made"
     found.serves.append(f"  store {path}: {state}")
     return runs
+
+
+def _check_machines(found: ConfigurationCheck, section: SiteConfiguration) -> None:
+    try:
+        checked = check_machines_here(section)
+    except KalendsError as error:
+        found.problems.append(str(error))
+        return
+    for name, each in checked.items():
+        found.problems += [f"{name}: {problem}" for problem in each.problems]
+        found.warnings += [f"{name}: {warning}" for warning in each.warnings]
 
 
 def _check_port(found: ConfigurationCheck, listen: str, runs: bool) -> None:

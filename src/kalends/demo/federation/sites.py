@@ -5,7 +5,9 @@ The last is before a Slurm, where one can be run.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Final
 from kalends.demo import processes
 from kalends.demo.clusters import loopback_slurm
 from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
-from kalends.demo.clusters.sites import slurms, top_folder
+from kalends.demo.clusters.sites import UNIX_USER, slurms, top_folder
 from kalends.demo.facility import Facility, FacilityPlan, facility, packaged
 
 LAST: Final = "uva"
@@ -61,23 +63,33 @@ async def federation(
     Raises what `facility` raises. However the context ends, no server is left running.
     """
     async with contextlib.AsyncExitStack() as stack:
-        slurm = None
+        slurm, home = None, Path()
         if why := loopback_slurm.why_not():
             said(f"{LAST} has a queue of ours as well: {why}")
         else:
             said(f"starting the Slurm of {LAST}")
             top = stack.enter_context(top_folder())
             slurm = (await stack.enter_async_context(slurms(top, (LAST,))))[LAST]
-        plan = _plan(str(slurm.configuration_file) if slurm is not None else "")
+            home = await asyncio.to_thread(_home_in, top)
+        plan = _plan(str(slurm.configuration_file) if slurm is not None else "", home)
         running = await stack.enter_async_context(facility(directory, now_s, said, plan))
         yield Federation(running, slurm)
 
 
-def _plan(slurm_file: str) -> FacilityPlan:
+def _home_in(top: Path) -> Path:
+    """Make a home below `top` for the account that has none."""
+    home = top / "home"
+    home.mkdir(0o700)
+    shutil.chown(home, UNIX_USER)
+    return home
+
+
+def _plan(slurm_file: str, home: Path) -> FacilityPlan:
     sites = {name: _queue(name, policy, nodes) for name, (policy, nodes) in POLICIES.items()}
     sites[LAST] = _queue(LAST, WITHOUT_SLURM, LAST_NODES)
     if slurm_file:
         text = packaged("federation", "site-slurm.toml").replace("SLURM_CONF", slurm_file)
+        text = text.replace("FOLDER", str(home))
         sites[LAST] = text.replace("SITE", LAST).replace("NODES", str(LAST_NODES))
     return FacilityPlan(
         sites,

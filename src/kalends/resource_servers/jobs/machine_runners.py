@@ -14,7 +14,7 @@ from kalends.batch.hand_over import HandOver
 from kalends.batch.job_output import OutputReader, ShepherdOutputs
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.machine_host import JobHistory
-from kalends.batch.orders import OrderMaker, cores_of_this_host
+from kalends.batch.orders import MEGABYTE, OrderMaker, cores_of_this_host
 from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
@@ -67,6 +67,7 @@ class MachineRunners:
                 executor=each.executor,
                 users=each.system.users,
                 environment=each.environment,
+                rules=each.machine,
                 own="" if as_root else pwd.getpwuid(os.geteuid()).pw_name,
                 report=heard(each.resource),
                 logger=logger,
@@ -132,7 +133,10 @@ class MachineRunners:
             self._hands[job.machine].check(user)
 
     def check_bid(self, job: JobRequest) -> None:
-        """Raise `NotAllowed` for a machine of which nobody can tell when a job would begin."""
+        """Raise `NotAllowed` for a machine that starts no jobs now, or nobody can tell when it would."""
+        runner = self._shepherds.get(job.machine)
+        if runner is not None and runner.trouble:
+            raise NotAllowed(f"no job can be started there now: {runner.trouble}", where="machine")
         if job.machine in self._hands and not self._hands[job.machine].predicts:
             raise NotAllowed("its batch system predicts no starts", where="machine")
 
@@ -175,8 +179,9 @@ class MachineRunners:
         return await self._readers[machine].read(number, stream, offset, wait_s)
 
     def _outputs(self, machine: str) -> ShepherdOutputs:
-        launcher, kept_s = self._shepherds[machine].launcher, self._rules[machine].keep_output_s
-        return ShepherdOutputs(machine, launcher, kept_s)
+        launcher, rules = self._shepherds[machine].launcher, self._rules[machine]
+        kept_bytes_max = rules.output_mb_max * MEGABYTE
+        return ShepherdOutputs(machine, launcher, rules.keep_output_s, kept_bytes_max)
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         if machine in self._hands:

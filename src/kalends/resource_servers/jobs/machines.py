@@ -172,7 +172,7 @@ class SiteMachines:
             reported=self._reported,
             notices=self._notices,
             broken=partial(self._broken, engine),
-            over=(gates.over, self._step_over, ends.over),
+            over=(gates.over, self._job_over, ends.over),
         )
         engine.follow = partial(self._claims_moved, self._service)
         for name, queue in queues.items():
@@ -245,8 +245,9 @@ class SiteMachines:
             self._desk.moved_jobs(machine, users)
             self._steps.moved_jobs(machine, users)
 
-    def _step_over(self, machine: str, job: BatchJob) -> None:
-        if self._steps is not None:
+    def _job_over(self, machine: str, job: BatchJob) -> None:
+        if self._desk is not None and self._steps is not None:
+            self._desk.over(machine, job)
             self._steps.over(machine, job)
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
@@ -259,8 +260,6 @@ class SiteMachines:
     def check_part(self, principal: Principal, job: JobRequest) -> None:
         self._notices.check(principal.user, job)
         self._runners.check(principal.user, job)
-
-    # For the operations
 
     @property
     def queues(self) -> Mapping[str, BatchQueue]:

@@ -23,6 +23,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
 from kalends.contract import messages as m
 from kalends.core.errors import (
+    Conflict,
     KalendsError,
     LimitExceeded,
     NotAllowed,
@@ -44,6 +45,7 @@ from kalends.resource_servers.jobs.place_keys import (
     place_of_job,
     request_of_key,
 )
+from kalends.resource_servers.jobs.start_trust import StartTrust
 from kalends.resource_servers.jobs.starts_elsewhere import DecidingSystems, StartsElsewhere
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import PlaceAsk
@@ -59,6 +61,9 @@ PLACES_MAX: Final = 2 * JOBS_MAX
 
 FOLLOWED_MAX: Final = 10
 """Claims that the queues follow in one turn of the loop: each may make a plan anew."""
+
+SHOWN_S: Final = 5.0
+"""A program that still runs after this has been started."""
 
 NOT_TAKEN: Final = "the place was not taken"
 
@@ -97,6 +102,7 @@ class PlaceDesk:
         self._loop = asyncio.get_running_loop()
         self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._trust = {name: StartTrust() for name in service.queues}
         self._waiting_again: dict[tuple[str, int], str] = {}
         """By machine and number: the requests of jobs that have lost their nodes, and wait for others."""
 
@@ -182,6 +188,8 @@ class PlaceDesk:
         job = structs.replace(ask.jobs.get(machine, ask.job), machine=machine)
         if machine not in self._service.queues:
             raise NotFound(f"{machine} takes no jobs at present")
+        if why := self._trust[machine].why_not(ask.principal.user, self._now_ms()):
+            raise Conflict(f"the last jobs could not be started there: {why}"[:TEXT_MAX])
         self._machines.check_place(ask.principal, job)
         key = key_of_place(hold_id, ask.rid)
         return self._service.step(
@@ -294,11 +302,30 @@ class PlaceDesk:
                 place.machine, lambda queue, now: queue.cancel(place.number, why, now)
             )
 
+    def over(self, machine: str, job: BatchJob) -> None:
+        """A job is over: one that this site could not start says something of the next."""
+        ending, trust, user = job.ending, self._trust[machine], job.principal.user
+        if ending is not None and ending.kind in ("exit", "limit"):
+            trust.began(user)
+        elif ending is not None and ending.of_site:
+            trust.could_not_start(user, ending.detail, self._now_ms())
+
+    def _still_runs(self, machine: str, number: int, attempt: int) -> None:
+        job = self._service.queues[machine].flow.table.jobs.get(number)
+        if job is not None and job.phase == "running" and job.attempt == attempt:
+            self._trust[machine].began(job.principal.user)
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1_000)
+
     def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
         """Tell brokers of jobs that have lost their nodes, after they ran or before anybody has decided."""
         jobs = self._service.queues[machine].flow.table.jobs
         for number in numbers:
             job = jobs.get(number)
+            if job is not None and job.phase == "running" and self._trust[machine].doubted:
+                # A shepherd begins before it knows whether the program can be started.
+                self._loop.call_later(SHOWN_S, self._still_runs, machine, number, job.attempt)
             if job is not None and "undecided" in job.reasons:
                 self._loop.call_soon(self._tell_fell_back, request_of_key(job.key))
             rid = request_of_key(job.key) if job is not None and job.waits_again else ""

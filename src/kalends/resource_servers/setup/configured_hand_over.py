@@ -24,6 +24,7 @@ KEPT_S_MIN: Final = 86_400
 NOT_THERE: Final = (
     "policy", "shape", "may_delay", "no_show_s", "batch_system", "nodes", "allocation_options",
     "cores_each", "control_group", "users", "memory_mb_max", "processes_max", "directory",
+    "output_mb_max", "file_mb_max", "core_mb_max",
 )  # fmt: skip
 """What an owner may say of other machines only: here the batch system decides, and runs the jobs."""
 

@@ -139,6 +139,21 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
+    """How much of a job's output the machine keeps if the user named no file; 0: all of it."""
+    file_mb_max: Annotated[int, Meta(ge=0)] = 0
+    """Size limit of every file that a program writes (RLIMIT_FSIZE); 0: none."""
+    core_mb_max: Annotated[int, Meta(ge=0)] = 0
+    """Size limit of core dumps; 0: programs dump none unless they raise their own limit."""
+    umask: Annotated[str, Meta(pattern=whole(identifiers.UMASK_PATTERN))] = "022"
+    """Permissions that new files of jobs do not get, in octal."""
+    environment: Annotated[
+        dict[
+            Annotated[str, Meta(pattern=whole(identifiers.VARIABLE_PATTERN))],
+            Annotated[str, Meta(max_length=limits.JOB_TEXT_MAX, pattern=whole(r"[^\x00]*"))],
+        ],
+        Meta(max_length=limits.JOB_ENVIRONMENT_MAX),
+    ] = {}
+    """Environment variables of all jobs, e.g. PATH; those that a job sets itself win."""
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
     bids: bool = True

@@ -25,6 +25,8 @@ OPERATOR_SCOPES: Final = ("use", "audit", "admin")
 TOKEN_S: Final = 30 * 86_400
 
 _PRIVATE_FOLDER: Final = 0o700
+_PASSABLE_FOLDER: Final = 0o711
+"""Jobs of other Unix users have their scripts below it. They cannot list it, and its files are private."""
 _READABLE: Final = 0o644
 
 
@@ -51,6 +53,8 @@ def write_installation(plan: Installation, operator: str, now_s: int) -> Written
     _check_named_files(plan)
     try:
         plan.directory.mkdir(mode=_PRIVATE_FOLDER, parents=True)
+        if plan.role == "site":
+            plan.directory.chmod(_PASSABLE_FOLDER)
     except FileExistsError as error:
         raise Conflict(
             "there is something already, and nothing is overwritten",

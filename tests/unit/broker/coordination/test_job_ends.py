@@ -19,6 +19,7 @@ from tests.unit.broker.coordination.test_solicitation import (
     offer_for,
     placed_at_b,
     start_ask,
+    verdicts,
     voted,
 )
 
@@ -242,7 +243,9 @@ def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_w
     assert learned(rig).share == 0.9
     ends = rig.coordinator.ends
     ends.learned = rig.coordinator.bids.candidates.learned = LearnedRuns()
-    again = JobEnds(ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally())
+    again = JobEnds(
+        ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally(), ends.submit
+    )
     rig.coordinator.ends = again
     again.recall(job_starts.newest_ends(rig.connection, 6), 6)
     assert learned(rig) == (0.1, 6)
@@ -367,3 +370,60 @@ def test_a_site_where_ones_jobs_end_early_is_always_asked() -> None:
         asked = [site for site, each in of_kind(rig.settle(), m.Solicit) if each.rid == rid]  # type: ignore[attr-defined]
         assert "c" in asked
         assert len(asked) == 2
+
+
+# A job that could not be started
+
+
+def not_started(rid: str) -> m.EndOfJob:
+    return ended(rid, ran_s=0, end="not-started", at=T0 + 2_000)
+
+
+def placed_again(rig: Rig, sent: list[tuple[str, m.Message]], first: str) -> str:
+    """Let all who are asked for the next place bid, `first` first; return the request that has it."""
+    asked = dict(of_kind(sent, m.Solicit))
+    rid: str = asked[first].rid  # type: ignore[attr-defined]
+    for number, site in enumerate(sorted(asked, key=lambda each: each != first)):
+        rig.hear(site, bid(rid, offer(site, 2_100 + 100 * number)))
+    rig.hear(first, voted(rid))
+    return rid
+
+
+@pytest.mark.parametrize("at_most_once", [False, True])
+def test_a_job_that_its_site_could_not_start_goes_to_the_next_bid(*, at_most_once: bool) -> None:
+    rig, rid = placed_at_b(at_most_once=at_most_once)
+    rig.ms += 2_000_000
+    if at_most_once:
+        start_ask(rig, rid, "b")
+    sent = rig.hear("b", not_started(rid))
+    assert sorted(site for site, _ in of_kind(sent, m.Solicit)) == ["a", "c"], "not at its site"
+    assert noted(sent) == ["b"], "the next place is on its way"
+    moved = rig.row(placed_again(rig, sent, "c"))
+    assert rig.row(rid).state == "replaced"
+    assert (moved.state, moved.reservation, moved.ended) == ("commit", rid, None)
+    assert moved.placed is not None
+    assert moved.placed.machine == "c/m"
+    if at_most_once:
+        assert verdicts(start_ask(rig, moved.rid, "c")) == [("asker", "start", "")]
+
+
+def test_every_site_has_one_try_and_then_the_job_stays_as_it_ended() -> None:
+    rig, rid = placed_at_b(at_most_once=False)
+    rig.ms += 2_000_000
+    second = placed_again(rig, rig.hear("b", not_started(rid)), "c")
+    sent = rig.hear("c", not_started(second))
+    assert [site for site, _ in of_kind(sent, m.Solicit)] == ["a"]
+    third = placed_again(rig, sent, "a")
+    assert of_kind(rig.hear("a", not_started(third)), m.Solicit) == []
+    row = rig.row(third)
+    assert row.state == "commit"
+    assert row.ended is not None
+    assert row.ended.end == "not-started"
+    again = rig.hear("a", not_started(third))
+    assert (noted(again), of_kind(again, m.Solicit)) == (["a"], []), "nor is it asked for again"
+
+
+def test_a_job_that_ended_in_another_way_or_was_cancelled_goes_nowhere() -> None:
+    rig, rid = run_at_b()
+    assert of_kind(rig.hear("b", ended(rid, status=1)), m.Solicit) == []
+    assert of_kind(rig.hear("b", not_started(rid)), m.Solicit) == [], "the first word stands"

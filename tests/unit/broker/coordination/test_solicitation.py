@@ -1025,7 +1025,7 @@ def test_a_job_that_runs_goes_only_where_it_starts_soon_unless_its_site_is_lost(
     if not goes:
         problem = rig.row(new).problem
         assert problem is not None
-        assert all("runs where it is" in each.detail for each in problem.refusals)
+        assert all("is better off where it is" in each.detail for each in problem.refusals)
 
 
 def test_what_runs_at_a_site_that_is_drained_gets_another_place_if_it_may_start_again() -> None:

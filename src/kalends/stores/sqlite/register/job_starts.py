@@ -153,6 +153,26 @@ def stranded(
     return found
 
 
+def left(connection: sqlite3.Connection, site: str, why: str, count_max: int) -> list[Record]:
+    """Jobs that have left `site` for this reason, wait at another, and have started nowhere."""
+    found: list[Record] = []
+    for (rid,) in connection.execute("select rid from start where site = ''").fetchall():
+        record = row(connection, rid)
+        if not isinstance(record, Record) or not record.may_start or record.ended is not None:
+            continue
+        made = record.spec.by_others
+        has_left = made is not None and made.reason == why and site in record.spec.elsewhere
+        if (
+            has_left
+            and record.spec.running == "no"
+            and not changing(connection, record.reservation)
+        ):
+            found.append(record)
+        if len(found) == count_max:
+            break
+    return found
+
+
 def newest_ends(connection: sqlite3.Connection, count_max: int) -> list[Record]:
     """The last jobs of which it is known how they ended, and that can be read, in that order.
 

@@ -147,11 +147,7 @@ def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
     Where it has started stays written down: it must have ended there before it starts again.
     """
     old, new = row(connection, op.replaces), row(connection, op.rid)
-    if not isinstance(old, Record) or old.state != "commit" or old.ended is not None:
-        return False
-    if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
-        return False
-    if op.running and not (old.spec.job is not None and old.spec.job.rerun):
+    if not isinstance(old, Record) or old.state != "commit" or not _may_leave(old, op):
         return False
     if not isinstance(new, Record) or (new.state, new.att) != ("open", op.att):
         return False
@@ -162,6 +158,14 @@ def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
     )
     start_no_more(connection, op.replaces)
     return True
+
+
+def _may_leave(old: Record, op: Commit) -> bool:
+    if old.ended is not None:
+        return old.could_not_start
+    if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
+        return False
+    return not op.running or (old.spec.job is not None and old.spec.job.rerun)
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
