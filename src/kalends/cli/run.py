@@ -85,7 +85,7 @@ def command(
             check_broker(client, "run")
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
-            not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
+            not_before=client.time_s(begin) if begin else 0, at=client.start_s(at) if at else 0,
             terminal=True, piped=piped,
         )  # fmt: skip
         placed = None

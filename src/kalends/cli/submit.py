@@ -126,7 +126,7 @@ def _submit_one(settings: Settings, said: _Said) -> None:
             check_broker(client, "submit")
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
-            not_before=client.time_s(begin) if begin else 0, at=client.time_s(at) if at else 0,
+            not_before=client.time_s(begin) if begin else 0, at=client.start_s(at) if at else 0,
         )  # fmt: skip
         if machine:
             _tell_submitted(settings, client.submit(job, key=key))

@@ -16,6 +16,7 @@ from kalends.client.inputs.request_builder import (
     Window,
     length_s,
     request_from,
+    start_s,
     time_s,
 )
 from kalends.client.inputs.scripts import Agent, named_script
@@ -160,6 +161,11 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         now_s = int(self.settings.surroundings.wall_clock())
         return time_s(when, now_s=now_s, zone=self.settings.zone)
 
+    def start_s(self, at: Time) -> int:
+        """As `time_s`, for a start: a time counted from now (``now+10m``) becomes a full minute."""
+        now_s = int(self.settings.surroundings.wall_clock())
+        return start_s(at, now_s=now_s, zone=self.settings.zone)
+
     async def find(
         self,
         request: Request | str,
@@ -199,7 +205,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
         """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
-        return await self._change(id, key, wait_s, start=self.time_s(to))
+        return await self._change(id, key, wait_s, start=self.start_s(to))
 
     async def place_elsewhere(
         self, id: str, *, key: str = "", wait_s: float = 30.0
@@ -291,7 +297,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         back, and as few reservations are moved as have those; 0 is all. With `dry_run` nothing is done: the
         answer says what would be.
         """
-        start = self.time_s(at)
+        start = self.start_s(at)
         body = Reclaim(
             key=key or self.new_key(),
             resource=resource,

@@ -121,6 +121,7 @@ class SyncClient:
 
     request = _at_once(Client.request)
     time_s = _at_once(Client.time_s)
+    start_s = _at_once(Client.start_s)
     new_key = _at_once(Client.new_key)
     health = _waiting(Client.health)
     whoami = _waiting(Client.whoami)

@@ -392,7 +392,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
         for _ in range(400):
             hall.flush()
             for job in list(hall.queue.flow.table):
-                hall.queue.release(job.number, ["user", "dependency", "time"], hall.now)
+                hall.queue.release(job.number, ["user", "time"], hall.now)
             for number in hall.offered():
                 PlaceOffers(hall.queue).take(number, hall.now)
             hall.gather()

@@ -173,6 +173,8 @@ class JobFlow:
         self.effects.milestones += self.milestones.begun(job, again=job.begun_attempt > 0)
         job.begun_attempt = fact.attempt
         job.begun_times += 1
+        if job.begun_times == 1:
+            self.table.started(job)
         job.begun_s = min(max(fact.at_s, job.asked_s), now) if fact.at_s else job.asked_s
         if self.terms.handed_to:
             # Until now it has waited there.
@@ -627,7 +629,7 @@ class JobFlow:
 
     def _tell_dependents(self, job: BatchJob, now: int) -> None:
         self.effects.moved.add(job.number)
-        for free in self.dependencies.happened(job.number):
+        for free in self.dependencies.happened(job):
             free.reasons.discard("dependency")
             self._queue_unless_held(free, now)
 

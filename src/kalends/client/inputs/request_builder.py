@@ -188,7 +188,7 @@ def _from_text(
     return parse_request(
         text,
         duration=f"{length_s(duration)}s",
-        at=_start_s(at, now_s, zone),
+        at=None if at is None else start_s(at, now_s=now_s, zone=zone),
         not_before=_seconds(after, "window[0]", now_s, zone),
         not_after=_seconds(before, "window[1]", now_s, zone),
         now_s=now_s,
@@ -210,12 +210,12 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
     return window[0], window[1]
 
 
-def _start_s(at: Time | None, now_s: int, zone: ZoneInfo) -> int | None:
-    """As `_seconds`; what is counted from now on is the next full minute, for slots begin on a grain."""
-    start_s = _seconds(at, "at", now_s, zone)
-    if isinstance(at, str) and start_s is not None and _FROM_NOW.match(at):
-        return align_up(start_s, 60)
-    return start_s
+def start_s(at: Time, *, now_s: int, zone: ZoneInfo) -> int:
+    """As `time_s`, for a start: one counted from now is the next full minute, as slots begin on a grain."""
+    found_s = time_s(at, now_s=now_s, zone=zone, where="at")
+    if isinstance(at, str) and _FROM_NOW.match(at):
+        return align_up(found_s, 60)
+    return found_s
 
 
 def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
