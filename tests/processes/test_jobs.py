@@ -270,3 +270,22 @@ async def _is(true: object) -> bool:
 
 async def _offered(booker: kalends.Client) -> bool:
     return bool((await booker.resources()).resources)
+
+
+async def test_what_each_start_of_a_job_has_written_can_be_read(laboratory: Laboratory) -> None:
+    """Whoever follows its output reads the later start from its first byte on."""
+    text = "echo this is attempt $KALENDS_ATTEMPT; [ $KALENDS_ATTEMPT = 2 ] || sleep 600"
+    async with laboratory.client() as client:
+        number = (await client.submit(laboratory.job(text, rerun=True))).job.job
+        followed = client.follow_output(MACHINE, number)
+        heard = await anext(followed)
+        (node,) = (await client.job(MACHINE, number)).node_numbers
+        await client.serve_nodes(MACHINE, "fail", [node], detail="new fans")
+        heard += b"".join([piece async for piece in followed])
+        assert heard == b"this is attempt 1\nthis is attempt 2\n"
+        read = [await client.job_output(MACHINE, number, attempt=each) for each in (0, 1, 2)]
+        assert [(each.data, each.attempt) for each in read] == [
+            (b"this is attempt 2\n", 2), (b"this is attempt 1\n", 1), (b"this is attempt 2\n", 2),
+        ]  # fmt: skip
+        with pytest.raises(NotFound, match="no attempt 3: it was started 2 times"):
+            await client.job_output(MACHINE, number, attempt=3)

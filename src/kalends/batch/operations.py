@@ -25,6 +25,7 @@ from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
@@ -179,13 +180,13 @@ class JobOperations:
             )
         return over or await self._view(caller, queue, body.job)
 
-    async def output(self, caller: Caller, body: c.ReadOutput) -> c.JobOutput:
+    async def output(self, caller: Caller, body: ReadOutput) -> JobOutput:
         queue = self._queue(caller, body.machine)
         view = await self._view(caller, queue, body.job)
         if not sees_all(caller, view.user):
             raise not_yours(body.job)
         return await self._machines.output(
-            body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000
+            body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000, body.attempt
         )
 
     async def attach(self, caller: Caller, wish: AttachTerminal) -> Seat:

@@ -29,7 +29,7 @@ class WaitReasons:
         asked = f"it needs {_nodes(needed)}"
         in_service = self._queue.flow.room.nodes - self._cluster.out_of_service
         if needed > in_service:
-            return f"{asked}, and {_are(in_service)} in service: {self._out}"
+            return f"{asked}, and {_are(in_service)} in service; {self._out}"
         free = max(self._plan.free[0], 0)
         if needed > free:
             return f"{asked}, and {_are(free)} free: {self._taken}"

@@ -21,7 +21,6 @@ from kalends.contract.job_calls import (
     ChangeJob,
     FindGaps,
     JobNews,
-    JobOutput,
     JobRef,
     Jobs,
     JobView,
@@ -30,7 +29,6 @@ from kalends.contract.job_calls import (
     MachineLoad,
     MachinePlan,
     NewPlan,
-    ReadOutput,
     Replan,
     ServeNodes,
     SetPolicy,
@@ -50,6 +48,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.slot_calls import ReadSlots, SlotPage

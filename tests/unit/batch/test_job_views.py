@@ -86,7 +86,7 @@ def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why() -> None:
         (
             lambda queue: queue.drain([3], "new fans", NOW),
             job(4, 60),
-            "it needs 4 nodes, and 3 are in service: out of service: node 3 (new fans)",
+            "it needs 4 nodes, and 3 are in service; out of service: node 3 (new fans)",
         ),
         (
             lambda queue: (queue.drain([0], "", NOW), queue.submit(ANN, job(2, 60), "k1", NOW)),

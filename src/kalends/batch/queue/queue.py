@@ -314,7 +314,7 @@ class BatchQueue:
             self.record(f.PolicyPutBack(), now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
-        """Make the plan anew; return the jobs whose promised start is another by that: before, and now or 0."""
+        """Make the plan anew; return the jobs whose promised start changed: before, and now or 0."""
         before = self.flow.room.promises()
         self.record(f.Replanned(), now)
         after = self.flow.room.promises()

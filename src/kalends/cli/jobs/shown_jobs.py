@@ -69,7 +69,8 @@ async def ended(client: Client, machine: str, number: int) -> JobView:
 def exit_code(job: JobView) -> int:
     """Return the exit code of a job's program, and tell how it ended if it did not end by itself."""
     if job.end != "exit":
-        output.say(f"kalends: {job.machine}/{job.job} {job.phase}: {end_words(job)}", error=True)
+        how = end_words(job) if job.phase == job.end else f"{job.phase}: {end_words(job)}"
+        output.say(f"kalends: {job.machine}/{job.job} {how}", error=True)
     if job.status < 0:
         return SIGNALLED - job.status
     return job.status if job.end == "exit" else job.status or 1

@@ -11,6 +11,7 @@ from kalends.client.inputs.request_builder import Duration, Time, length_s
 from kalends.client.methods.agent_calls import AgentCalls
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
 from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX
@@ -156,22 +157,40 @@ class JobCalls(AgentCalls):
         stream: Literal["output", "error"] = "output",
         offset: int = 0,
         wait_s: float = 0.0,
-    ) -> job_calls.JobOutput:
-        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs."""
-        body = job_calls.ReadOutput(
-            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s)
-        )
-        return await self._caller.call(body, "job_output", job_calls.JobOutput)
+        attempt: int = 0,
+    ) -> JobOutput:
+        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs.
+
+        Of its last start, or of that with the number `attempt`. Raises `NotFound` for one that there was not.
+        """
+        body = ReadOutput(
+            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s),
+            attempt=attempt,
+        )  # fmt: skip
+        return await self._caller.call(body, "job_output", JobOutput)
 
     async def follow_output(
-        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
+        self,
+        machine: str,
+        number: int,
+        *,
+        stream: Literal["output", "error"] = "output",
+        attempt: int = 0,
     ) -> AsyncIterator[bytes]:
-        """Yield what a job writes, as it writes it, from the beginning to its end."""
-        offset = 0
+        """Yield what a job writes, as it writes it, from the beginning to its end.
+
+        If it starts again, what that start writes follows. With `attempt` it ends with that start.
+        """
+        offset = before = 0
         while True:
             piece = await self.job_output(
-                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
-            )
+                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000,
+                attempt=attempt,
+            )  # fmt: skip
+            if offset and piece.attempt != before:
+                offset, before = 0, piece.attempt  # Another start, with a file of its own.
+                continue
+            before = piece.attempt
             if piece.data:
                 yield piece.data
                 offset = piece.offset + len(piece.data)
