@@ -9,7 +9,6 @@ from msgspec import structs
 
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
-from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.wait_reasons import WaitReasons
 from kalends.contract.history_calls import HistoryRow
@@ -160,7 +159,7 @@ def load_of(queue: BatchQueue, now: int, left_free: int | None = None) -> Machin
         free=free if left_free is None else min(free, left_free),
         out=cluster.out_of_service,
         reserved=reserved,
-        policy=decides or (DEFAULT_POLICY if queue.fault else queue.flow.terms.policy),
+        policy=decides or queue.flow.policy,
         waiting=len(jobs) - running,
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),

@@ -30,7 +30,8 @@ from kalends.batch.queue.machine_room import Given, MachineRoom
 from kalends.batch.queue.milestones import MilestoneWatch
 from kalends.batch.queue.no_shows import NoShows
 from kalends.batch.queue.open_changes import OpenChanges
-from kalends.batch.queue.own_policy import Watch, unwatched
+from kalends.batch.queue.own_policy import DEFAULT_POLICY, Watch, unwatched
+from kalends.batch.queue.priority_classes import charged_class
 from kalends.batch.queue.reserved_jobs import DONE, UNUSED, Reserved, ReservedJobs, slot_end_of
 from kalends.core.steps import is_key_of_part
 from kalends.scheduling.job import Job
@@ -73,6 +74,11 @@ class JobFlow:
         self.early: dict[int, BatchJob] = {}
         """Jobs whose time to be queued has not come, by number."""
         self.milestones = MilestoneWatch()
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy that decides: the default one's if the owner's own was put aside."""
+        return DEFAULT_POLICY if self.room.fault else self.terms.policy
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -588,7 +594,7 @@ class JobFlow:
         else:
             job.count_by(job.ending.ran_s)
         self.accounts.ended(job, job.node_seconds, now)
-        priority = job.request.priority or self.terms.default_class
+        priority = charged_class(self.terms, job.request.priority, self.policy)
         if not job.request.reservation:
             job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
         entry, job.entry = job.entry, None

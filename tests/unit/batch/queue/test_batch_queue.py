@@ -287,7 +287,9 @@ def test_nobody_is_charged_for_what_was_not_their_doing() -> None:
 
 
 def test_jobs_are_charged_by_use_and_class_to_the_second_and_not_for_what_was_lost() -> None:
-    room = Room(tariff={"normal": 10, "high": 30})
+    members = {"high": ("everyone",)}
+    tariff = {"normal": 10, "high": 30}
+    room = Room(policy="easy-priority", class_members=members, tariff=tariff)
 
     def charged(ending: f.JobEnding, **fields: Any) -> int:
         number = room.submit(nodes=2, **fields)
