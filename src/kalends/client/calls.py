@@ -43,7 +43,8 @@ T = TypeVar("T")
 _CHANGING = frozenset(
     {
         "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
-        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_place", "job_place_elsewhere",
+        "agent_upload", "agent_delete", "agent_tell", "job_submit", "jobs_submit", "job_place",
+        "job_place_elsewhere",
         "job_change", "notify_add", "notify_remove", "notify_test",
         "machine_nodes", "machine_policy",
     }

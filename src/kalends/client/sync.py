@@ -136,6 +136,7 @@ class SyncClient:
     wait = _reporting(Client.wait)
     waiting_list = _waiting(Client.waiting_list)
     submit = _waiting(Client.submit)
+    submit_many = _iterating(Client.submit_many)
     jobs = _waiting(Client.jobs)
     job = _waiting(Client.job)
     job_news = _waiting(Client.job_news)

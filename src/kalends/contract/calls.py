@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
 from kalends.contract.bodies import Answer, Body, NotebookForm
+from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.fields import EndWord, Key, RequestId, ResourceName, TimeS, Units, Want
 from kalends.contract.history_calls import HistoryPage, ReadHistory
@@ -881,6 +882,8 @@ OPERATIONS: tuple[Operation, ...] = (
               _SITE, "Approve a request, or decline it"),
     Operation("job_submit", "POST", "/v1/jobs", SubmitJob, Submitted, "use", _SITE,
               "Submit a job, or an array of jobs, to a machine's queue"),
+    Operation("jobs_submit", "POST", "/v1/jobs/many", SubmitJobs, SubmittedJobs, "use", _SITE,
+              "Submit many jobs to a machine's queue"),
     Operation("jobs", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,
               "List jobs, with the predicted starts of those that wait"),
     Operation("job", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.inputs.given_values import checked_job, every, milliseconds
+from kalends.client.inputs.job_pages import pages_of
 from kalends.client.inputs.request_builder import Duration, Time, length_s
 from kalends.client.methods.agent_calls import AgentCalls
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
+from kalends.contract.bulk_calls import MadeJob, SubmitJobs, SubmittedJobs
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
+from kalends.core.errors import error_from_problem
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX
 
@@ -39,6 +42,30 @@ class JobCalls(AgentCalls):
         """
         body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
         return await self._caller.call(body, "job_submit", job_calls.Submitted)
+
+    async def submit_many(
+        self, jobs: Sequence[JobRequest], *, key: str = ""
+    ) -> AsyncIterator[MadeJob]:
+        """Submit many jobs to one machine, and yield each with its number, in their order.
+
+        A call takes up to a thousand jobs, and all of a call are durable when its first one is yielded. With
+        `key` it can be repeated, with the same jobs in the same order: what was submitted before is yielded,
+        and not submitted again. Raises for the first job that is refused what `submit` raises; `where` begins
+        with its place, ``jobs[3]``. Those before it are submitted, none behind it is.
+        """
+        key, done = key or self.new_key(), 0
+        listed = [checked_job(job) for job in jobs]
+        for page in pages_of(listed):
+            body = SubmitJobs(key=key, machine=page[0].machine, first=done, jobs=page)
+            answer = await self._caller.call(body, "jobs_submit", SubmittedJobs)
+            for made in answer.made:
+                yield made
+            if answer.refused is not None:
+                error = error_from_problem(answer.refused)
+                place = f"jobs[{done + len(answer.made)}]"
+                error.where = f"{place}.{error.where}" if error.where else place
+                raise error
+            done += len(page)
 
     async def jobs(
         self,
