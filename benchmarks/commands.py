@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from benchmarks.facility import Server, broker_text, start_server, stop
+from benchmarks.facility import Server, broker_text, own_environment, start_server, stop
 from benchmarks.job_rates.live_site import MACHINE, USER, LiveSite
 
 NODES: Final = 8
@@ -40,7 +40,7 @@ COMMANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 def cpu_ms(words: tuple[str, ...], url: str) -> float:
     """Run one command, which is to succeed, and return the CPU time of its process."""
     program = ["-m", "kalends", *words] if words else ["-c", "pass"]
-    environment = {**os.environ, "KALENDS_BROKER": url, "KALENDS_USER": USER}
+    environment = own_environment(url, USER)
     # Whoever installs kalends has its byte code.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -59,6 +60,19 @@ class Facility(NamedTuple):
         }
 
 
+def own_environment(url: str = "", user: str = "") -> dict[str, str]:
+    """Return the environment of a program under measurement: nothing that its caller has set for kalends.
+
+    `url` is the server that it calls, and `user` its user there; "" leaves them out.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KALENDS_")}
+    # No profile of whoever measures: it may name another server, a token, a zone, a machine.
+    kept["XDG_CONFIG_HOME"] = os.devnull
+    return kept | {
+        name: each for name, each in (("KALENDS_BROKER", url), ("KALENDS_USER", user)) if each
+    }
+
+
 def start_server(configuration: Path) -> Server:
     """Start ``kalends serve`` and wait for its address; raises `RuntimeError` with its log."""
     log = configuration.with_suffix(".log").open("w+")
@@ -67,6 +81,7 @@ def start_server(configuration: Path) -> Server:
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
+        env=own_environment(),
     )
     assert process.stdout is not None
     for line in process.stdout:

@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 
 import kalends
+from benchmarks.facility import own_environment
 from kalends.core.jobs import JobRequest
 from kalends.malleable import Array, Program, Rank, Stage
 from kalends.scheduling.cluster import Cluster
@@ -166,7 +167,7 @@ async def laboratory(nodes: int) -> AsyncIterator[Laboratory]:
         configuration = _configured(Path(folder), nodes)
         server = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "kalends", "serve", str(configuration),
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=own_environment(),
         )  # fmt: skip
         try:
             assert server.stdout is not None

@@ -166,6 +166,26 @@ def backfill(rank: Rank = lambda job: job.order, percent: int = 0) -> Pass:
     return schedule
 
 
+def urgent(rank: Rank) -> Pass:
+    """As `backfill` without a delay, in the order of `rank`: that of the head, too."""
+
+    def schedule(world: World, now: int) -> None:
+        def in_order() -> list[Twin]:
+            return sorted(world.waiting, key=lambda job: (rank(job), job.order))
+
+        while world.waiting and world.fits(in_order()[0], now):
+            world.start(in_order()[0], now)
+        if not world.waiting:
+            return
+        head, *others = in_order()
+        promised = world.earliest(head, now)
+        for job in others:
+            if world.fits(job, now) and world.earliest(head, now, job) <= promised:
+                world.start(job, now)
+
+    return schedule
+
+
 def fair(half_life: int) -> Pass:
     """As `backfill`, the most urgent first, and of these whose user has used least for each share. What a
     job counts is worth twice as much after each half-life, in steps of a 64th; there are three users.
@@ -322,6 +342,8 @@ TWINS: dict[str, Callable[[], Pass]] = {
     "preemptive": lambda: preemptive(urgency(0)),
     "preemptive:3": lambda: preemptive(urgency(3)),
     "easy": backfill,
+    "easy-priority": lambda: urgent(urgency(0)),
+    "easy-priority:3": lambda: urgent(urgency(3)),
     "easy-sjbf": lambda: backfill(lambda job: job.requested),
     "easy-slack:0": backfill,
     "easy-slack:50": lambda: backfill(percent=50),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kalends
-from benchmarks.facility import Server, start_server
+from benchmarks.facility import Server, own_environment, start_server
 from benchmarks.shepherds import Jobs, adopted, pss_kb
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.facts import Begun
@@ -167,7 +167,7 @@ def commands(site: LiveSite, count: int) -> float:
     command = [
         sys.executable, "-m", "kalends", "submit", MACHINE, "--for", "1h", "--held", "--", "/bin/true",
     ]  # fmt: skip
-    environment = {**os.environ, "KALENDS_BROKER": site.url, "KALENDS_USER": USER}
+    environment = own_environment(site.url, USER)
     began_s = time.perf_counter()
     for _ in range(count):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)

@@ -18,11 +18,14 @@ from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Continue, Resize, StandStill, Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.scheduling.registry import looks_at_priorities
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob
 
@@ -70,6 +73,7 @@ def terms_of(policy: str, machine: str, shares: Mapping[int, int]) -> f.Terms:
         policy=policy,
         classes={f"p{number}": number for number in PRIORITIES},
         default_class="p0",
+        class_members={f"p{number}": ("everyone",) for number in PRIORITIES},
         fair_share=f.FairShares(shares={_name(user): share for user, share in shares.items()}),
     )
 
@@ -158,6 +162,8 @@ class LiveReplay:
 
     def _submit(self, job: SimulatedJob, now: int) -> int:
         request, key = request_of(job), f"key-{job.id:08}"
+        if not looks_at_priorities(self.queue.flow.policy):
+            request = structs.replace(request, priority="")
         number, _ = self.queue.submit(Principal(_name(job.user)), request, key, now)
         self._jobs[number] = job
         self.numbers[job.id] = number

@@ -51,6 +51,7 @@ resource = "room"
 nodes = "n[3-4]"
 directory = "{top}/room"
 grace = "1s"
+class_members = {{ high = ["everyone"] }}
 [[site.batch_systems]]
 name = "slurm"
 configuration = "{configuration}"

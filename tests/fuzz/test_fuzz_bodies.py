@@ -112,6 +112,12 @@ SEEDS: dict[str, Any] = {
         ],
         "wait_ms": 0,
     },
+    "jobs_submit": {
+        "key": "many-key",
+        "machine": "alpha/press",
+        "first": 1,
+        "jobs": [{"machine": "alpha/press", "limit_s": 60, "command": ["true"]}],
+    },
     "job_submit": {
         "key": "job-key",
         "job": {

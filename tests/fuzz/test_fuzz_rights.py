@@ -232,6 +232,7 @@ def asked(
         "audit": {}, "drain": {"on": False}, "reconcile": {"wait_ms": 0},
         "reclaim": {"key": "rights-reclaim", "resource": "alpha/cluster", **far},
         "job_submit": {"key": token_hex(8), "job": _job("mallorys")},
+        "jobs_submit": {**press, "key": token_hex(8), "jobs": [_job("mallorys")]},
         "jobs": {**press, "everyone": True}, "job": job, "job_watch": {**job, "wait_ms": 0},
         "jobs_watch": {**press, "wait_ms": 0}, "job_change": {**job, "what": "hold"},
         "job_output": {**job, "wait_ms": 0}, "job_usage": {**press, **all_time},

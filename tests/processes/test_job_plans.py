@@ -117,7 +117,7 @@ async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs
         assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy", True)
         assert "two too many" in load.put_aside
         problems = (await client.audit()).problems
-        assert any("its policy was put aside, easy decides" in each for each in problems)
+        assert any("its policy was put aside, easy-priority decides" in each for each in problems)
     await capricious.site.kill()
     await capricious.site.start()
     async with capricious.client() as client:

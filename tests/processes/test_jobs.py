@@ -270,3 +270,43 @@ async def _is(true: object) -> bool:
 
 async def _offered(booker: kalends.Client) -> bool:
     return bool((await booker.resources()).resources)
+
+
+async def test_what_each_start_of_a_job_has_written_can_be_read(laboratory: Laboratory) -> None:
+    """Whoever follows its output reads the later start from its first byte on."""
+    text = "echo this is attempt $KALENDS_ATTEMPT; [ $KALENDS_ATTEMPT = 2 ] || sleep 600"
+    async with laboratory.client() as client:
+        number = (await client.submit(laboratory.job(text, rerun=True))).job.job
+        followed = client.follow_output(MACHINE, number)
+        heard = await anext(followed)
+        (node,) = (await client.job(MACHINE, number)).node_numbers
+        await client.serve_nodes(MACHINE, "fail", [node], detail="new fans")
+        heard += b"".join([piece async for piece in followed])
+        assert heard == b"this is attempt 1\nthis is attempt 2\n"
+        read = [await client.job_output(MACHINE, number, attempt=each) for each in (0, 1, 2)]
+        assert [(each.data, each.attempt) for each in read] == [
+            (b"this is attempt 2\n", 2), (b"this is attempt 1\n", 1), (b"this is attempt 2\n", 2),
+        ]  # fmt: skip
+        with pytest.raises(NotFound, match="no attempt 3: it was started 2 times"):
+            await client.job_output(MACHINE, number, attempt=3)
+
+
+async def test_many_jobs_are_submitted_in_one_call_up_to_the_first_that_is_refused(
+    laboratory: Laboratory,
+) -> None:
+    """Repeated with the same key, no job is submitted twice, and what was refused can be changed."""
+    jobs = [laboratory.job("true", nodes=nodes, held=True) for nodes in (1, 9, 1)]
+    many = [laboratory.job(f"echo {each}", held=True) for each in range(20)]
+    async with laboratory.client() as client:
+        submitted = client.submit_many(jobs, key="many-jobs")
+        assert (await anext(submitted)).job == 1
+        with pytest.raises(InvalidInput, match="9 nodes can never be had") as refused:
+            await anext(submitted)
+        assert refused.value.where == "jobs[1].nodes"
+        jobs[1] = laboratory.job("true", indices=(7, 8), held=True)
+        for _ in range(2):
+            found = [(e.job, e.count) async for e in client.submit_many(jobs, key="many-jobs")]
+            assert found == [(1, 1), (2, 2), (4, 1)]
+        numbers = [each.job async for each in client.submit_many(many)]
+        assert numbers == list(range(5, 25))
+        assert (await client.job(MACHINE, 24)).command[-1] == "echo 19"

@@ -19,7 +19,11 @@ from tests.process_tree import descendants
 from .laboratory import MACHINE, USER, Laboratory, opened
 from .servers import until
 
-RULES = 'policy = "preemptive"\ncores_each = 1\n'
+RULES = """policy = "preemptive"
+cores_each = 1
+[site.machines.class_members]
+high = ["everyone"]
+"""
 BUSY = """echo $$ > pid-$KALENDS_JOB
 (until [ -e stop ]; do :; done) &
 until [ -e stop ]; do :; done

@@ -143,7 +143,7 @@ async def test_a_job_is_found_again_by_its_native_id(ann: PsijUser) -> None:
 
 async def test_attributes_of_ours_are_those_of_the_command_line(ann: PsijUser) -> None:
     custom: dict[str, object] = {
-        "kalends.priority": "high", "kalends.warn": "USR1@30s", "kalends.after": ["1:ended"],
+        "kalends.priority": "low", "kalends.warn": "USR1@30s", "kalends.after": ["1:ended"],
         "kalends.key": "the-same-key", "slurm.constraint": "for somebody else",
     }  # fmt: skip
     executor = ann.executor()
@@ -154,7 +154,7 @@ async def test_attributes_of_ours_are_those_of_the_command_line(ann: PsijUser) -
     assert one.native_id == two.native_id == f"{MACHINE}/2", "one key, one job"
     async with ann.laboratory.client() as client:
         view = await client.job(MACHINE, 2)
-        assert (view.priority, view.phase) == ("high", "held")
+        assert (view.priority, view.phase) == ("low", "held")
         await client.release_job(MACHINE, 1)
     states = [(await over(each)).state for each in (first, one, two)]
     assert states == [JobState.COMPLETED] * 3

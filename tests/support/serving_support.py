@@ -101,7 +101,7 @@ class Deeds:
             submitted=1,
         )  # fmt: skip
 
-    jobs_watch = slots = of_job
+    jobs_watch = jobs_submit = slots = of_job
     job_submit = jobs = job = job_watch = job_change = job_output = job_usage = job_history = of_job
     machine_plan = machine_gaps = machine_delays = machine_nodes = machine_policy = (
         machine_replan

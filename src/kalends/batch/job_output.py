@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from kalends.batch.machine_host import JobHistory
@@ -13,7 +13,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.launcher import Launcher
-from kalends.contract.job_calls import OUTPUT_BYTES_MAX, JobOutput
+from kalends.contract.output_calls import OUTPUT_BYTES_MAX, JobOutput
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotFound, Unavailable
 from kalends.core.jobs import JobRequest
@@ -66,20 +66,26 @@ class OutputReader:
     history: JobHistory
     outputs: Outputs
 
-    async def read(self, number: int, stream: str, offset: int, wait_s: float) -> JobOutput:
+    async def read(
+        self, number: int, stream: str, offset: int, wait_s: float, attempt: int = 0
+    ) -> JobOutput:
         """Return what there is from `offset` on; waits for `wait_s` where nothing has come yet.
 
-        Raises what `Outputs.piece` does, and `Unavailable`.
+        Of this `attempt`; 0: of the last. Raises what `Outputs.piece` does, `NotFound` for an attempt that
+        there was not, and `Unavailable`.
         """
         clock = asyncio.get_running_loop().time
         deadline_s = clock() + wait_s
         while True:
-            writer = await self._writer(number)
+            writer = _at(await self._writer(number), attempt)
             data = b""
             if writer.attempt and not writer.could_not_start:
                 data = await self.outputs.piece(writer, writer.path(stream), offset)
             if data or writer.over or clock() >= deadline_s:
-                return JobOutput(data=data, offset=offset, ended=writer.over and not data)
+                return JobOutput(
+                    data=data, offset=offset, ended=writer.over and not data,
+                    attempt=0 if writer.path(stream) else writer.attempt,
+                )  # fmt: skip
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _writer(self, number: int) -> Writer:
@@ -97,6 +103,20 @@ class OutputReader:
             number, past.user, past.request, past.index, past.submitted, past.attempt, over=True,
             could_not_start=past.ending is not None and past.ending.kind == "not-started",
         )  # fmt: skip
+
+
+def _at(writer: Writer, attempt: int) -> Writer:
+    """Return the writer at one of its attempts; 0: the last. An earlier one is over."""
+    if attempt > writer.attempt:
+        had = f"was started {writer.attempt} times" if writer.attempt else "was not started yet"
+        raise NotFound(
+            f"job {writer.number} has no attempt {attempt}: it {had}",
+            where="attempt",
+            remedy="leave it out to read the last one",
+        )
+    if attempt in (0, writer.attempt):
+        return writer
+    return replace(writer, attempt=attempt, over=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.contract.output_calls import JobOutput
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
@@ -95,8 +96,8 @@ class Machines(Protocol):
         """Return by how much reservations would delay the jobs that wait; raises `Unavailable`."""
 
     async def output(
-        self, machine: str, number: int, stream: str, offset: int, wait_s: float
-    ) -> c.JobOutput: ...
+        self, machine: str, number: int, stream: str, offset: int, wait_s: float, attempt: int
+    ) -> JobOutput: ...
 
     def words(self, machine: str, job: BatchJob) -> str:
         """Return what a batch system that decides itself has of a job; "" where there is none."""

@@ -19,12 +19,15 @@ from kalends.batch.present_jobs import present
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
+from kalends.batch.submissions import submit_job, submit_many
 from kalends.batch.terminal_sessions import Seat
 from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
@@ -55,6 +58,7 @@ class JobOperations:
     def handlers(self) -> dict[str, Handler]:
         return {
             "job_submit": self.submit,
+            "jobs_submit": self.submit_many,
             "jobs": self.list_jobs,
             "job": self.show,
             "job_watch": self.watch,
@@ -72,19 +76,16 @@ class JobOperations:
 
     async def submit(self, caller: Caller, body: c.SubmitJob) -> c.Submitted:
         """Answers once the job is durable."""
-        machine, job = body.job.machine, body.job
-        job.check_alone()
-        queue = self._queue(caller, machine)
-        self._machines.may_submit(caller, machine, max(job.nodes, *job.sizes, 1))
-
-        def step(queue: BatchQueue, now: int) -> tuple[int, int]:
-            known = queue.flow.table.submitted_before(caller.principal.user, body.key, job)
-            if known is None:
-                self._machines.check_submission(caller, job)
-            return queue.submit(caller.principal, job, body.key, now)
-
-        number, count = await self._machines.called(machine, step)
+        queue = self._queue(caller, body.job.machine)
+        number, count = await self._machines.called(
+            body.job.machine,
+            lambda queue, now: submit_job(self._machines, caller, queue, body.job, body.key, now),
+        )
         return c.Submitted(job=await self._view(caller, queue, number), count=count)
+
+    async def submit_many(self, caller: Caller, body: SubmitJobs) -> SubmittedJobs:
+        self._queue(caller, body.machine)
+        return await submit_many(self._machines, caller, body)
 
     async def list_jobs(self, caller: Caller, body: c.ListJobs) -> c.Jobs:
         names = [body.machine] if body.machine else list(self._machines.queues)
@@ -179,13 +180,13 @@ class JobOperations:
             )
         return over or await self._view(caller, queue, body.job)
 
-    async def output(self, caller: Caller, body: c.ReadOutput) -> c.JobOutput:
+    async def output(self, caller: Caller, body: ReadOutput) -> JobOutput:
         queue = self._queue(caller, body.machine)
         view = await self._view(caller, queue, body.job)
         if not sees_all(caller, view.user):
             raise not_yours(body.job)
         return await self._machines.output(
-            body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000
+            body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000, body.attempt
         )
 
     async def attach(self, caller: Caller, wish: AttachTerminal) -> Seat:

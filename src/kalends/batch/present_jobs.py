@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kalends.batch.job_rights import owns, sees_all
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.views import runs, view_of
+from kalends.batch.wait_reasons import WaitReasons
 from kalends.contract import job_calls as c
 from kalends.serving.auth.callers import Caller
 
@@ -32,7 +33,8 @@ def present(
     ]
     running = [job for job in jobs if job.on_nodes and runs(queue, job)]
     waiting = [job for job in jobs if not (job.on_nodes and runs(queue, job))]
+    why = WaitReasons(queue, now)
     return [
-        view_of(queue, job, predictions, now, whole=sees_all(caller, job.principal.user))
+        view_of(queue, job, predictions, now, whole=sees_all(caller, job.principal.user), why=why)
         for job in (*running, *waiting)
     ]

@@ -45,18 +45,19 @@ def terms_of(machine: MachineConfiguration, capacity: int, handed_to: str = "") 
             remedy="let a unit of the resource be a node",
         )
     policy_maker(machine.policy)
-    unknown = sorted(machine.tariff.keys() - machine.classes.keys())
-    if unknown:
-        raise InvalidInput(
-            f"no priority class {unknown[0]}",
-            where="tariff",
-            remedy=f"this machine has {', '.join(machine.classes)}",
-        )
+    for where, named in (("tariff", machine.tariff), ("class_members", machine.class_members)):
+        if unknown := sorted(named.keys() - machine.classes.keys()):
+            raise InvalidInput(
+                f"no priority class {unknown[0]}",
+                where=where,
+                remedy=f"this machine has {', '.join(machine.classes)}",
+            )
     return Terms(
         machine=shape,
         policy=machine.policy,
         classes=machine.classes,
         default_class=machine.default_class,
+        class_members=machine.class_members,
         user=_limits(machine.user),
         project=_limits(machine.project),
         members=machine.members,

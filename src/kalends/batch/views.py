@@ -9,8 +9,8 @@ from msgspec import structs
 
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
-from kalends.batch.queue.own_policy import DEFAULT_POLICY
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.wait_reasons import WaitReasons
 from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, PredictedStart
 from kalends.core.jobs import JobRequest
@@ -44,12 +44,16 @@ def view_of(
     now: int,
     *,
     whole: bool,
+    why: WaitReasons | None = None,
 ) -> JobView:
-    """Return a job that is not over; `whole`: with what only its user and operators may see."""
+    """Return a job that is not over; `whole`: with what only its user and operators may see.
+
+    `why` is for several jobs of a queue at once.
+    """
     view = structs.replace(
         _asked(queue.name, job.number, job.principal.user, job.request, whole),
         phase=job.phase, submitted=job.submitted_s, index=job.index, array=job.array,
-        reasons=tuple(_reasons(queue, job, now, whole)), attempt=job.attempt, node_numbers=job.nodes,
+        reasons=tuple(_reasons(queue, job, now, whole, why)), attempt=job.attempt, node_numbers=job.nodes,
         detail=job.kill_detail if whole else "",
     )  # fmt: skip
     if runs(queue, job):
@@ -170,7 +174,7 @@ def load_of(queue: BatchQueue, now: int, left_free: int | None = None) -> Machin
         free=free if left_free is None else min(free, left_free),
         out=cluster.out_of_service,
         reserved=reserved,
-        policy=decides or (DEFAULT_POLICY if queue.fault else queue.flow.terms.policy),
+        policy=decides or queue.flow.policy,
         waiting=len(jobs) - running,
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
@@ -208,15 +212,22 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
     )
 
 
-def _reasons(queue: BatchQueue, job: BatchJob, now: int, whole: bool) -> list[str]:
+def _reasons(
+    queue: BatchQueue, job: BatchJob, now: int, whole: bool, why: WaitReasons | None
+) -> list[str]:
+    if job.phase == "queued" and not queue.flow.terms.handed_to:
+        told = (why or WaitReasons(queue, now)).of(job)
+        return [told] if told else []
     if job.phase != "held":
         return []
     said = []
     for reason in sorted(job.reasons):
         if reason == "dependency":
-            for after, met in queue.flow.dependencies.unmet(job):
-                never = ", which never comes: release it, or end it" if met == "never" else ""
-                said.append(f"waits until job {after.job} has {after.happened}{never}")
+            known = queue.flow.dependencies
+            said += [
+                f"waits until {known.in_words(each)} has {each.happened}"
+                for each in known.unmet(job)
+            ]
         elif reason == "time":
             earliest = format_time(job.request.not_before, "UTC")
             said.append(f"begins at {earliest} at the earliest")

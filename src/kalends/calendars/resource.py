@@ -27,7 +27,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval, align_up
 from kalends.core.principals import Principal
-from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.resources import ResourceInfo, Slot, job_of_slot
 from kalends.core.times import format_time, zone_named
 
 REACH_S: Final = 7 * 86_400
@@ -284,7 +284,7 @@ class ResourceCalendar:
         """Return the first `count_max` taken slots in ``[start, end)`` that `principal` may see.
 
         A promise shows as held. Whose a slot is, is shown only to its holder and to those who may
-        see details. Empty for a principal who may not see the resource.
+        see details; that a job has it, to everybody. Empty for a principal who may not see the resource.
         """
         check_window(start, end)
         if not self.access.sees(principal):
@@ -482,7 +482,7 @@ def _slot(booking: Booking, *, shown: bool) -> Slot:
         booking.units,
         "locked" if booking.state == "locked" else "held",
         booking.holder if shown else "",
-        booking.reservation if shown else "",
+        booking.reservation if shown else job_of_slot(booking.reservation),
     )
 
 

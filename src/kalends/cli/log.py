@@ -20,13 +20,15 @@ from kalends.contract.job_calls import JobView
 @click.command(
     "log",
     cls=ServerCommand,
-    examples=("kalends log sdsc/sp2/17", "kalends log -f sdsc/sp2/17"),
+    examples=("kalends log -f sdsc/sp2/17", "kalends log --attempt 1 sdsc/sp2/17"),
 )
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
 @click.option("--error", is_flag=True, help="Print standard error, where it is kept apart.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N",
+              help="Start of the job whose output is printed, e.g. 1.  [default: the last]")  # fmt: skip
 @pass_settings
-def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
+def command(settings: Settings, job: str, follow: bool, error: bool, attempt: int | None) -> None:
     """Print what a job has written, byte by byte as it wrote it.
 
     On a terminal the output of another user's job is escaped: it cannot steer the terminal. With --json each
@@ -34,15 +36,20 @@ def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
     """
     name = shown_jobs.job_named(settings, job)
     stream: Literal["output", "error"] = "error" if error else "output"
-    offset = 0
+    offset = before = 0
     with shown_jobs.client_at(settings, name.machine) as client:
         harmless = None
         if sys.stdout.isatty() and not settings.json:
             harmless = output.HarmlessBytes() if _is_of_another(client, name) else None
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
-            piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)
-            offset = piece.offset + len(piece.data)
+            piece = client.job_output(
+                *name, stream=stream, offset=offset, wait_s=wait_s, attempt=attempt or 0
+            )
+            if offset and piece.attempt != before:
+                offset, before = 0, piece.attempt  # Another start, with a file of its own.
+                continue
+            before, offset = piece.attempt, piece.offset + len(piece.data)
             last = not piece.data and (piece.ended or not follow)
             if settings.json:
                 output.print_json("output", piece, one_line=True)

@@ -13,6 +13,8 @@ from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs import job_options, nodes_drawing, shown_jobs
 from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
+from kalends.core.limits import LISTING_MAX
+from kalends.core.number_ranges import numbers_text
 
 DRAWN_WIDTH_MAX = 80
 
@@ -37,7 +39,7 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
         output.answer(settings, "gaps", fitting, lambda: _gap_lines(fitting, now, zone))
         return
     with shown_jobs.client_at(settings, machine) as client:
-        found = client.jobs(machine, state="running", everyone=True)
+        found = client.jobs(machine, state="running", everyone=True, count=LISTING_MAX)
     if settings.json:
         output.print_json("machine", found)
         return
@@ -54,6 +56,8 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
     output.say("")
     for line in _job_lines(found):
         output.say(line)
+    if found.more:
+        output.say(f"there are more than {LISTING_MAX:,} jobs on nodes", error=True)
 
 
 def _job_lines(found: Jobs) -> list[str]:
@@ -62,7 +66,7 @@ def _job_lines(found: Jobs) -> list[str]:
         [
             (
                 sign, f"{job.machine}/{job.job}", job.user, job.phase,
-                shown_jobs.numbers_text(job.node_numbers),
+                numbers_text(job.node_numbers),
             )
             for sign, job in zip(nodes_drawing.signs_of(found.jobs), found.jobs, strict=True)
         ],

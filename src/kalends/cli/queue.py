@@ -11,6 +11,7 @@ from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs import job_options, plan_drawing, shown_jobs
+from kalends.core.limits import LISTING_MAX
 
 DRAWN_WIDTH_MAX = 80
 
@@ -28,7 +29,7 @@ DRAWN_WIDTH_MAX = 80
 @click.option(
     "--watch", is_flag=True, help="Go on until your jobs are over, with a line for each news."
 )
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
+@click.option("--count", default=100, show_default=True, type=click.IntRange(1, LISTING_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(
@@ -44,6 +45,7 @@ def command(
 
     Waiting jobs show the start that is expected, with ~ before it. The schedule of --plan has them at their
     latest starts, which hold if nothing goes before them. With --watch --json each news is one line.
+    If there are more jobs than rows, the last line shows how to list them.
     """
     if watch:
         if mine or over or planned:
@@ -69,6 +71,18 @@ def command(
             *shown_jobs.listing(found.jobs, zone),
         ],
     )
+    if found.more:
+        output.say(_more(machine, count, mine=mine, over=over), error=True)
+
+
+def _more(machine: str, count: int, *, mine: bool, over: bool) -> str:
+    """Return what to type for the jobs behind the first `count`."""
+    words = ["kalends queue", machine, *(["--mine"] if mine else []), *(["--over"] if over else [])]
+    if count < LISTING_MAX:
+        return f"there are more: {' '.join(words)} --count {min(10 * count, LISTING_MAX)}"
+    if over:
+        return f"there are more: kalends usage {machine} --csv - lists all by the time of their end"
+    return f"there are more than {count:,} jobs" + ("" if mine else f": {' '.join(words)} --mine")
 
 
 def _watch(settings: Settings, machine: str) -> None:

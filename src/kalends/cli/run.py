@@ -87,7 +87,7 @@ def command(
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin, where="--begin") if begin else 0,
-            at=client.time_s(at, where="--at", exact=True) if at else 0,
+            at=client.start_s(at, where="--at") if at else 0,
             terminal=True, piped=piped,
         )  # fmt: skip
         placed = None

@@ -10,6 +10,8 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import in_step, job_options, job_script, shown_jobs
+from kalends.cli.jobs.each_line import made_words
+from kalends.cli.jobs.each_line import submit as submit_each_line
 from kalends.cli.jobs.placed import check_broker, placed_words
 from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import RequestView
@@ -38,6 +40,12 @@ if TYPE_CHECKING:
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
 @click.option(
     "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
+)
+@click.option(
+    "--each-line",
+    default="",
+    metavar="FILE",
+    help="Submit a job for each line: [OPTIONS --] COMMAND; - for standard input.",
 )
 @job_options.job_options
 @click.option("--input", default="", metavar="PATH", help="File that it reads on standard input.")
@@ -71,6 +79,7 @@ def command(
     implementations: str,
     pick: str,
     key: str,
+    each_line: str,
     **options: Any,
 ) -> None:
     """Submit a job to a machine, to the one where it ends first, or to several together.
@@ -79,6 +88,13 @@ def command(
     machine is named, a broker asks sites to bid for the job. Where a request stands in the place of MACHINE,
     its nodes are booked, and the job runs on all its machines: they start at once, or none does.
     """
+    if each_line:
+        if program or script or implementations or pick:
+            raise click.UsageError(
+                "--each-line excludes a command, --script, --implementations and --pick."
+            )
+        submit_each_line(settings, each_line, machine, key)
+        return
     text = job_script.read_script(script) if script else ""
     order = job_script.read_text(pick, "--pick") if pick else ""
     said = _Said(machine, program, text, limit, begin, at, key, implementations, order, options)
@@ -127,7 +143,7 @@ def _submit_one(settings: Settings, said: _Said) -> None:
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin, where="--begin") if begin else 0,
-            at=client.time_s(at, where="--at", exact=True) if at else 0,
+            at=client.start_s(at, where="--at") if at else 0,
         )  # fmt: skip
         if machine:
             _tell_submitted(settings, client.submit(job, key=key))
@@ -171,12 +187,12 @@ def _implementations(
 
 def _tell_submitted(settings: Settings, made: Submitted) -> None:
     first, zone = made.job, settings.time_zone()
-    count = f", and {made.count - 1} more" if made.count > 1 else ""
+    name = made_words(first.machine, first.job, made.count)
     output.answer(
         settings,
         "submitted",
         made,
-        lambda: [f"{first.machine}/{first.job}{count}", "", *shown_jobs.details(first, zone)],
+        lambda: [name, "", *shown_jobs.details(first, zone)],
     )
 
 

@@ -17,6 +17,7 @@ from kalends.client.inputs.request_builder import (
     length_s,
     period_s,
     request_from,
+    start_s,
     time_s,
 )
 from kalends.client.inputs.scripts import Agent, named_script
@@ -172,6 +173,11 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         now_s = int(self.settings.surroundings.wall_clock())
         return period_s(start, end, now_s=now_s, zone=self.settings.zone)
 
+    def start_s(self, at: Time, *, where: str = "at", exact: bool = True) -> int:
+        """As `time_s`, for a start: a time counted from now (``now+10m``) becomes a full minute."""
+        now_s = int(self.settings.surroundings.wall_clock())
+        return start_s(at, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
+
     async def find(
         self,
         request: Request | str,
@@ -211,7 +217,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
         """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
-        return await self._change(id, key, wait_s, start=self.time_s(to, where="to", exact=True))
+        return await self._change(id, key, wait_s, start=self.start_s(to, where="to"))
 
     async def place_elsewhere(
         self, id: str, *, key: str = "", wait_s: float = 30.0
@@ -305,7 +311,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         """
         length = length_s(duration)
         # Whole days are taken back from the begin of a day.
-        start = self.time_s(at, where="at", exact=length % CALENDAR_S != 0)
+        start = self.start_s(at, exact=length % CALENDAR_S != 0)
         body = Reclaim(
             key=key or self.new_key(),
             resource=resource,

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
 from kalends.contract.bodies import Answer, Body, NotebookForm
+from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
 from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.fields import EndWord, Key, RequestId, ResourceName, TimeS, Units, Want
 from kalends.contract.history_calls import HistoryPage, ReadHistory
@@ -21,7 +22,6 @@ from kalends.contract.job_calls import (
     ChangeJob,
     FindGaps,
     JobNews,
-    JobOutput,
     JobRef,
     Jobs,
     JobView,
@@ -30,7 +30,6 @@ from kalends.contract.job_calls import (
     MachineLoad,
     MachinePlan,
     NewPlan,
-    ReadOutput,
     Replan,
     ServeNodes,
     SetPolicy,
@@ -50,6 +49,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.slot_calls import ReadSlots, SlotPage
@@ -892,6 +892,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "admin", _SITE, "Approve a request, or decline it"),
     Operation("job_submit", "something", "POST", "/v1/jobs", SubmitJob, Submitted, "use", _SITE,
               "Submit a job, or an array of jobs, to a machine's queue"),
+    Operation("jobs_submit", "something", "POST", "/v1/jobs/many", SubmitJobs, SubmittedJobs, "use", _SITE,
+              "Submit many jobs to a machine's queue"),
     Operation("jobs", "nothing", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,
               "List jobs, with the predicted starts of those that wait"),
     Operation("job", "nothing", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),

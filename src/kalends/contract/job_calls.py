@@ -23,8 +23,6 @@ NodeNumbers = Annotated[
     Meta(min_length=1, max_length=limits.LISTING_MAX),
 ]
 JobState = Literal["waiting", "running", "over"]
-OUTPUT_BYTES_MAX = 256 * 1024
-"""Bytes of a job's output in one answer: what is longer is read in pieces."""
 
 
 class SubmitJob(Body, frozen=True, kw_only=True):
@@ -229,24 +227,6 @@ class ChangeJob(Body, frozen=True, kw_only=True):
     job: JobNumber
     what: Literal["hold", "release", "kill"]
     array: bool = False
-
-
-class ReadOutput(Body, frozen=True, kw_only=True):
-    """Bytes `offset` and on of what a job has written; waits up to `wait_ms` for more while it runs."""
-
-    machine: MachineName
-    job: JobNumber
-    stream: Literal["output", "error"] = "output"
-    offset: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
-    wait_ms: Annotated[int, Meta(ge=0, le=120_000)] = 0
-
-
-class JobOutput(Answer, frozen=True, kw_only=True):
-    """`data` begins at `offset`. `ended`: there is no more, and will not be."""
-
-    data: bytes
-    offset: int
-    ended: bool = False
 
 
 class ServeNodes(Body, frozen=True, kw_only=True):

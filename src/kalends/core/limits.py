@@ -193,6 +193,8 @@ MACHINE_NAME_MAX: Final = 57
 JOB_INDICES_MAX: Final = 10_000
 """Jobs of one array: one call makes them all."""
 
+JOBS_AT_ONCE_MAX: Final = 1_000
+"""Jobs, or arrays of jobs, in one call."""
 JOB_SCRIPT_BYTES_MAX: Final = 64 * 1024
 """A job's script: what is longer belongs into a file."""
 

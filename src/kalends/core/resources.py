@@ -54,6 +54,11 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The virtual sites by which the broker that tells of it reaches its site, the nearest first."""
 
 
+def job_of_slot(reservation: str) -> str:
+    """Return "job 17" if that job has the nodes of a slot; "" if it was booked."""
+    return reservation if reservation.startswith("job ") else ""
+
+
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
     """A slot: `units` of a calendar in one state during ``[start, end)``; `holder` only if visible."""
 

@@ -35,6 +35,8 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     """The part of the name after the colon, in capitals: ``easy-slack:PERCENT``."""
     optional: bool = False
     """Whether the number may be left out; the class then has a default for it."""
+    by_priority: bool = False
+    """Whether it looks at the priorities of jobs."""
 
     @property
     def shown(self) -> str:
@@ -88,6 +90,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="AGE_S",
         optional=True,
+        by_priority=True,
     ),
     PolicyInfo(
         "priority-scan",
@@ -96,6 +99,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="AGE_S",
         optional=True,
+        by_priority=True,
     ),
     PolicyInfo(
         "preemptive",
@@ -104,12 +108,22 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="AGE_S",
         optional=True,
+        by_priority=True,
     ),
     PolicyInfo(
         "easy",
         f"{_HERE}.backfill.easy:Easy",
         "Jobs go before the head of the queue if they do not delay it.",
         f"Lifka 1995; {JONES}",
+    ),
+    PolicyInfo(
+        "easy-priority",
+        f"{_HERE}.backfill.easy_priority:EasyPriority",
+        "EASY, the highest priority first; a level is worth AGE_S of waiting.",
+        f"Lifka 1995; {JONES}",
+        number="AGE_S",
+        optional=True,
+        by_priority=True,
     ),
     PolicyInfo(
         "easy-sjbf",
@@ -137,6 +151,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         KAY_LAUDER,
         number="HALF_LIFE_S",
         optional=True,
+        by_priority=True,
     ),
     PolicyInfo(
         "no-starvation",
@@ -145,37 +160,54 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="HOPS",
     ),
-    PolicyInfo("ffdh", f"{_HERE}.levels.packing:Ffdh", "Levels, the longest first.", GEHRING),
-    PolicyInfo("ffih", f"{_HERE}.levels.packing:Ffih", "Levels, the shortest first.", GEHRING),
+    PolicyInfo(
+        "ffdh",
+        f"{_HERE}.levels.packing:Ffdh",
+        "Levels, the longest first.",
+        GEHRING,
+        by_priority=True,
+    ),
+    PolicyInfo(
+        "ffih",
+        f"{_HERE}.levels.packing:Ffih",
+        "Levels, the shortest first.",
+        GEHRING,
+        by_priority=True,
+    ),
     PolicyInfo(
         "ffdh*",
         f"{_HERE}.levels.packing:FfdhStar",
         "Levels, the longest first, on top of one another; new jobs fill gaps.",
         GEHRING,
+        by_priority=True,
     ),
     PolicyInfo(
         "ffih*",
         f"{_HERE}.levels.packing:FfihStar",
         "Levels, the shortest first; new jobs fill gaps.",
         GEHRING,
+        by_priority=True,
     ),
     PolicyInfo(
         "fcfs*",
         f"{_HERE}.levels.packing:FcfsStar",
         "In order of submission, each at the earliest time with room.",
         GEHRING,
+        by_priority=True,
     ),
     PolicyInfo(
         "ivs",
         f"{_HERE}.levels.voting:Ivs",
         "fcfs* while there is room, then ffdh* for batch jobs, ffih* for interactive ones.",
         GEHRING,
+        by_priority=True,
     ),
     PolicyInfo(
         "ivs-autonomous",
         f"{_HERE}.levels.voting:AutonomousIvs",
         "ivs that never asks the mapper before a start.",
         GEHRING,
+        by_priority=True,
     ),
     PolicyInfo(
         "lazy",
@@ -204,6 +236,11 @@ def is_own(text: str) -> bool:
     """Return whether `text` names a class that is not one of ours: ``module:Class``, with any parameters."""
     name, _, rest = text.partition(":")
     return bool(rest) and name not in BY_NAME
+
+
+def looks_at_priorities(text: str) -> bool:
+    """Return whether the policy named `text` looks at the priorities of jobs; an own class may."""
+    return is_own(text) or BY_NAME[text.partition(":")[0]].by_priority
 
 
 def policy_maker(text: str) -> Callable[[Cluster], Policy]:

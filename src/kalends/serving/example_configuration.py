@@ -159,7 +159,7 @@ capacity = 8
 [[site.machines]]
 resource = "box"
 # shape = "mesh2d:4x2"    # where it matters which nodes a job gets; left out, any will do
-policy = "easy"           # kalends policies lists them; or module:Class of your own
+policy = "easy-priority"  # kalends policies lists them; or module:Class of your own
 policy_ms_max = 1000      # for one decision of your own class
 cores_each = 4            # cores of this host in each node; 0: a mere slot
 directory = "box.jobs"    # records and output of jobs
@@ -189,6 +189,9 @@ reserved_credits = 20     # for a node-hour that is reserved, used or not
 low = 1
 normal = 2
 high = 3
+
+[site.machines.class_members]  # who may name which class; a class above the default: only users named here
+high = ["group:operators"]
 
 [site.machines.user]      # what each user may have; `project` likewise
 running = 20

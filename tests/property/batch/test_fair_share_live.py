@@ -91,7 +91,13 @@ def test_a_queue_starts_jobs_as_the_simulator_does(policy: str, by: str) -> None
     for seed in range(effort.examples(40)):
         jobs = jobs_of(seed)
         fair = f.FairShares(by=by, shares=SHARES)  # type: ignore[arg-type]
-        terms = f.Terms(machine=f"pool:{NODES}", policy=policy, classes=CLASSES, fair_share=fair)
+        terms = f.Terms(
+            machine=f"pool:{NODES}",
+            policy=policy,
+            classes=CLASSES,
+            fair_share=fair,
+            class_members={"high": ("everyone",)},
+        )
         scheduler = Scheduler(policy_maker(policy)(Cluster(NODES)))
         ended = replay(iter([job.simulated(by) for job in jobs]), scheduler)
         simulated = {job.id: job.start_s for job in ended}

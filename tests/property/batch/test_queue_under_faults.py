@@ -17,6 +17,7 @@ from kalends.batch.queue.offers import PlaceOffers
 from kalends.core.errors import Conflict, KalendsError
 from kalends.core.jobs import After, Dependency, JobRequest
 from kalends.core.principals import Principal
+from kalends.scheduling.registry import looks_at_priorities
 
 from .machine_hall import Hall
 
@@ -95,6 +96,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
                 change_s=20,
                 no_show_s=self.no_show_s,
                 project=f.JobLimits(nodes=NODES),
+                class_members={"high": ("everyone",)},
             )
         )
         self.keys = 0
@@ -103,6 +105,8 @@ class QueueUnderFaults(RuleBasedStateMachine):
     def submit(self, who: Principal, request: JobRequest, again: bool) -> None:
         self.keys += 1
         key = f"key-{self.keys:06}"
+        if not looks_at_priorities(self.hall.queue.flow.policy):
+            request = replace(request, priority="")
         try:
             first, count = self.hall.queue.submit(who, request, key, self.hall.now)
         except KalendsError:
@@ -392,7 +396,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
         for _ in range(400):
             hall.flush()
             for job in list(hall.queue.flow.table):
-                hall.queue.release(job.number, ["user", "dependency", "time"], hall.now)
+                hall.queue.release(job.number, ["user", "time"], hall.now)
             for number in hall.offered():
                 PlaceOffers(hall.queue).take(number, hall.now)
             hall.gather()

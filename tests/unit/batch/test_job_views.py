@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_job_whose_time_is_just_over_still_has_its_nodes() -> None:
     assert [load_of(queue, now).free for now in (NOW, NOW + 60, NOW + 61)] == [1, 1, 1]
 
 
-def test_a_job_that_waits_for_what_never_comes_says_what_to_do() -> None:
+def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why() -> None:
     queue = queue_of_four()
     first, _ = queue.submit(ANN, structs.replace(job(1, 60), held=True), "key-1", NOW)
     second, _ = queue.submit(
@@ -75,9 +76,53 @@ def test_a_job_that_waits_for_what_never_comes_says_what_to_do() -> None:
     )
     waits = view_of(queue, queue.job(second), {}, NOW, whole=True).reasons
     queue.cancel(first, "by ann", NOW)
-    never = view_of(queue, queue.job(second), {}, NOW, whole=True).reasons
+    withdrawn = queue.take_effects().over
     assert waits == ("waits until job 1 has succeeded",)
-    assert never == ("waits until job 1 has succeeded, which never comes: release it, or end it",)
+    assert [each.number for each in withdrawn] == [first, second]
+    view = view_over(over_of("lab/box", withdrawn[1]), whole=True)
+    assert view.end == "withdrawn"
+    assert view.detail == "it waited for job 1, which has not succeeded"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "asked", "said"),
+    [
+        (
+            lambda queue: queue.drain([3], "new fans", NOW),
+            job(4, 60),
+            "it needs 4 nodes, and 3 are in service; out of service: node 3 (new fans)",
+        ),
+        (
+            lambda queue: (queue.drain([0], "", NOW), queue.submit(ANN, job(2, 60), "k1", NOW)),
+            job(2, 60),
+            "it needs 2 nodes, and 1 is free: jobs run on 2; out of service: node 0",
+        ),
+        (
+            lambda queue: queue.claims_changed((), [NodeClaim(1, NOW, NOW + 60, 3)], NOW),
+            job(2, 60),
+            "it needs 2 nodes, and 1 is free: 3 are reserved",
+        ),
+        (
+            lambda queue: queue.claims_changed((), [NodeClaim(1, NOW + 60, NOW + 120, 4)], NOW),
+            job(1, 600),
+            "it needs 1 node until its limit, and reservations have them before",
+        ),
+        (
+            lambda queue: [queue.submit(ANN, job(n, 600), f"k{n}", NOW) for n in (2, 4)],
+            job(2, 900),
+            "jobs before it in the queue come first",
+        ),
+    ],
+)
+def test_a_queued_job_says_what_has_the_nodes_that_it_needs(
+    prepare: Callable[[BatchQueue], object], asked: JobRequest, said: str
+) -> None:
+    queue = queue_of_four()
+    prepare(queue)
+    number, _ = queue.submit(ANN, asked, "the-key", NOW)
+    waiting = queue.job(number)
+    assert waiting.phase == "queued"
+    assert view_of(queue, waiting, {}, NOW, whole=False).reasons == (said,)
 
 
 def test_a_job_over_a_limit_says_which_and_to_strangers_nothing_of_its_project() -> None:

@@ -21,7 +21,8 @@ from kalends.cli.run import command as run
 from kalends.cli.submit import command as submit
 from kalends.client.client import Client
 from kalends.contract.calls import ClaimView, RequestView
-from kalends.contract.job_calls import JobOutput, JobView
+from kalends.contract.job_calls import JobView
+from kalends.contract.output_calls import JobOutput
 from kalends.core.errors import InvalidInput, Unavailable
 from kalends.core.steps import StepPart
 

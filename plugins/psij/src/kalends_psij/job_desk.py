@@ -58,7 +58,12 @@ class JobDesk:
         # A launcher names the job in its log; jobs of one key are to be the same.
         launch = [key if word == job.id else word for word in launcher.get_launch_command(job)]
         request = request_from(
-            spec, machine, launch, export=self._settings.export, time_s=follower.client.time_s
+            spec,
+            machine,
+            launch,
+            export=self._settings.export,
+            time_s=follower.client.time_s,
+            start_s=follower.client.start_s,
         )
         listener = JobListener(self._executor, job, self._line, follower.client, launcher)
         patience_s = self._settings.patience_s

@@ -42,10 +42,12 @@ def request_from(
     *,
     export: Collection[str],
     time_s: Callable[[Any], int],
+    start_s: Callable[[Any], int],
 ) -> JobRequest:
     """Return what is asked of `machine`: to run the command `launch` of a launcher as `spec` says.
 
-    `export` names variables of this process that it inherits, `time_s` reads times. Raises `InvalidInput`.
+    `export` names variables of this process that it inherits, `time_s` reads times, and
+    `start_s` fixed starts. Raises `InvalidInput`.
     """
     attributes = spec.attributes or JobAttributes()
     custom = _custom(attributes)
@@ -71,7 +73,7 @@ def request_from(
         limit=_limit(attributes),
         options=options,
         not_before=time_s(custom["begin"]) if "begin" in custom else 0,
-        at=time_s(custom["at"]) if "at" in custom else 0,
+        at=start_s(custom["at"]) if "at" in custom else 0,
     )
 
 

@@ -108,21 +108,21 @@ class JobAccounts:
         for account in accounts_of(user, request.project):
             limits, use = self.limits_of(account), self.uses.get(account, Use())
             whose = f"{account.kind} {account.name}"
-            for most, asked, words in (
-                (limits.nodes, nodes, "{} nodes at a time".format),
-                (limits.longest_s, request.limit_s, _for_one_job),
-                (limits.node_seconds, node_seconds, self._in_a_period),
+            for where, most, asked, words in (
+                ("job.nodes", limits.nodes, nodes, "{} nodes at a time".format),
+                ("limit_s", limits.longest_s, request.limit_s, _for_one_job),
+                ("limit_s", limits.node_seconds, node_seconds, self._in_a_period),
             ):
                 if most and asked > most:
                     raise NotAllowed(
                         f"it asks for {words(asked)}, and {whose} may have {words(most)}",
-                        where=account.kind,
+                        where=where,
                         remedy="ask for less",
                     )
             if limits.jobs and use.jobs + count > limits.jobs:
                 raise LimitExceeded(
                     f"{whose} has {use.jobs} jobs, and may have {limits.jobs}",
-                    where=account.kind,
+                    where=request.machine,
                     remedy="wait until some have ended",
                 )
 

@@ -30,7 +30,8 @@ from kalends.batch.queue.machine_room import Given, MachineRoom
 from kalends.batch.queue.milestones import MilestoneWatch
 from kalends.batch.queue.no_shows import NoShows
 from kalends.batch.queue.open_changes import OpenChanges
-from kalends.batch.queue.own_policy import Watch, unwatched
+from kalends.batch.queue.own_policy import DEFAULT_POLICY, Watch, unwatched
+from kalends.batch.queue.priority_classes import charged_class
 from kalends.batch.queue.reserved_jobs import DONE, UNUSED, Reserved, ReservedJobs, slot_end_of
 from kalends.core.steps import is_key_of_part
 from kalends.scheduling.job import Job
@@ -73,6 +74,11 @@ class JobFlow:
         self.early: dict[int, BatchJob] = {}
         """Jobs whose time to be queued has not come, by number."""
         self.milestones = MilestoneWatch()
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy that decides: the default one's if the owner's own was put aside."""
+        return DEFAULT_POLICY if self.room.fault else self.terms.policy
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -173,6 +179,8 @@ class JobFlow:
         self.effects.milestones += self.milestones.begun(job, again=job.begun_attempt > 0)
         job.begun_attempt = fact.attempt
         job.begun_times += 1
+        if job.begun_times == 1:
+            self.table.started(job)
         job.begun_s = min(max(fact.at_s, job.asked_s), now) if fact.at_s else job.asked_s
         if self.terms.handed_to:
             # Until now it has waited there.
@@ -586,7 +594,7 @@ class JobFlow:
         else:
             job.count_by(job.ending.ran_s)
         self.accounts.ended(job, job.node_seconds, now)
-        priority = job.request.priority or self.terms.default_class
+        priority = charged_class(self.terms, job.request.priority, self.policy)
         if not job.request.reservation:
             job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
         entry, job.entry = job.entry, None
@@ -627,7 +635,7 @@ class JobFlow:
 
     def _tell_dependents(self, job: BatchJob, now: int) -> None:
         self.effects.moved.add(job.number)
-        for free in self.dependencies.happened(job.number):
+        for free in self.dependencies.happened(job):
             free.reasons.discard("dependency")
             self._queue_unless_held(free, now)
 

@@ -25,6 +25,16 @@ class PastJob(NamedTuple):
     succeeded: bool
 
 
+@dataclass(slots=True)
+class ArrayCounts:
+    """How far an array of `jobs` jobs has come, for those that wait for all of it."""
+
+    jobs: int
+    started: int = 0
+    over: int = 0
+    succeeded: int = 0
+
+
 class Submission(NamedTuple):
     """Which jobs a call with a key has made, and the digest of what it asked for."""
 
@@ -39,6 +49,8 @@ class JobTable:
     jobs: dict[int, BatchJob] = field(default_factory=dict)
     """The jobs that are not over, by number, in order of submission."""
     past: OrderedDict[int, PastJob] = field(default_factory=OrderedDict)
+    arrays: OrderedDict[int, ArrayCounts] = field(default_factory=OrderedDict)
+    """By the number of the first job."""
     submissions: OrderedDict[tuple[str, str], Submission] = field(default_factory=OrderedDict)
     """By user and key."""
 
@@ -71,11 +83,18 @@ class JobTable:
         ]  # fmt: skip
         self.next_number = fact.first + len(added)
         self.jobs.update((job.number, job) for job in added)
+        if request.indices:
+            self.arrays[fact.first] = ArrayCounts(len(added))
         self.submissions[fact.principal.user, fact.key] = Submission(
             fact.first, len(added), digest_of(request)
         )
         self._forget_oldest()
         return added
+
+    def started(self, job: BatchJob) -> None:
+        """Count a job that has begun for the first time."""
+        if job.array in self.arrays:
+            self.arrays[job.array].started += 1
 
     def remember(self, job: BatchJob) -> None:
         """Keep of a job that is over what may still be asked for: nothing of an offer that nobody took."""
@@ -85,12 +104,17 @@ class JobTable:
             return
         succeeded = job.ending is not None and job.ending.succeeded
         self.past[job.number] = PastJob(job.begun_attempt > 0, succeeded)
+        if job.array in self.arrays:
+            self.arrays[job.array].over += 1
+            self.arrays[job.array].succeeded += succeeded
         if len(self.past) > limits.JOBS_REMEMBERED_MAX:
             self.past.popitem(last=False)
 
     def _forget_oldest(self) -> None:
         while len(self.submissions) > limits.JOBS_REMEMBERED_MAX + limits.JOBS_MAX:
             self.submissions.popitem(last=False)
+        while len(self.arrays) > limits.JOBS_REMEMBERED_MAX + limits.JOBS_MAX:
+            self.arrays.popitem(last=False)
 
 
 def digest_of(request: JobRequest) -> bytes:

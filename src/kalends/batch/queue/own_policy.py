@@ -25,7 +25,7 @@ from kalends.scheduling.registry import policy_maker
 
 T = TypeVar("T")
 
-DEFAULT_POLICY: Final = "easy"
+DEFAULT_POLICY: Final = "easy-priority"
 """It decides when the owner's own policy was put aside."""
 
 FAULT_LENGTH_MAX: Final = 500

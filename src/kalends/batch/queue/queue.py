@@ -20,10 +20,11 @@ from kalends.batch.queue.checkpoint import QueueState
 from kalends.batch.queue.effects import QueueEffects
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.named_nodes import checked_nodes
 from kalends.batch.queue.own_policy import Watch, unwatched
 from kalends.batch.queue.recovery import recover
 from kalends.batch.queue.submission import check_submission
-from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
+from kalends.core.errors import Conflict, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
@@ -286,15 +287,15 @@ class BatchQueue:
 
     def drain(self, nodes: Collection[int], detail: str, now: int) -> None:
         """Let nodes take no new jobs. Raises `InvalidInput` for nodes that are not there."""
-        self.record(f.NodesDrained(self._checked(nodes), detail), now)
+        self.record(f.NodesDrained(checked_nodes(nodes, self.flow.room.nodes), detail), now)
 
     def fail(self, nodes: Collection[int], detail: str, now: int) -> None:
         """Take nodes away from what runs there. Raises `InvalidInput` as `drain` does."""
-        self.record(f.NodesFailed(self._checked(nodes), detail), now)
+        self.record(f.NodesFailed(checked_nodes(nodes, self.flow.room.nodes), detail), now)
 
     def resume(self, nodes: Collection[int], now: int) -> None:
         """Let nodes take jobs again. Raises `InvalidInput` as `drain` does."""
-        self.record(f.NodesResumed(self._checked(nodes)), now)
+        self.record(f.NodesResumed(checked_nodes(nodes, self.flow.room.nodes)), now)
 
     def set_terms(self, terms: f.Terms, now: int) -> None:
         """Follow new terms of the owner, another policy among them. Raises `InvalidInput` if it cannot."""
@@ -313,10 +314,7 @@ class BatchQueue:
             self.record(f.PolicyPutBack(), now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
-        """Make the plan anew; return the jobs that were promised another start: before, and now.
-
-        The new start is 0 of those that are promised none any more, or have begun.
-        """
+        """Make the plan anew; return the jobs whose promised start changed: before, and now or 0."""
         before = self.flow.room.promises()
         self.record(f.Replanned(), now)
         after = self.flow.room.promises()
@@ -353,10 +351,22 @@ class BatchQueue:
 
     def recover(self) -> None:
         """After a restart: look up what may have been begun, and show the calendar what runs."""
+        self._withdraw_hopeless(self.last_s)
         recover(self.flow)
 
     def record(self, fact: f.AnyFact, now: int) -> None:
         """Let a fact be true, which can be: whoever calls has seen to it."""
+        self._record(fact, now)
+        self._withdraw_hopeless(now)
+
+    def _withdraw_hopeless(self, now: int) -> None:
+        """End jobs that wait for what never comes: each by a fact of its own, as a chain of them is long."""
+        hopeless = self.flow.dependencies.hopeless
+        while hopeless:
+            number = min(hopeless)
+            self._record(f.JobWithdrawn(number, hopeless[number]), now)
+
+    def _record(self, fact: f.AnyFact, now: int) -> None:
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
         decisions = self.flow.room.decisions
         decisions.record()
@@ -388,13 +398,3 @@ class BatchQueue:
     def _at_stop(self, number: int, attempt: int, stop: int) -> bool:
         job = self._at(number, attempt)
         return job is not None and job.phase == "stopping" and job.stops == stop
-
-    def _checked(self, nodes: Collection[int]) -> tuple[int, ...]:
-        numbers = tuple(sorted(set(nodes)))
-        if not numbers or numbers[0] < 0 or numbers[-1] >= self.flow.room.nodes:
-            raise InvalidInput(
-                "no such nodes" if numbers else "no nodes are named",
-                where="nodes",
-                remedy=f"they are 0 to {self.flow.room.nodes - 1}",
-            )
-        return numbers

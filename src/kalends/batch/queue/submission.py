@@ -5,6 +5,7 @@ from __future__ import annotations
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.handed_over import check_handed_over
+from kalends.batch.queue.priority_classes import check_class
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, LimitExceeded
 from kalends.core.jobs import JobRequest
@@ -47,12 +48,7 @@ def check_request(flow: JobFlow, principal: Principal, request: JobRequest) -> N
             remedy="submit them later",
             retry_after_s=60.0,
         )
-    if request.priority and request.priority not in flow.terms.classes:
-        raise InvalidInput(
-            f"no priority class {request.priority}",
-            where="priority",
-            remedy=f"this machine has {', '.join(flow.terms.classes)}",
-        )
+    check_class(flow.terms, principal, request.priority, flow.policy)
     never = flow.room.never_had(request)
     if never:
         raise InvalidInput(

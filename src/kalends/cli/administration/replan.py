@@ -44,4 +44,5 @@ def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
         )
         for each in plan.moved
     ]
-    return [*lines, "", *output.rows(("JOB", f"PROMISED ({zone.key})", "NOW"), rows)]
+    more = [f"only the first {len(rows):,} are listed"] if plan.more else []
+    return [*lines, "", *output.rows(("JOB", f"PROMISED ({zone.key})", "NOW"), rows), *more]

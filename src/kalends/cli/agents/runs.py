@@ -10,6 +10,8 @@ from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.site_calls import SITE_HELP, site_client
 from kalends.cli.requests import agent_words
 
+RUNS_MAX = 1_000
+
 
 @click.command(
     "runs",
@@ -21,7 +23,7 @@ from kalends.cli.requests import agent_words
 )
 @click.argument("id", required=False)
 @click.option("--site", required=True, metavar="SITE", help=SITE_HELP)
-@click.option("--count", default=50, show_default=True, type=click.IntRange(1, 1_000),
+@click.option("--count", default=50, show_default=True, type=click.IntRange(1, RUNS_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(settings: Settings, id: str | None, site: str, count: int) -> None:
@@ -36,5 +38,12 @@ def command(settings: Settings, id: str | None, site: str, count: int) -> None:
         with settings.connect() as client:
             full = client.full_id(id)
     with site_client(settings, site) as client:
-        runs = client.agent_runs(full, count=count)
+        found = client.agent_runs(full, count=min(count + 1, RUNS_MAX))
+    runs = found[:count]
     output.answer(settings, "runs", runs, lambda: agent_words.run_listing(runs, zone))
+    if len(found) > count:
+        more = min(10 * count, RUNS_MAX)
+        words = f"kalends agent runs {f'{id} ' if id else ''}--site {site} --count {more}"
+        output.say(f"there are more: {words}", error=True)
+    elif count == RUNS_MAX == len(found):
+        output.say(f"only the newest {RUNS_MAX:,} runs are listed", error=True)

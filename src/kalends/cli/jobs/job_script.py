@@ -19,7 +19,7 @@ MARK: Final = "#KALENDS"
 _ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
 OPTION: Final = "--script"
 
-NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "key"})
+NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "key", "each_line"})
 """Options of this call alone: they name files of the caller's, or make the call repeatable."""
 
 
@@ -29,7 +29,11 @@ class JobCommand(ServerCommand):
     What stands behind ``--`` is the program, also where no machine is named.
     """
 
+    WORDS: Final = "kalends.words"
+    """Where a context keeps what was said of all the jobs that ``--each-line`` names."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[self.WORDS] = _of_each(args)
         end = args.index("--") if "--" in args else len(args)
         args, program = args[:end], args[end + 1 :]
         path = script_named(args)
@@ -46,36 +50,53 @@ class JobCommand(ServerCommand):
         for said in unread(text):
             output.say(f"kalends: {said}", error=True)
         for number, words in directives(text):
-            where = f"{MARK}, line {number}"
-            try:
-                given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
-            except click.UsageError as error:
-                raise InvalidInput(
-                    error.format_message(),
-                    where=where,
-                    remedy=f"kalends {ctx.info_name} -h lists them",
-                ) from error
-            if isinstance(given.get("machine"), str):
-                raise InvalidInput(
-                    f"{given['machine']!r} is no option",
-                    where=where,
-                    remedy="give the machine on the command line, and what is to run below",
-                )
-            for option in self.get_params(ctx):
-                if option.name in given and self._is_of_the_call(ctx, option):
-                    raise InvalidInput(
-                        f"{option.opts[-1]} is no option of a job",
-                        where=where,
-                        remedy="give it on the command line",
-                    )
+            self.check_options(ctx, words, f"{MARK}, line {number}")
             found += words
         return found
+
+    def check_options(self, ctx: click.Context, words: list[str], where: str) -> None:
+        """Raise `InvalidInput` unless `words` are options of a job."""
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
+        except click.UsageError as error:
+            raise InvalidInput(
+                error.format_message(),
+                where=where,
+                remedy=f"kalends {ctx.info_name} -h lists them",
+            ) from error
+        if isinstance(given.get("machine"), str):
+            raise InvalidInput(
+                f"{given['machine']!r} is no option",
+                where=where,
+                remedy="give the machine on the command line, and what is to run below",
+            )
+        for option in self.get_params(ctx):
+            if option.name in given and self._is_of_the_call(ctx, option):
+                raise InvalidInput(
+                    f"{option.opts[-1]} is no option of a job",
+                    where=where,
+                    remedy="give it on the command line",
+                )
 
     def _is_of_the_call(self, ctx: click.Context, option: click.Parameter) -> bool:
         """Return whether an option is none of a job: no script says where it is sent, and as whom."""
         taken = {name for each in self._shared_options() for name in each.opts}
         taken |= set(self.get_help_option_names(ctx))
         return option.name in NOT_OF_A_JOB or not taken.isdisjoint(option.opts)
+
+
+def _of_each(args: list[str]) -> list[str]:
+    """Return what holds for each job of ``--each-line FILE``: all but that, and the key of the call."""
+    kept: list[str] = []
+    passed = False
+    for word in args:
+        if passed:
+            passed = False
+        elif word in ("--each-line", "--key"):
+            passed = True
+        elif not word.startswith(("--each-line=", "--key=")):
+            kept.append(word)
+    return kept
 
 
 def script_named(args: list[str]) -> str | None:
@@ -121,7 +142,7 @@ def directives(script: str) -> Iterator[tuple[int, list[str]]]:
     """
     for number, line in enumerate(map(str.strip, script.split("\n")), 1):
         if line.split(None, 1)[:1] == [MARK]:
-            yield number, _words(line.removeprefix(MARK), f"{MARK}, line {number}")
+            yield number, words_in(line.removeprefix(MARK), f"{MARK}, line {number}")
         elif line and not line.startswith("#"):
             return
 
@@ -139,7 +160,8 @@ def unread(script: str) -> Iterator[str]:
             yield f"line {number} is not read: {MARK} stands before the first command"
 
 
-def _words(line: str, where: str) -> list[str]:
+def words_in(line: str, where: str) -> list[str]:
+    """Return the words of a line as a shell would, but for its variables; raises `InvalidInput`."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
     lexer.commenters = ""

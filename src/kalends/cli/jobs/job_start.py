@@ -39,7 +39,7 @@ async def started(client: Client, settings: Settings, view: JobView) -> JobView:
 def words(view: JobView, settings: Settings) -> str:
     """Return where a job stands that has not started."""
     said = f"{view.machine}/{view.job} {view.phase}"
-    if view.reasons:
+    if view.reasons and view.predicted is None:
         return f"{said}: {'; '.join(view.reasons)}"
     if view.predicted is None:
         return said

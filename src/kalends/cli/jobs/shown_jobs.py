@@ -17,6 +17,7 @@ from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.number_ranges import numbers_text
 from kalends.core.run_times import clocks_agree
 
 SIGNALLED: Final = 128
@@ -68,7 +69,8 @@ async def ended(client: Client, machine: str, number: int) -> JobView:
 def exit_code(job: JobView) -> int:
     """Return the exit code of a job's program, and tell how it ended if it did not end by itself."""
     if job.end != "exit":
-        output.say(f"kalends: {job.machine}/{job.job} {job.phase}: {end_words(job)}", error=True)
+        how = end_words(job) if job.phase == job.end else f"{job.phase}: {end_words(job)}"
+        output.say(f"kalends: {job.machine}/{job.job} {how}", error=True)
     if job.status < 0:
         return SIGNALLED - job.status
     return job.status if job.end == "exit" else job.status or 1
@@ -224,17 +226,6 @@ def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
     later = job.predicted.expected - before.predicted.expected
     moved = f"{format_duration(abs(later))} {'later' if later > 0 else 'earlier'}"
     return f"moved: {expected}, {moved}"
-
-
-def numbers_text(numbers: tuple[int, ...]) -> str:
-    """Write ``0-3,7`` for 0, 1, 2, 3 and 7."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def numbers_in(text: str, where: str) -> list[int]:

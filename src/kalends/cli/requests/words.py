@@ -34,6 +34,7 @@ from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives, preferences
 from kalends.core.language.preferences import Preference
 from kalends.core.requests import Request, span
+from kalends.core.resources import job_of_slot
 from kalends.core.steps import StepPart
 from kalends.core.times import format_time
 
@@ -322,13 +323,20 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
 
 
 def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """List the bookings that would have to move, below the start that they prevent."""
+    """List the bookings that would have to move, and the jobs that run, below the start that they prevent."""
     if not found.obstacles:
         return []
     when = short_time(found.obstacles[0].start, zone)
-    number = len(found.obstacles)
-    few = "" if found.fewest else " (fewer might do)"
-    what = f"{number} booking{'' if number == 1 else 's'} would have to move{few}"
+    jobs = sum(bool(job_of_slot(each.slot.reservation)) for each in found.obstacles)
+    counted = [
+        f"{number} {name}{'' if number == 1 else 's'} would have to {do}"
+        for number, name, do in (
+            (len(found.obstacles) - jobs, "booking", "move"),
+            (jobs, "job", "end"),
+        )
+        if number
+    ]
+    what = f"{', and '.join(counted)}{'' if found.fewest else ' (fewer might do)'}"
     better = "a better start" if found.candidates else "a start"
     return [
         f"for {better} at {when} {what}:",
@@ -340,7 +348,7 @@ def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
                     each.slot.units,
                     short_time(each.slot.start, zone),
                     short_time(each.slot.end, zone),
-                    each.slot.state,
+                    job_of_slot(each.slot.reservation) or each.slot.state,
                     each.slot.holder or "-",
                 )
                 for each in found.obstacles

@@ -222,7 +222,9 @@ def _from_text(
         return parse_request(
             text,
             duration=f"{length}s",
-            at=None if at is None else _start_s(at, now_s, zone, exact=length % _DAY_S != 0),
+            at=None
+            if at is None
+            else start_s(at, now_s=now_s, zone=zone, exact=length % _DAY_S != 0),
             not_before=after_s,
             not_after=None if before is None else _seconds(before, "window[1]", now_s, zone),
             now_s=now_s,
@@ -246,12 +248,12 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
     return window[0], window[1]
 
 
-def _start_s(at: Time, now_s: int, zone: ZoneInfo, *, exact: bool) -> int:
-    """Return a fixed start; one counted from now is the next full minute, because slots begin on a grain."""
-    start_s = time_s(at, now_s=now_s, zone=zone, where="at", exact=exact)
+def start_s(at: Time, *, now_s: int, zone: ZoneInfo, where: str = "at", exact: bool = True) -> int:
+    """As `time_s`, for a start: one counted from now is the next full minute, as slots begin on a grain."""
+    found_s = time_s(at, now_s=now_s, zone=zone, where=where, exact=exact)
     if isinstance(at, str) and _FROM_NOW.match(at):
-        return align_up(start_s, 60)
-    return start_s
+        return align_up(found_s, 60)
+    return found_s
 
 
 def _seconds(when: Time, where: str, now_s: int, zone: ZoneInfo) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.inputs.given_values import checked_job, every, milliseconds
+from kalends.client.inputs.job_pages import pages_of
 from kalends.client.inputs.request_builder import Duration, Time, length_s
 from kalends.client.methods.agent_calls import AgentCalls
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
+from kalends.contract.bulk_calls import MadeJob, SubmitJobs, SubmittedJobs
 from kalends.contract.job_moves import MovedJobs, WatchJobs
+from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
+from kalends.core.errors import error_from_problem
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX
 
@@ -42,6 +46,30 @@ class JobCalls(AgentCalls):
         """
         body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
         return await self._caller.call(body, "job_submit", job_calls.Submitted)
+
+    async def submit_many(
+        self, jobs: Sequence[JobRequest], *, key: str = ""
+    ) -> AsyncIterator[MadeJob]:
+        """Submit many jobs to one machine, and yield each with its number, in their order.
+
+        A call takes up to a thousand jobs, and all of a call are durable when its first one is yielded. With
+        `key` it can be repeated, with the same jobs in the same order: what was submitted before is yielded,
+        and not submitted again. Raises for the first job that is refused what `submit` raises; `where` begins
+        with its place, ``jobs[3]``. Those before it are submitted, none behind it is.
+        """
+        key, done = key or self.new_key(), 0
+        listed = [checked_job(job) for job in jobs]
+        for page in pages_of(listed):
+            body = SubmitJobs(key=key, machine=page[0].machine, first=done, jobs=page)
+            answer = await self._caller.call(body, "jobs_submit", SubmittedJobs)
+            for made in answer.made:
+                yield made
+            if answer.refused is not None:
+                error = error_from_problem(answer.refused)
+                place = f"jobs[{done + len(answer.made)}]"
+                error.where = f"{place}.{error.where}" if error.where else place
+                raise error
+            done += len(page)
 
     async def jobs(
         self,
@@ -160,22 +188,40 @@ class JobCalls(AgentCalls):
         stream: Literal["output", "error"] = "output",
         offset: int = 0,
         wait_s: float = 0.0,
-    ) -> job_calls.JobOutput:
-        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs."""
-        body = job_calls.ReadOutput(
-            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s)
-        )
-        return await self._caller.call(body, "job_output", job_calls.JobOutput)
+        attempt: int = 0,
+    ) -> JobOutput:
+        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs.
+
+        Of its last start, or of that with the number `attempt`. Raises `NotFound` for one that there was not.
+        """
+        body = ReadOutput(
+            machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s),
+            attempt=attempt,
+        )  # fmt: skip
+        return await self._caller.call(body, "job_output", JobOutput)
 
     async def follow_output(
-        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
+        self,
+        machine: str,
+        number: int,
+        *,
+        stream: Literal["output", "error"] = "output",
+        attempt: int = 0,
     ) -> AsyncIterator[bytes]:
-        """Yield what a job writes, as it writes it, from the beginning to its end."""
-        offset = 0
+        """Yield what a job writes, as it writes it, from the beginning to its end.
+
+        If it starts again, what that start writes follows. With `attempt` it ends with that start.
+        """
+        offset = before = 0
         while True:
             piece = await self.job_output(
-                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
-            )
+                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000,
+                attempt=attempt,
+            )  # fmt: skip
+            if offset and piece.attempt != before:
+                offset, before = 0, piece.attempt  # Another start, with a file of its own.
+                continue
+            before = piece.attempt
             if piece.data:
                 yield piece.data
                 offset = piece.offset + len(piece.data)

@@ -21,7 +21,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import Report, ShepherdRunner
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import directory_of
-from kalends.contract.job_calls import JobOutput
+from kalends.contract.output_calls import JobOutput
 from kalends.core.errors import Conflict, NotAllowed
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.service import SiteEngine
@@ -173,10 +173,10 @@ class MachineRunners:
             await self._shepherds[queue.name].sweep(queue, told)
 
     async def output(
-        self, machine: str, number: int, stream: str, offset: int, wait_s: float
+        self, machine: str, number: int, stream: str, offset: int, wait_s: float, attempt: int
     ) -> JobOutput:
         """Return what a job has written from `offset` on."""
-        return await self._readers[machine].read(number, stream, offset, wait_s)
+        return await self._readers[machine].read(number, stream, offset, wait_s, attempt)
 
     def _outputs(self, machine: str) -> ShepherdOutputs:
         launcher, rules = self._shepherds[machine].launcher, self._rules[machine]

@@ -102,7 +102,7 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
 
     resource: Name
     shape: Annotated[str, Meta(max_length=200)] = ""
-    policy: Annotated[str, Meta(max_length=200)] = "easy"
+    policy: Annotated[str, Meta(max_length=200)] = "easy-priority"
     policy_ms_max: Annotated[int, Meta(ge=1, le=60_000)] = 1_000
     """For one decision of a policy of the owner's own: one that takes longer is put aside."""
     cores_each: Annotated[int, Meta(ge=0, le=4096)] = 0
@@ -111,6 +111,13 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
         default_factory=lambda: {"low": 1, "normal": 2, "high": 3}
     )
     default_class: Name = "normal"
+    class_members: Annotated[
+        dict[Name, tuple[Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))], ...]],
+        Meta(max_length=32),
+    ] = {}
+    """Who may name a class. A class that is not named here: everybody, if it is not above the default class;
+    else no user.
+    """
     user: JobLimitsConfiguration = JobLimitsConfiguration()
     project: JobLimitsConfiguration = JobLimitsConfiguration()
     members: Annotated[

@@ -19,7 +19,8 @@ class UrgentRoom(Room):
     """The queue of four nodes under a policy that stops jobs."""
 
     def __init__(self, **terms: Any) -> None:
-        super().__init__(**{"policy": "preemptive", **terms})
+        members = {"high": ("everyone",)}
+        super().__init__(**{"policy": "preemptive", "class_members": members, **terms})
 
     def run(self, **fields: Any) -> int:
         """Submit a job that is not urgent, and let its program begin."""
