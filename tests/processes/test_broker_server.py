@@ -33,9 +33,10 @@ from kalends.core.identifiers import request_id
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.stores.sqlite.register import lives
+from tests.support.ports import free_urls
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
-from .servers import Server, StartFailed, free_urls, running, until
+from .servers import Server, StartFailed, running, until
 
 ONCE = Backoff(tries_max=1)
 ALL_THREE = "site0/cluster:2 + site1/cluster + site2/cluster"
