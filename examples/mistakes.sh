@@ -49,7 +49,7 @@ kalends cancel my-booking
 # Nobody listens there.
 kalends list --broker http://127.0.0.1:9
 
-# A site is down: what is there can be booked, what is not is named.
+# A site is down: the other sites can be booked. Without --no-wait, the booking would wait for it.
 kill -9 "$(cat "$KALENDS_FACILITY/ncsa.pid")"
 kalends resources
-kalends book 'sdsc/sp2:64 + ncsa/cave' --for 2h
+kalends book 'sdsc/sp2:64 + ncsa/cave' --for 2h --no-wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -29,15 +30,17 @@ def children(pid: int) -> list[int]:
     """The processes that `pid` has started and that still live."""
     found: list[int] = []
     for task in PROC.glob(f"{pid}/task/*/children"):
-        found += map(int, task.read_text().split())
+        with contextlib.suppress(OSError):  # The thread, or all of the process, may have ended.
+            found += map(int, task.read_text().split())
     return sorted(found)
 
 
 def zygote() -> int:
     """The one process of this one that workers are forked from; raises `LookupError`."""
     for pid in children(os.getpid()):
-        if b"zygote" in (PROC / str(pid) / "cmdline").read_bytes():
-            return pid
+        with contextlib.suppress(OSError):  # It may have ended since it was listed.
+            if b"zygote" in (PROC / str(pid) / "cmdline").read_bytes():
+                return pid
     raise LookupError("this process has no zygote")
 
 

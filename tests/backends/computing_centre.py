@@ -18,8 +18,9 @@ from kalends.core.errors import InvalidInput, NoCommonTime, Unavailable
 from kalends.core.jobs import JobRequest
 from tests.backends.slurm_at_hand import SlurmAtHand
 from tests.processes.facility import broker_text, write
-from tests.processes.servers import Server, free_urls, until
+from tests.processes.servers import Server, until
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_urls
 
 CLUSTER: Final = "centre/cluster"
 ROOM: Final = "centre/room"

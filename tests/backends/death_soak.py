@@ -27,7 +27,8 @@ from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
 from tests.processes.crowd import while_working
 from tests.processes.customers import Customer, base_now_s
 from tests.processes.facility import Facility, broker_text, connected, site_text, write
-from tests.processes.servers import Server, free_urls, running, until
+from tests.processes.servers import Server, running, until
+from tests.support.ports import free_urls
 
 NODES: Final = 4
 KILLS_A_ROUND: Final = 10

@@ -16,7 +16,8 @@ from kalends.backends.psij.desk_line import MODULE
 from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
 from tests.processes.facility import broker_text, write
-from tests.processes.servers import Server, free_urls, until
+from tests.processes.servers import Server, until
+from tests.support.ports import free_urls
 
 FAR: Final = "lab/far"
 KNOWN: Final = "distant has it as "

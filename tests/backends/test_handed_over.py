@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from kalends.core.jobs import JobRequest
 from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import load_configuration
 from tests.backends.far_site import FAR, FarSite, far_site
+from tests.process_tree import descendants
 from tests.processes.servers import until
 
 pytest.importorskip("psij")
@@ -211,14 +213,16 @@ async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) 
 
 def _end_at_once(process: int) -> None:
     """End a process and all that it has started; none of them sees another end, and can say so."""
-    tree = _tree(process)
-    for each in reversed(tree):
-        os.kill(each, signal.SIGSTOP)
-    for each in tree:
-        os.kill(each, signal.SIGKILL)
+    stopped: set[int] = set()
+    while others := {process, *descendants(process)} - stopped:
+        for each in others:
+            _signal(each, signal.SIGSTOP)
+        stopped |= others
+    for each in stopped:
+        _signal(each, signal.SIGKILL)
 
 
-def _tree(process: int) -> list[int]:
-    """Return a process and all that it has started, the youngest first."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [*(each for child in children for each in _tree(int(child))), process]
+def _signal(process: int, number: int) -> None:
+    # It may have ended since it was listed.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)

@@ -9,7 +9,8 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from tests.processes.servers import free_urls, until
+from tests.processes.servers import until
+from tests.support.ports import free_urls
 from transcripts import ROOT, environment
 
 from kalends.demo.processes import start, stop

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import kalends
+from tests.support.ports import free_urls
 
-from .servers import Server, free_urls, until
+from .servers import Server, until
 
 CAPACITY: Final = 8
 GRAIN_S: Final = 600

@@ -16,9 +16,10 @@ from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
+from tests.support.ports import free_urls
 
 from .facility import write
-from .servers import Server, free_urls, until
+from .servers import Server, until
 
 MACHINE = "lab/box"
 USER = "ann"

@@ -221,9 +221,12 @@ async def _stands_still(server: Server) -> None:
 
 
 def _states(pid: int) -> set[str]:
-    """The states of all its threads (Linux)."""
-    threads = Path(f"/proc/{pid}/task").glob("*/stat")
-    return {thread.read_text().rpartition(")")[2].split()[0] for thread in threads}
+    """The states of all its threads (Linux), without those that end meanwhile."""
+    states = set()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            states.add(thread.read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def _files(store: Path) -> list[Path]:

@@ -43,7 +43,12 @@ async def sandbox(
 
 
 def descriptors() -> set[str]:
-    return {os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        # What lists them is open itself, and another thread may have closed one meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.readlink(entry))
+    return found
 
 
 def processes() -> dict[int, int]:

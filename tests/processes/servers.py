@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -29,14 +27,6 @@ STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
 LISTENING: Final = re.compile(r"listening (?:site|broker|virtual) \S+ (http://\S+)")
-
-WORKERS_MAX: Final = 8
-WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
-PORTS: Final = range(20_000 + WORKER, 32_000, WORKERS_MAX)
-"""Below the ports that outgoing connections take: none of them can sit on a port between two lives.
-
-No two of the processes that run tests beside one another have a port in common.
-"""
 
 T = TypeVar("T")
 
@@ -206,20 +196,3 @@ async def running(*servers: Server) -> AsyncIterator[None]:
         for server in servers:
             if server.running:
                 await server.kill()
-
-
-def free_urls(count: int) -> list[str]:
-    """`count` addresses of loopback where nobody listens."""
-    found: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            # As servers do it, so that a port with old connections in TIME_WAIT counts as free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            break
-    return [f"http://127.0.0.1:{port}" for port in found]

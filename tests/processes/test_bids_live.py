@@ -16,10 +16,11 @@ import pytest
 import kalends
 from kalends.contract.calls import PlacedEnd, RequestView
 from kalends.core.jobs import JobRequest
+from tests.support.ports import free_urls
 
 from .facility import broker_text, write
 from .laboratory import USER, Laboratory
-from .servers import Server, free_urls, running, until
+from .servers import Server, running, until
 
 JOBS = 24
 KILLS = 8

@@ -33,9 +33,10 @@ from kalends.core.identifiers import request_id
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.stores.sqlite.register import lives
+from tests.support.ports import free_urls
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
-from .servers import Server, StartFailed, free_urls, running, until
+from .servers import Server, StartFailed, running, until
 
 ONCE = Backoff(tries_max=1)
 ALL_THREE = "site0/cluster:2 + site1/cluster + site2/cluster"
@@ -355,14 +356,18 @@ async def test_without_a_site_nothing_is_booked_there_and_it_is_used_again_when_
 
         await until(is_down, "site2 is down")
         with pytest.raises(Unavailable) as refused:
-            await c.book(ALL_THREE, duration="1h", at=start)
+            await c.book(ALL_THREE, duration="1h", at=start, patience="none")
         assert [refusal.where for refusal in refused.value.refusals] == ["site2"]
         with pytest.raises(Unavailable):
             await c.calendar("site2/cluster", end=start)
         with pytest.raises(NotFound):
             await c.calendar("site1/nothing", end=start)
         assert (await c.book("site0/cluster", duration="1h", at=start)).state == "reserved"
+        waits = await c.book(ALL_THREE, duration="1h", at=start + 3600, wait_s=0)
+        assert waits.waiting is not None
+        assert waits.waiting.awaited == ("site2",)
         await facility.sites[2].start()
+        assert (await c.wait(waits.id)).state == "reserved"
         await connected(c)
         assert (await c.book(ALL_THREE, duration="1h", at=start)).state == "reserved"
         assert (await c.calendar("site2/cluster", start=start, end=start + 3_600)).slots

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_urls
+
 from .auditing import audit
 from .crowd import while_working
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility, site_text, write
-from .servers import Server, StartFailed, free_urls, running
+from .servers import Server, StartFailed, running
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
 

@@ -15,6 +15,7 @@ from mail_relay import MailRelay, mail_relay, webhook_receiver
 
 from kalends.core.errors import InvalidInput, NotAllowed
 from kalends.core.jobs import Notify
+from tests.support.ports import free_ports
 
 from .laboratory import MACHINE, USER, Laboratory, opened
 from .servers import until
@@ -111,8 +112,7 @@ async def test_a_site_that_is_killed_before_a_mail_was_taken_sends_it_when_it_is
 
 
 async def test_a_relay_that_is_away_hurts_no_job_and_gets_its_mail_when_it_is_back() -> None:
-    async with mail_relay() as relay:
-        port = relay.port
+    (port,) = free_ports(1)
     async with told_laboratory(port) as laboratory, laboratory.client() as client:
         for _ in range(3):
             await client.submit(laboratory.job("true", notify=END))

@@ -15,10 +15,11 @@ import pytest
 import kalends
 from kalends.contract.job_calls import ReservedRow
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from tests.support.ports import free_urls
 
 from .facility import broker_text, write
 from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
-from .servers import Server, free_urls, until
+from .servers import Server, until
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ import kalends
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
+from tests.support.ports import free_urls
 
 from .facility import write
-from .servers import Server, free_urls, running, until
+from .servers import Server, running, until
 
 SITE = """
 [site]

@@ -16,10 +16,11 @@ import pytest
 import kalends
 from kalends.core.errors import Conflict, InvalidInput, NoCommonTime, NotFound, Unavailable
 from kalends.core.jobs import LimitWarning
+from tests.support.ports import free_urls
 
 from .facility import broker_text, write
 from .laboratory import opened
-from .servers import Server, free_urls, until
+from .servers import Server, until
 from .test_jobs import MACHINE, USER, Laboratory, laboratory
 
 __all__ = ["laboratory"]

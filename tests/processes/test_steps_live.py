@@ -55,7 +55,7 @@ async def submitted(
     async def told() -> RequestView | None:
         nonlocal failed
         try:
-            next_key = key + "-again" * failed
+            next_key = f"{key}-{failed}" if failed else key
             view = await client.submit_in_step(request, job, key=next_key, wait_s=20, **options)
         except kalends.OutcomeUnknown:
             return None

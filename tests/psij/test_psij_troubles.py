@@ -24,7 +24,8 @@ from psij import (
 from tests.processes.cut_line import cut_line
 from tests.processes.facility import broker_text, write
 from tests.processes.laboratory import MACHINE
-from tests.processes.servers import Server, free_urls, until
+from tests.processes.servers import Server, until
+from tests.support.ports import free_urls
 
 from .psij_user import PsijUser, active, beside, over
 

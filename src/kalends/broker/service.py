@@ -345,6 +345,7 @@ class BrokerService:
         self.logical_clock.merge(logical, self.moment().wall_ms)
         if wall_ms:
             self.clock_watch.heard(site, wall_ms)
+            self.directory.hear_clock(site, wall_ms, self.moment())
 
     def site_version(self, site: str, version: ServerVersion) -> None:
         self.directory.sites[site].version = version

@@ -289,8 +289,9 @@ class Book(Body, frozen=True, kw_only=True):
     after at most `wait_ms`: a request still ``open`` then goes on and can be asked for by id or key.
 
     `patience` says what it may wait for, and `give_up_at` until when (seconds UTC; 0: a minute for
-    what is held, the last possible start for what is taken). With `hold` and patience "taken" the
-    slots are held for `hold_s` from the moment they are free.
+    what is held, the last possible start for what is taken). Without patience it fails at once if a site
+    does not answer; else it waits for that site. What has failed keeps its key. With `hold` and patience
+    "taken" the slots are held for `hold_s` from the moment they are free.
 
     `job` is to run in step on all that is booked, each part on its machine, or what `jobs` names for some of
     them; without `job` the others are only booked. Then it also answers which job each part is (`parts`).

@@ -152,6 +152,11 @@ def split_resource(name: str) -> tuple[str, str]:
     return site, local
 
 
+def site_of(where: str) -> str:
+    """Return the site of ``"sdsc/sp2"``, or ``"sdsc"`` itself: refusals are about the one or the other."""
+    return where.partition("/")[0]
+
+
 def short_id(rid: str) -> str:
     """Return the last eight digits of `rid`: what people are shown, and what the command line accepts."""
     return rid[-8:]

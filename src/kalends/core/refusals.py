@@ -19,6 +19,8 @@ from kalends.core.errors import (
     Unavailable,
 )
 
+TRY_LATER: Final = "try again later"
+
 _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.UNKNOWN_RESOURCE, NotFound, "no such resource",
      "see `kalends resources`"),
@@ -50,7 +52,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "choose another week, or cancel something in it"),
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
      "ask for less, or release or cancel something first"),
-    (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", "try again later"),
+    (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", TRY_LATER),
     (RefusalCode.OLDER_VERSION, Conflict, "a site runs an older kalends, which does not know all of this",
      "leave that out, or choose another resource, until its owner has upgraded it"),
     (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
@@ -58,7 +60,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.SITE_UNUSABLE, Conflict, "this broker cannot use a site; nothing was booked",
      "tell the operator of the broker, who has to mend it; or choose another resource"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
-     "try again later"),
+     TRY_LATER),
     (RefusalCode.TOO_LATE, NoCommonTime, "no machine has it in time",
      "give a later end, ask for less, or try again later"),
     (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",

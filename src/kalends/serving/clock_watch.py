@@ -6,12 +6,15 @@ told, and a jump is waited out: time goes on as before it until somebody else's 
 time. So a clock that is wrong for an hour and then right again was never followed, and one that an
 operator sets right is followed at once. The store of a server confirms, too, that a clock was behind: it
 knows a time that has come already. Nothing that is promised hangs on it; see `docs/protocol.md`.
+
+The majority shows which clock is wrong: if more than half of all clocks agree, the others are the odd ones,
+and this server's own clock may be one of them. With two clocks, or no majority, any may be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from kalends.core.durations import format_duration
 from kalends.core.intervals import Moment
@@ -25,13 +28,41 @@ APART_MS: Final = 60_000
 
 HEARD_MAX: Final = 1_024
 
+NAMED_MAX: Final = 4
+"""Clocks that are named in one alarm."""
+
+
+class _Found(NamedTuple):
+    """What is wrong with clocks: a jump of our own (0: none), and others that do not agree with ours."""
+
+    jump_ms: int
+    apart_ms: dict[str, int]
+    """By how much ours is ahead of each of these others."""
+    agreeing: tuple[str, ...]
+    """The majority, if there is one; "" is our own clock."""
+
+    def is_like(self, other: _Found) -> bool:
+        """Return whether it would be told in the same words, but for some seconds."""
+        return (
+            self.apart_ms.keys() == other.apart_ms.keys()
+            and set(self.agreeing) == set(other.agreeing)
+            and bool(self.jump_ms) == bool(other.jump_ms)
+            and abs(self.jump_ms - other.jump_ms) <= JUMP_MS
+            and all(abs(ms - other.apart_ms[who]) <= JUMP_MS for who, ms in self.apart_ms.items())
+        )
+
+
+_NOTHING: Final = _Found(0, {}, ())
+
 
 class ClockWatch:
-    """Watches the clocks that `read` reads; `tell` hears of every doubt that begins, and "" when it ends."""
+    """Watches the clocks that `read` reads; `tell` hears what is wrong, again when that changes, and "" when
+    it ends."""
 
     def __init__(self, read: Callable[[], Moment], tell: Callable[[str], None]) -> None:
         self.doubt = ""
-        """Why the wall clock may be wrong, for an operator; "" if nothing suggests it."""
+        """Why the wall clock of this host may be wrong, for an operator; "" if nothing suggests it."""
+        self._found = _NOTHING
         self._read = read
         self._tell = tell
         self._ahead_ms = _ahead(read())
@@ -75,24 +106,18 @@ class ClockWatch:
         return any(abs(each - ahead_ms) <= APART_MS for each in self._heard_ms.values())
 
     def _judge(self, ahead_ms: int) -> None:
-        reasons = []
-        if self._ahead_ms != ahead_ms:
-            reasons.append(
-                f"the clock of this host was set {_apart(ahead_ms - self._ahead_ms)} and nobody"
-                " confirms it: time goes on as before. If it is right now, restart this server"
-            )
-        apart = [
-            f"{_apart(ahead_ms - heard_ms)} against that of {who}"
+        apart_ms = {
+            who: ahead_ms - heard_ms
             for who, heard_ms in self._heard_ms.items()
             if abs(heard_ms - ahead_ms) > APART_MS
-        ]
-        if apart:
-            reasons.append(f"the clock of this host is {', '.join(apart[:4])}")
-        doubt = "; ".join(reasons)
-        doubt = f"{doubt}. Set the clocks of all hosts (NTP)" if doubt else ""
-        told, self.doubt = self.doubt, doubt
-        if bool(doubt) != bool(told):
-            self._tell(doubt)
+        }
+        agreeing = _majority({"": ahead_ms, **self._heard_ms}) if apart_ms else ()
+        found = _Found(ahead_ms - self._ahead_ms, apart_ms, agreeing)
+        if found.is_like(self._found):
+            return
+        self._found = found
+        self.doubt = _of_own(found)
+        self._tell(_told(found))
 
 
 def watch_clock(metrics: Metrics, in_doubt: Callable[[], bool]) -> None:
@@ -112,3 +137,54 @@ def _apart(ahead_ms: int) -> str:
     """Format as ``2h ahead`` or ``1m1s behind``, to the second."""
     way = "ahead" if ahead_ms > 0 else "behind"
     return f"{format_duration(round(abs(ahead_ms) / 1000))} {way}"
+
+
+def _majority(ahead_ms: dict[str, int]) -> tuple[str, ...]:
+    """Return who agrees with each other, if that is more than half of all; nothing else."""
+    ordered = sorted(ahead_ms, key=lambda who: ahead_ms[who])
+    first, most = 0, range(0)
+    for last, who in enumerate(ordered):
+        while ahead_ms[who] - ahead_ms[ordered[first]] > APART_MS:
+            first += 1
+        most = max(most, range(first, last + 1), key=len)
+    return tuple(sorted(ordered[most.start : most.stop])) if len(most) * 2 > len(ordered) else ()
+
+
+def _of_own(found: _Found) -> str:
+    """Return why our own clock may be wrong; "" if it has not jumped, and the majority agrees with it."""
+    reasons = []
+    if found.jump_ms:
+        reasons.append(
+            f"the clock of this host was set {_apart(found.jump_ms)} and nobody"
+            " confirms it: time goes on as before. If it is right now, restart this server"
+        )
+    if found.agreeing and "" not in found.agreeing:
+        ahead_ms = max((found.apart_ms.get(who, 0) for who in found.agreeing), key=abs)
+        reasons.append(
+            f"the clock of this host is {_apart(ahead_ms)} against those of"
+            f" {_named(found.agreeing)}, which agree with each other"
+        )
+    elif found.apart_ms and not found.agreeing:
+        listed = [f"{_apart(ms)} against that of {who}" for who, ms in found.apart_ms.items()]
+        reasons.append(f"the clock of this host is {', '.join(listed[:NAMED_MAX])}")
+    return f"{'; '.join(reasons)}. Set the clocks of all hosts (NTP)" if reasons else ""
+
+
+def _told(found: _Found) -> str:
+    """Return what an operator has to know: doubts about our own clock, and whose clock is the odd one."""
+    own = _of_own(found)
+    if not found.apart_ms or "" not in found.agreeing:
+        return own
+    odd = ", ".join(
+        [f"that of {who} is {_apart(-ms)}" for who, ms in found.apart_ms.items()][:NAMED_MAX]
+    )
+    others = _named([who for who in found.agreeing if who])
+    told = (
+        f"the clocks of this host and of {others} agree, but {odd}. Its owner has to set it (NTP)"
+    )
+    return f"{own}. {told}" if own else told
+
+
+def _named(who: Sequence[str]) -> str:
+    more = f" and {len(who) - NAMED_MAX} others" if len(who) > NAMED_MAX else ""
+    return ", ".join(who[:NAMED_MAX]) + more

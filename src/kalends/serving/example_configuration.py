@@ -283,7 +283,8 @@ ends = "2027-01-02"
 
 [broker]
 name = "npaci"
-replica = "1"             # replicas of one broker share its name and its store
+replica = "1"             # replicas of one broker share its name, its store and its host; if one stops
+                          # responding while it writes, kill it: it locks the store (docs/operating.md)
 listen = "127.0.0.1:7100"
 url = "http://127.0.0.1:7100"
 store = "npaci.sqlite"

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.processes.servers import free_urls
+from tests.support.ports import free_urls
 
 import kalends
 from kalends.broker.server import build_broker

@@ -81,6 +81,13 @@ def test_book_waits_until_it_is_settled_and_tells_each_step_in_a_line(
     ]
 
 
+def test_a_site_that_does_not_answer_is_waited_for_in_other_words(run: Run, broker: Broker) -> None:
+    broker.courses.append([in_line(0, "ncsa"), in_line(0, "far-away", "ncsa"), STEPS[-1]])
+    result = run("book", "ncsa/cave", *WHEN)
+    assert "waiting for site ncsa to answer; gives up" in result.stderr
+    assert "waiting for sites far-away and ncsa to answer; gives up" in result.stderr
+
+
 def test_with_json_nothing_is_told_but_what_was_understood_and_the_answer(
     run: Run, broker: Broker
 ) -> None:

@@ -14,6 +14,7 @@ import mail_relay as relays
 import msgspec
 import pytest
 from certificates import write_certificate
+from tests.support.ports import free_ports
 
 from kalends.core.errors import InvalidInput
 from kalends.notices.letter import Letter
@@ -134,8 +135,7 @@ async def test_a_relay_that_hangs_is_left(relay: relays.MailRelay, word: str) ->
 
 
 async def test_a_relay_that_is_away_blocks_the_way() -> None:
-    async with relays.mail_relay() as relay:
-        port = relay.port
+    (port,) = free_ports(1)
     failed = await carrier(port).carry(LETTER)
     assert failed is not None
     assert failed.kind == "blocked"

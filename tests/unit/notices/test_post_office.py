@@ -12,6 +12,7 @@ from typing import Any
 
 import mail_relay as relays
 import pytest
+from tests.support.ports import free_ports
 
 from kalends.batch.job_notices import job_post_office
 from kalends.core.errors import NotAllowed
@@ -143,8 +144,7 @@ async def test_what_was_stored_and_not_sent_is_sent_in_the_next_life(tmp_path: P
 async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
     tmp_path: Path, log: io.StringIO
 ) -> None:
-    async with relays.mail_relay() as relay:
-        port = relay.port
+    (port,) = free_ports(1)
     key = tmp_path / "key"
     key.write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
     key.chmod(0o600)
@@ -166,8 +166,7 @@ async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
 
 
 async def test_what_blocked_a_way_in_an_earlier_life_is_told_anew(tmp_path: Path) -> None:
-    async with relays.mail_relay() as relay:
-        port = relay.port
+    (port,) = free_ports(1)
     async with lobby(tmp_path, rules_for(port)) as here:
         here.post(letter("a"))
         await here.told(1)

@@ -134,3 +134,62 @@ def test_how_far_a_clock_was_set_is_told_to_the_second() -> None:
     host.watch.now()
     assert "was set 2h behind" in host.watch.doubt
     assert "restart this server" in host.watch.doubt
+
+
+def test_of_several_clocks_the_odd_one_is_named_and_it_may_be_our_own() -> None:
+    host = Host(2 * HOUR_MS)
+    for who in ("argo", "bode", "cray"):
+        host.hear(who)
+    assert "the clock of this host is 2h ahead against those of argo, bode, cray" in host.told[-1]
+    assert host.watch.doubt == host.told[-1]
+
+
+def test_a_host_that_the_majority_agrees_with_does_not_doubt_itself() -> None:
+    host = Host()
+    host.hear("argo")
+    host.hear("bode", wrong_ms=-2 * HOUR_MS)
+    (told,) = host.told
+    assert told.startswith(
+        "the clocks of this host and of argo agree, but that of bode is 2h behind"
+    )
+    assert host.watch.doubt == "", "nothing suggests that the clock of this host is wrong"
+
+
+def test_without_a_majority_no_clock_is_called_wrong() -> None:
+    host = Host()
+    host.hear("argo", wrong_ms=2 * HOUR_MS)
+    host.hear("bode", wrong_ms=-2 * HOUR_MS)
+    assert "2h behind against that of argo" in host.watch.doubt
+    assert "2h ahead against that of bode" in host.watch.doubt
+
+
+def test_what_is_told_changes_with_what_is_heard_and_ends_with_its_cause() -> None:
+    host = Host(2 * HOUR_MS)
+    host.hear("argo")
+    assert "argo" in host.told[-1]
+    host.hear("bode")
+    assert "argo, bode, which agree" in host.told[-1]
+    host.watch.lost("bode")
+    host.watch.now()
+    assert "bode" not in host.told[-1]
+    host.wrong_ms = 0
+    host.hear("argo")
+    assert (host.told[-1], host.watch.doubt) == ("", "")
+
+
+def test_some_seconds_more_are_not_told_again() -> None:
+    host = Host(2 * HOUR_MS)
+    for seconds in range(JUMP_MS // 1_000):
+        host.hear("argo", wrong_ms=seconds * 1_000)
+    assert len(host.told) == 1
+    host.hear("argo", wrong_ms=HOUR_MS)
+    assert "1h ahead" in host.told[-1]
+
+
+def test_clocks_that_agree_only_pairwise_are_no_surprise() -> None:
+    """Ours agrees with the nearest of a majority, and not with the others."""
+    host = Host()
+    host.hear("argo", wrong_ms=APART_MS - 10_000)
+    for who in ("bode", "cray"):
+        host.hear(who, wrong_ms=2 * APART_MS - 10_000)
+    assert "behind against those of argo, bode, cray" in host.watch.doubt

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from certificates import Authority
-from tests.processes.servers import free_urls
+from tests.support.ports import free_urls
 
 import kalends
 from kalends.cli.servers.server import RunningServers

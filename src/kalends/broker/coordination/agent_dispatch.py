@@ -83,7 +83,7 @@ class AgentDispatch:
         """Send the agent, if there is one and it has rounds left and something to choose."""
         record = case.record
         spec = record.spec
-        if spec.script and case.fixed and record.att == 1:
+        if spec.script and case.fixed and record.att == 1 and case.phase == "new":
             self.log.add(
                 case, "agent", "the request names its slots: the agent has nothing to choose", now
             )

@@ -14,9 +14,12 @@ def believed_end(row: Record, site: str, end: PlacedEnd) -> PlacedEnd | None:
     """Return `end` as it is believed of the job that `row` has placed at `site`; None: it cannot be true.
 
     No job ends before it was asked for. None has run for longer than since then, nor than its limit: so
-    much is left of a longer run. All that by clocks that may differ by `CLOCKS_DIFFER_S`.
+    much is left of a longer run. All that by clocks that may differ by `CLOCKS_DIFFER_S`. If the broker's
+    was ahead when the job was asked for, the site has offered an earlier start: its end is counted from that.
     """
-    since_s = end.at - minted_ms(row.rid) // 1_000 + CLOCKS_DIFFER_S
+    offered_s = (want.start for want in row.wants if split_resource(want.resource)[0] == site)
+    asked_s = min(minted_ms(row.rid) // 1_000, *offered_s)
+    since_s = end.at - asked_s + CLOCKS_DIFFER_S
     if since_s < 0:
         return None
     ran_s = min(end.ran_s, since_s)

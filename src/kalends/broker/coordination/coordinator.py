@@ -39,6 +39,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.site_waits import SiteWaits
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
@@ -117,9 +118,10 @@ class Coordinator:
         self.lists = lists = self.lists_type(
             directory, table, outbox, log, credentials, in_flight, prepare, self._look
         )
+        waits = SiteWaits(directory, deadlines, decide, prepare, self._begin_again)
         self.search = search = self.search_type(
-            directory, table, outbox, hearing, deadlines, in_flight, prepare, lists, new_query_id
-        )
+            directory, table, outbox, hearing, deadlines, in_flight, prepare, lists, waits, new_query_id
+        )  # fmt: skip
         self.negotiation = negotiation = self.negotiation_type(
             table, outbox, log, credentials, hearing, in_flight, prepare
         )
@@ -191,6 +193,9 @@ class Coordinator:
 
     def _look(self, case: Transaction, now: Moment) -> None:
         self.search.look(case, now)
+
+    def _begin_again(self, case: Transaction, now: Moment) -> None:
+        self.attempts.begin(case, now)
 
     # Events of sites
 

@@ -6,6 +6,7 @@ A cancel is told to each site once that one has locked: no site can keep it from
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -105,9 +106,9 @@ class DecidePhase:
             forget = m.Forget(rid=case.rid, att=case.record.att, secret=secret)
             self.outbox.send(part.site, forget)
 
-    def abort(self, case: Transaction, att: int) -> None:
+    def abort(self, case: Transaction, att: int, sites: Iterable[str]) -> None:
         """Best effort: a site that misses this asks the register by itself."""
-        for part in case.parts.values():
-            secret = self.credentials.secret(case.record, part.site)
+        for site in sites:
+            secret = self.credentials.secret(case.record, site)
             decide = m.Decide(rid=case.rid, att=att, secret=secret, outcome="abort")
-            self.outbox.send(part.site, decide)
+            self.outbox.send(site, decide)

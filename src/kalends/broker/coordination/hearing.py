@@ -29,7 +29,7 @@ COMPLAINTS_MAX: Final = 1_000
 """Complaints remembered; beyond it all are forgotten, and told again."""
 
 CLOCKS_DIFFER_S: Final = 60
-"""A site's clock may be behind by so much before its offers make no sense."""
+"""By so much what a site says may contradict what its clock showed."""
 
 IN_WORDS: Final = "its answer makes no sense"
 
@@ -158,7 +158,10 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
 def complaint_about_places(
     offers: Sequence[m.PlaceOffer], jobs: Mapping[str, JobRequest], now_s: int
 ) -> str:
-    """What is wrong with `offers` for the job that each machine was asked for; "" for nothing."""
+    """What is wrong with `offers` for the job that each machine was asked for; "" for nothing.
+
+    `now_s` is the time by the site's own clock: a broker whose clock is ahead blames no site for that.
+    """
     if not {each.machine for each in offers} <= jobs.keys():
         return "offers a place on a machine that it was not asked for"
     for each in offers:

@@ -30,6 +30,7 @@ from kalends.broker.coordination.transaction_table import (
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
 from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
+from kalends.core.identifiers import site_of
 from kalends.core.intervals import Moment
 from kalends.core.refusals import error_of
 
@@ -63,6 +64,7 @@ class Negotiation:
         if case is None or (part := case.parts.get(site)) is None:
             return
         self.in_flight.answered(case.rid, site)
+        case.tries.silent.discard(site)
         if visited.ahead >= 0 and case.phase == "holding":
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
@@ -104,9 +106,11 @@ class Negotiation:
             self.prepare.commit(case, now)
         elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
             self.prepare.all_held(case, now)
+        elif case.phase == "holding":
+            self._note_line(case, now)
 
     def _in_line(self, case: Transaction, part: Branch, visited: m.Visited, now: Moment) -> None:
-        """Written down once an attempt; how many are ahead may be asked for at any time."""
+        """How many are ahead may be asked for at any time: that is not written down."""
         first = not case.awaited
         part.hold_ids = ()
         part.ahead, part.awaits = visited.ahead, visited.refusals
@@ -114,7 +118,14 @@ class Negotiation:
             ahead = f", {visited.ahead} ahead" if visited.ahead else ""
             detail = f"queued at {part.site}{ahead}"
             self.log.add(case, "waiting", detail, now, visited.refusals)
-            self.prepare.note_waiting(case, self._waiting(case, now))
+        self._note_line(case, now)
+
+    def _note_line(self, case: Transaction, now: Moment) -> None:
+        """Write down what it waits for in lines, unless what is written still holds."""
+        waiting, known = self._waiting(case, now), case.record.waiting
+        told = known.awaited if known is not None and known.earliest else ()
+        if waiting is not None and waiting.awaited and not (told and {*told} <= {*waiting.awaited}):
+            self.prepare.note_waiting(case, waiting)
 
     def _waiting(self, case: Transaction, now: Moment) -> Waiting | None:
         """What the case waits for at this moment, for whoever asks."""
@@ -124,6 +135,8 @@ class Negotiation:
             return known and structs.replace(known, ahead=max(ahead, 0))
         if case.phase == "asking":
             return known
+        if case.phase == "looking" and known is not None and not (known.earliest or known.approval):
+            return known  # A look that finds nothing leads back to that wait.
         in_line = [part for part in case.parts.values() if part.ahead >= 0]
         if case.phase != "holding" or not in_line:
             return None
@@ -244,10 +257,12 @@ class Negotiation:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
         tries = case.tries
         tries.refusals = list(refusals)
+        silent = {site_of(each.where) for each in refusals if each.code == RefusalCode.SITE_DOWN}
+        tries.silent |= silent
         if any(each.code in OWNERS_NO for each in refusals):
             self.prepare.close(case, error_of(refusals), "failed", now)
             return
-        tries.rounds += 1
+        tries.rounds += not silent  # How many races were lost: no other was faster here.
         patient = case.record.spec.patience != "none"
         if self._may_be_held_again(case, refusals):
             detail = "what owners are to approve is held again"
@@ -256,7 +271,8 @@ class Negotiation:
         case.record.asks_owner = False
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
-                detail = "lost the race; waiting for the winners"
+                why = "a site did not answer" if silent else "lost the race"
+                detail = f"{why}; trying the same slots again"
                 self.prepare.give_up_attempt(case, detail, refusals, now)
             else:
                 self.prepare.close(case, error_of(refusals), "failed", now)
@@ -265,9 +281,10 @@ class Negotiation:
         else:
             permanent = {each.where: each for each in refusals if each.code in PERMANENT}
             tries.shunned |= permanent
-            if refusals and not permanent and tries.planned is not None:
+            if refusals and not (permanent or silent) and tries.planned is not None:
                 tries.excluded.add(tries.planned)
-            self.prepare.give_up_attempt(case, "lost the race, or an owner refused", refusals, now)
+            why = "a site did not answer" if silent else "lost the race, or an owner refused"
+            self.prepare.give_up_attempt(case, why, refusals, now)
 
     def _may_be_held_again(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether owners go on thinking about just these slots, which may be had again in a moment."""
@@ -285,7 +302,9 @@ class Negotiation:
             return False
         if codes == {RefusalCode.HELD}:
             return True
-        case.tries.look_first = True
+        case.tries.look_first = not case.record.held_until_ms
+        if codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}:
+            return True
         return (
             codes <= {*AWAITED, RefusalCode.SITE_DOWN}
             and patience == "taken"

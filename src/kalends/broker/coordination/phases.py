@@ -13,7 +13,8 @@ holding    slots were asked for, to be held; where  all held, a no, or the time 
 held       all held, the user considers             lock, release, the end of the hold
 asking     all held, owners are to approve it       all approved, a no, the time is over, or a hold
            before it is promised                    is lost
-waiting    on waiting lists, holding nothing        something has come free, the deadline
+waiting    on waiting lists, holding nothing; or    something has come free, a site may answer,
+           a site is away or silent                 the deadline
 preparing  holds are to be promised                 all yes, a no, or the time to vote is over
 committing the register is asked to commit          its answer
 raising    the register is asked for a new attempt  its answer
@@ -84,7 +85,15 @@ NEXT_PHASE: Final[Mapping[Phase, Mapping[PhaseEvent, Phase]]] = {
         "expired": "closing",
         "end": "over",
     },
-    "waiting": {"look": "looking", **_CLOSED, "end": "over"},
+    "waiting": {
+        "look": "looking",
+        "tour": "touring",
+        "vote": "voting",
+        "hold": "holding",
+        **_CLOSED,
+        "expired": "closing",
+        "end": "over",
+    },
     "preparing": {"decide": "committing", "retry": "raising", "failed": "closing", "end": "over"},
     "committing": {"committed": "telling", "failed": "closing", "end": "over"},
     "raising": {

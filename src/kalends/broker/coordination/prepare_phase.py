@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination import occasions
 from kalends.broker.coordination.credentials import Credentials
@@ -33,7 +35,7 @@ from kalends.contract.slot_words import slot_words
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
-from kalends.core.refusals import error_of
+from kalends.core.refusals import TRY_LATER, error_of
 from kalends.core.steps import Step
 from kalends.notices.request_notice import RequestNotice
 
@@ -243,6 +245,8 @@ class PreparePhase:
         """Ask the register for the next attempt, which voids this one for ever."""
         case.enter("retry")
         case.record.recalled_until = 0
+        if case.record.waiting is not None and case.record.waiting.earliest:
+            case.record.waiting = None  # It leaves the lines with this attempt.
         self.log.add(case, "retrying", detail, now, refusals)
         record = case.record
         op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
@@ -255,6 +259,8 @@ class PreparePhase:
         case.enter(kind)
         record = case.record
         if error is not None:
+            if error.remedy == TRY_LATER:
+                error.remedy = f"{TRY_LATER}, with a new key"
             record.problem = problem_of(error, record.reservation)
             self.log.add(case, kind, error.detail, now, error.refusals)
         else:
@@ -269,6 +275,29 @@ class PreparePhase:
         case.record.waiting = waiting
         body = r.encode_record(case.record)
         self.table.write(case, r.Note(case.rid, case.record.att, body, "waiting", notices=notices))
+
+    def note_awaited(
+        self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment, *, listed: bool
+    ) -> None:
+        """Write down what `refusals` say it waits for, unless just that is written already."""
+        record = case.record
+        awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
+        known = record.waiting
+        if known is not None and known.listed == listed and not known.approval:
+            if known.awaited == awaited:
+                return
+            waiting = replace(known, awaited=awaited, earliest=0)
+        else:
+            until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
+            waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=listed)
+        self.log.add(
+            case,
+            "listed" if listed else "waiting",
+            f"waits for {', '.join(awaited)}",
+            now,
+            refusals,
+        )
+        self.note_waiting(case, waiting)
 
     def vote_ms_max(self, case: Transaction) -> int:
         """Return for how long the votes of its sites are waited for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from shlex import quote
 from typing import Final
 
@@ -30,6 +31,12 @@ PERMANENT: Final = frozenset(
     }
 )
 """Refusals that another start of the same request would meet again."""
+
+
+def may_answer_later(refusals: Iterable[Refusal]) -> bool:
+    """Return whether only time may help: a site did not answer, and no other has refused for good."""
+    codes = {refusal.code for refusal in refusals}
+    return RefusalCode.SITE_DOWN in codes and not codes & PERMANENT
 
 
 def site_down(site: str, detail: str) -> Refusal:

@@ -93,7 +93,7 @@ class RegisterResults:
 
     def _lost_begin(self, case: Transaction, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
-        self.decide.abort(case, case.record.att)
+        self.decide.abort(case, case.record.att, case.parts)
         if standing is not None and standing.digest != case.record.digest:
             case.record.problem = problem_of(key_reused(case.record.key), standing.reservation)
             case.record.state = "closed"
@@ -103,7 +103,7 @@ class RegisterResults:
     def _raised(self, case: Transaction, result: Registered, now: Moment) -> None:
         """The attempt is void for ever: its sites are told so, and the next one begins."""
         if result.won:
-            self.decide.abort(case, case.record.att)
+            self.decide.abort(case, case.record.att, case.parts)
             self.attempts.begin_next(case, now)
         else:
             self.table.drop(case, result.record)
@@ -144,7 +144,7 @@ class RegisterResults:
         if not case.parts and case.record.held_until_ms:
             # Taken over and given up in one: the sites still hold it for the replica before.
             self.decide.take_parts(case)
-        self.decide.abort(case, case.record.att)
+        self.decide.abort(case, case.record.att, case.parts)
         self.lists.leave(case)
         self.bids.release_reserve(case)
         self.table.end(case)

@@ -2,7 +2,8 @@
 
 Each look asks the sites anew. What is free is asked for at once. Where nothing is, but only because
 others hold it, it is asked for all the same, and the request waits in line there. Where it is taken, a
-request that has the patience stands on waiting lists (`kalends.broker.coordination.waiting_lists`).
+request that has the patience stands on waiting lists (`kalends.broker.coordination.waiting_lists`). If a site
+that is needed is away or silent, a request with any patience waits for it, and then asks again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import QueryPlan, batched, plans, why_not
-from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, may_answer_later, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.site_waits import SiteWaits
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.waiting_lists import ListPlaces
@@ -37,6 +39,7 @@ from kalends.core.errors import (
     RefusalCode,
     Unavailable,
 )
+from kalends.core.identifiers import site_of
 from kalends.core.intervals import Moment
 from kalends.core.refusals import error_of
 from kalends.core.requests import shortest_stage_s
@@ -63,6 +66,7 @@ class SlotSearch:
     in_flight: RequestsInFlight
     prepare: PreparePhase
     lists: ListPlaces
+    waits: SiteWaits
     new_query_id: Callable[[], int]
     odds: Odds = field(init=False, default_factory=Odds)
     """What sites are like, as looks have shown. In memory only: a new start learns anew."""
@@ -82,7 +86,9 @@ class SlotSearch:
         known = record.wants and (record.att == 1 or again)
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
-        elif known and not case.tries.look_first:
+        elif known and not (
+            case.tries.look_first and self.prepare.unreachable(record.wants) is None
+        ):
             self._try(case, record.wants, now)
         else:
             self.look(case, now)
@@ -109,25 +115,35 @@ class SlotSearch:
         return QueryPlan.of(case.record, self.directory, case.tries.shunned, now.wall_s)
 
     def _cannot_reach(self, case: Transaction, error: KalendsError, now: Moment) -> None:
-        """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
+        """A site cannot be reached: a request with patience waits for it; others hear it now."""
         look = case.look
-        if case.phase == "waiting" and isinstance(error, Unavailable):
+        patience = case.record.spec.patience
+        if patience == "none" or not isinstance(error, Unavailable):
+            self.prepare.close(case, error, "failed", now)
+            return
+        if case.phase == "waiting" and not case.waits_for_sites:
             self.lists.stir(case)
+            self.lists.note_awaited(case, error.refusals, now)
             return
         if case.fixed:
             look.wanted = by_site(case.record.spec.wants)
         look.unreached |= {refusal.where for refusal in error.refusals}
-        patient = case.record.spec.patience == "taken" and not case.record.held_until_ms
-        if isinstance(error, Unavailable) and patient and look.wanted:
+        listable = patience == "taken" and look.wanted and not case.record.held_until_ms
+        if listable and not case.waits_for_sites:
             self._wait(case, error.refusals, now)
         else:
-            self.prepare.close(case, error, "failed", now)
+            self.waits.wait(case, error.refusals, now)
 
     def site_back(self, case: Transaction, site: str, now: Moment) -> None:
         """A site that could not be asked, or has other resources now, may have room."""
+        if case.waits_for_sites:
+            self.waits.site_back(case, site, now)
+            return
         try:
             wanted = self._wanted(case, now).by_site
-        except KalendsError:
+        except KalendsError as error:
+            if case.phase == "waiting" and may_answer_later(error.refusals):
+                self.lists.note_awaited(case, error.refusals, now)
             return
         known = {want.resource for want in case.look.wanted.get(site, ())}
         unreached = site in case.look.unreached
@@ -182,14 +198,18 @@ class SlotSearch:
     def poll(self, case: Transaction, now: Moment, polled: int = 0) -> Poll:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
         everybody = bool(
-            case.fixed or case.tries.rounds or case.tries.excluded or case.look.counting != "all"
+            case.fixed
+            or case.tries.rounds
+            or case.tries.excluded
+            or case.tries.silent
+            or case.look.counting != "all"
         )
         return poll_of(
             case.record.spec.request,
             self.directory,
             [want.resource for wants in case.look.wanted.values() for want in wants],
             self.odds,
-            lambda free: self._planned(case) is not None,
+            lambda free: self._planned(case, hurried=True) is not None,
             now.wall_s,
             everybody=everybody,
             polled=polled,
@@ -297,11 +317,19 @@ class SlotSearch:
         refusals = self._why_not(case)
         if patience == "taken" and not any(each.code in PERMANENT for each in refusals):
             self._wait(case, refusals, now)
+        elif self.waits.may_help(case, refusals):
+            # Look first next time, too: nothing is held elsewhere for a site that stays silent.
+            tries.look_first = not case.record.held_until_ms
+            self.waits.wait(case, refusals, now)
         else:
             self.prepare.close(case, error_of(refusals), "failed", now)
 
-    def _planned(self, case: Transaction) -> Plan | None:
-        """What to ask for: the best, or after lost races one of the best, drawn by the request's id."""
+    def _planned(self, case: Transaction, *, hurried: bool = False) -> Plan | None:
+        """What to ask for: the best, or after lost races one of the best, drawn by the request's id.
+
+        Sites that did not answer when they were asked for slots are left out if that is possible; with
+        `hurried`, even if it is not: others may answer yet.
+        """
         look, tries = case.look, case.tries
         record = case.record
         free = look.free
@@ -316,10 +344,14 @@ class SlotSearch:
             return Plan(start, end, wants) if fits(wants, free) else None
         free = {name: steps for name, steps in free.items() if not tries.shuns(name)}
         spread = min(2**tries.rounds, SPREAD_MAX) if look.counting == "all" else 1
-        found = plans(
-            record.spec.request, self.directory, free, count=spread, excluded=tries.excluded
-        )
-        if not found:
+        answered = {name: free[name] for name in free if site_of(name) not in tries.silent}
+        for among in (answered,) if hurried or len(answered) == len(free) else (answered, free):
+            found = plans(
+                record.spec.request, self.directory, among, count=spread, excluded=tries.excluded
+            )
+            if found:
+                break
+        else:
             return None
         return found[zlib.crc32(f"{case.rid} {tries.rounds}".encode()) % len(found)]
 
@@ -331,11 +363,13 @@ class SlotSearch:
             look = case.look
             why = why_not(request, self.directory, look.free, refused, barred=look.barred)
             return tuple(dict.fromkeys((*tries.shunned.values(), *why)))
+        refusals = tries.refusals
+        silent = {site_of(each.where) for each in refusals if each.code == RefusalCode.SITE_DOWN}
         taken = (
             Refusal(
                 where=want.resource, code=RefusalCode.BUSY, detail="taken for some of that time"
             )
             for want in case.record.spec.wants
-            if not fits((want,), case.look.free)
+            if site_of(want.resource) not in silent and not fits((want,), case.look.free)
         )
-        return tuple(dict.fromkeys((*tries.refusals, *taken)))
+        return tuple(dict.fromkeys((*refusals, *taken)))

@@ -230,7 +230,8 @@ class Solicitation:
         if site in case.bidding.bids:
             return  # Its first word stands.
         jobs = {each: case.bidding.jobs[each] for each in case.bidding.machines[site]}
-        if complaint := complaint_about_places(bid.offers, jobs, now.wall_s):
+        there_s = self.directory.wall_s_at(site, now)
+        if complaint := complaint_about_places(bid.offers, jobs, there_s):
             self.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
         asked_ms = now.wall_ms - (now.monotonic_ms - case.bidding.asked_at_ms[site])
@@ -395,6 +396,5 @@ class Solicitation:
             self._release(case, site)
 
     def _release(self, case: Transaction, site: str) -> None:
-        record = case.record
-        secret = self.credentials.secret(record, site)
-        self.outbox.send(site, m.Release(rid=record.rid, att=record.att, secret=secret))
+        secret = self.credentials.secret(case.record, site)
+        self.outbox.send(site, m.Release(rid=case.rid, att=case.record.att, secret=secret))

@@ -14,7 +14,11 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.owner_approvals import OwnerApprovals
 from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
-from kalends.broker.coordination.refusal_errors import hold_ran_out, site_down
+from kalends.broker.coordination.refusal_errors import (
+    hold_ran_out,
+    may_answer_later,
+    site_down,
+)
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.transaction import Branch, Transaction
@@ -107,6 +111,9 @@ class Timeouts:
                 self.table.write(case, r.Read(case.rid))
             if case.phase == "waiting":
                 self._look_at_the_clock(case, now)
+            if case.waits_for_sites:
+                self.search.waits.begin_again(case, now)
+                return
             for part in case.parts.values():
                 self.resend(case, part)
 
@@ -132,6 +139,9 @@ class Timeouts:
         elif not over and case.phase == "holding" and case.record.asks_owner:
             # A site that is down for a while ends nothing that owners think about.
             case.phase_deadline_ms = now.monotonic_ms + self.prepare.vote_ms_max(case)
+        elif not over and case.phase == "preparing" and case.record.held_until_ms:
+            # Nor what its user has held, and locks: another attempt could lose it to others.
+            case.phase_deadline_ms = now.monotonic_ms + self.prepare.vote_ms_max(case)
         elif over or not self.negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 
@@ -142,6 +152,10 @@ class Timeouts:
             case.tries.unkept |= {each.where for each in silent}
         if not over:
             self.negotiation.refused(case, silent, now)
+        elif case.phase == "waiting" and case.record.held_until_ms:
+            self.prepare.close(case, hold_ran_out(), "expired", now)
+        elif case.phase == "waiting" and may_answer_later(case.tries.refusals):
+            self.prepare.close(case, error_of(case.tries.refusals), "failed", now)
         elif case.phase == "waiting" or (case.phase == "holding" and not silent):
             error = NoCommonTime(
                 "still taken at the deadline",
@@ -156,6 +170,9 @@ class Timeouts:
 
 def _silent(case: Transaction) -> tuple[Refusal, ...]:
     """A refusal for each site that has not answered."""
+    if case.phase == "looking":
+        asked = sorted({each.site for each in case.look.queries.values()})
+        return tuple(site_down(site, "the site did not answer in time") for site in asked)
     return tuple(
         site_down(part.site, "the site did not answer in time")
         for part in case.parts.values()

@@ -140,6 +140,8 @@ class Tries:
     """What was planned and turned out to be taken."""
     shunned: dict[str, Refusal] = field(default_factory=dict)
     """Resources and sites that refuse this user for good, and how: not asked again."""
+    silent: set[str] = field(default_factory=set)
+    """Sites that did not answer when slots were asked for there: a plan without them is better."""
     unkept: set[str] = field(default_factory=set)
     """Sites whose place was the best, and who then did not promise it: others are asked instead."""
     refusals: list[Refusal] = field(default_factory=list)
@@ -199,6 +201,11 @@ class Transaction:
     def fixed(self) -> bool:
         """Only these slots will do: there is nothing to plan again."""
         return bool(self.record.spec.wants)
+
+    @property
+    def waits_for_sites(self) -> bool:
+        """It waits for sites to answer, and stands on no list."""
+        return self._phase == "waiting" and not self.parts
 
     @property
     def awaited(self) -> tuple[Refusal, ...]:

@@ -22,7 +22,6 @@ from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits, overlaid
 from kalends.contract import messages as m
-from kalends.contract.calls import Waiting
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.errors import Refusal
@@ -79,17 +78,11 @@ class ListPlaces:
         record = case.record
         case.enter("list")
         case.tries.rounds = 0
-        case.tries.refusals = list(refusals)
         case.parts = {site: Branch(site, wants) for site, wants in look.wanted.items()}
         self.prepare.wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
-        if record.waiting is None or not record.waiting.listed:
-            until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
-            awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
-            waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
-            record.listed = True
-            self.log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
-            self.prepare.note_waiting(case, waiting)
+        record.listed = True
+        self.note_awaited(case, refusals, now)
         for part in case.parts.values():
             part.voted = part.site in news.listed
             if part.site in news.offering or not part.voted:
@@ -99,6 +92,11 @@ class ListPlaces:
         if self._may_help(case):
             names = (want.resource for wants in look.wanted.values() for want in wants)
             self.in_flight.give_way(case.rid, names)
+
+    def note_awaited(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
+        """Write down what is missing now: `kalends show` and the error at the deadline are to say it."""
+        case.tries.refusals = list(refusals)
+        self.prepare.note_awaited(case, refusals, now, listed=True)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         record = case.record

@@ -12,6 +12,7 @@ from kalends.contract.messages import Hello
 from kalends.contract.versions import ServerVersion
 from kalends.core.errors import NotFound
 from kalends.core.features import FEATURES, Feature
+from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
 
 
@@ -32,6 +33,8 @@ class SiteEntry:
     unusable: bool = False
     """It is not connected for a reason that does not pass: somebody has to mend it."""
     near: tuple[str, ...] = ()
+    behind_ms: int = 0
+    """How far its wall clock was behind ours when it last said what that shows."""
     vote_ms: int = 0
     """For how long a vote may be under way there."""
     version: ServerVersion | None = None
@@ -96,6 +99,14 @@ class Directory:
     def lose(self, site: str, detail: str, *, unusable: bool = False) -> None:
         entry = self.sites[site]
         entry.up, entry.detail, entry.unusable = False, detail, unusable
+
+    def hear_clock(self, site: str, wall_ms: int, now: Moment) -> None:
+        """Take note of what the wall clock of `site` shows."""
+        self.sites[site].behind_ms = now.wall_ms - wall_ms
+
+    def wall_s_at(self, site: str, now: Moment) -> int:
+        """Return the time by the clock of `site`, as far as it is known: of two clocks ours may be wrong."""
+        return (now.wall_ms - self.sites[site].behind_ms) // 1000
 
     def near(self, site: str) -> set[str]:
         """Return the sites that `site` passes visits on to: both list each other as near."""

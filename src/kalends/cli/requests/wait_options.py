@@ -68,7 +68,7 @@ def options(function: F) -> F:
         _waiting(
             "--no-wait",
             is_flag=True,
-            help="Fail at once if slots are taken, and show free starts.",
+            help="Fail at once if slots are taken or a site does not answer, and show free starts.",
         ),
     ):
         function = decorate(function)

@@ -102,10 +102,18 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
         return approval_words(waiting, zone)
     awaited = " and ".join(waiting.awaited) or "its turn"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
-    ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
+    ahead = f", {waiting.ahead} ahead" if waiting.ahead else ", next in line"
+    if waiting.awaited and all(_is_site(each) for each in waiting.awaited):
+        sites = "site" if len(waiting.awaited) == 1 else "sites"
+        told, ahead = f"waiting for {sites} {awaited} to answer", ""
     tried = f"; trying {short_time(waiting.earliest, zone)}" if waiting.earliest else ""
     until = f"; gives up {short_time(waiting.until, zone)}" if waiting.until else ""
-    return f"{told}, {ahead}{tried}{until} ({zone.key})"
+    return f"{told}{ahead}{tried}{until} ({zone.key})"
+
+
+def _is_site(awaited: str) -> bool:
+    """Return whether it names a site, and neither a resource nor the attributes of a term."""
+    return awaited.replace("-", "").isalnum()
 
 
 def recalled_words(view: RequestView, zone: ZoneInfo) -> str:

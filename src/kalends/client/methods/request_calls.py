@@ -85,10 +85,10 @@ class RequestCalls(ListingCalls):
     ) -> calls.RequestView:  # fmt: skip
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
-        `patience` says what it may wait for: nothing ("none"), what others hold and may give up
-        ("held", the default), or also what is taken, until somebody cancels ("taken": waiting lists);
-        it gives up at `give_up_at` (default: a minute for what is held, the last possible start for
-        what is taken). `key` makes it safe to repeat (default: a new one). `on_progress` is called
+        `patience` says what it may wait for: nothing ("none"), what others hold and may give up, and sites
+        that do not answer ("held", the default), or also what is taken, until somebody cancels ("taken":
+        waiting lists); it gives up at `give_up_at` (default: a minute for what is held, the last possible
+        start for what is taken). `key` makes it safe to repeat (default: a new one). `on_progress` is called
         with the request while it waits, each time that something has changed.
 
         The answer's state is ``reserved``, or ``open`` when it is still being decided after

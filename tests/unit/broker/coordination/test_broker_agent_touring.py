@@ -27,6 +27,7 @@ from kalends.broker.coordination.agent_story import LEFT_MAX
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX
 from kalends.broker.coordination.prepare_phase import HOLD_MS
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.contract import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.limits import AGENT_MESSAGES_MAX, OFFERS_MAX
@@ -542,6 +543,7 @@ def test_a_site_that_is_merely_connected_again_keeps_its_report(broker: AgentBro
 
 def test_no_agent_goes_where_there_is_nothing_to_choose(broker: AgentBroker) -> None:
     broker.send_agent("here/one + silent/one")
+    broker.advance(REQUEST_MS_MAX)
     assert broker.dispatches() == {}
     assert broker.answers[1].state == "failed"
 

@@ -80,7 +80,7 @@ def test_a_site_that_says_no_to_the_only_slots_fails_the_request() -> None:
 
 def test_what_a_site_has_promised_and_forgotten_counts_for_nothing() -> None:
     broker = Broker()
-    rid = broker.submit()
+    rid = broker.submit(patience="none")
     broker.receive("here", yes(rid, 11))
     broker.coordinator.site_forgot("here", broker.now)
     broker.settle()
@@ -120,7 +120,7 @@ def test_an_answer_of_another_attempt_or_site_is_nothing() -> None:
 
 def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
     broker = Broker()
-    rid = broker.submit()
+    rid = broker.submit(patience="none")
     held = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=held))
     broker.sent()
@@ -136,7 +136,7 @@ def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
 def test_a_site_whose_votes_take_long_is_given_the_time_it_asks_for() -> None:
     broker = Broker()
     broker.receive("there", structs.replace(hello("there", epoch=2), vote_ms=30_000))
-    rid = broker.submit()
+    rid = broker.submit(patience="none")
     held = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=held))
     broker.advance(30_000 + ON_THE_WAY_MS - 1)
@@ -161,10 +161,10 @@ def test_a_decision_is_told_until_every_site_has_said_done() -> None:
     assert broker.sent() == []
 
 
-def test_a_site_that_is_not_connected_fails_the_request_before_anything_is_sent() -> None:
+def test_without_patience_a_site_that_is_not_connected_fails_it_before_anything_is_sent() -> None:
     broker = Broker()
     broker.coordinator.site_lost("there", "cut")
-    broker.submit(1)
+    broker.submit(1, patience="none")
     strange = (m.Want("nowhere/one", START, START + 60, 1),)
     broker.submit(2, key="another-key", wants=strange)
     assert broker.sent() == []
@@ -253,7 +253,7 @@ def test_what_an_owner_refuses_for_good_is_the_only_reason_that_is_told() -> Non
 
 def test_sites_that_show_nothing_in_time_are_left_out_of_the_plan() -> None:
     broker = Broker()
-    rid = broker.ask("here/one + there/one")
+    rid = broker.ask("here/one + there/one", patience="none")
     broker.sent()
     broker.advance(5_000)
     view = broker.answers[1]
@@ -289,7 +289,7 @@ def test_a_named_resource_that_is_not_there_is_asked_for_like_a_hidden_one() -> 
     problem = broker.answers[1].problem
     assert problem is not None
     assert problem.code == "not-found"
-    broker.ask("silent/one", 2, key="another-key")
+    broker.ask("silent/one", 2, key="another-key", patience="none")
     problem = broker.answers[2].problem
     assert problem is not None
     assert problem.code == "unavailable"

@@ -114,6 +114,40 @@ def test_no_end_lies_ahead_whatever_the_clock_of_a_site_says() -> None:
     assert end.at == rig.now.wall_s
 
 
+@pytest.mark.parametrize("set_right", [True, False])
+def test_a_broker_whose_clock_was_ahead_blames_no_site_for_its_bid_or_for_the_end(
+    set_right: bool,
+) -> None:
+    rig = Rig()
+    rig.ahead_ms = 7_200_000
+    rig.hear_clocks()
+    rid = rig.submit()
+    for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
+        rig.coordinator.receive(site, bid(rid, offer(site, in_s)), rig.now)
+        assert rig.coordinator.outbox.effects.alarms == []
+        rig.settle()
+    (winner,) = rig.coordinator.cases[rid].parts
+    rig.hear(winner, voted(rid))
+    rig.hear(winner, m.Done(rid=rid, att=1, of="commit"))
+    assert rig.row(rid).state == "commit"
+    rig.ms += 2_000_000
+    if set_right:
+        rig.ahead_ms = 0
+        rig.hear_clocks()
+    assert hear_of(rig, winner, ended(rid)) == ([winner], [])
+    end = rig.row(rid).ended
+    assert end is not None
+    assert end.ran_s == 60
+
+
+def test_a_place_in_the_past_by_the_clock_of_its_own_site_makes_no_sense() -> None:
+    rig = Rig()
+    rig.hear_clocks()
+    rid = rig.submit()
+    rig.coordinator.receive("b", bid(rid, offer("b", -100)), rig.now)
+    assert rig.coordinator.outbox.effects.alarms == ["b offers a place in the past"]
+
+
 def test_no_job_ends_before_it_was_asked_for_by_more_than_clocks_differ() -> None:
     rig, rid = run_at_b()
     asked_s = minted_ms(rid) // 1_000

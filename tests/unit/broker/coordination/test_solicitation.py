@@ -68,6 +68,8 @@ class Rig:
         self.connection.executescript(tables.SCHEMA)
         numbers = itertools.count(100)
         self.ms = 1_000
+        self.ahead_ms = 0
+        """How far the broker's wall clock is ahead of those of sites."""
         self.coordinator = Coordinator(
             Identity("npaci-1", "npaci-1:1", ()),
             self.directory,
@@ -99,7 +101,12 @@ class Rig:
 
     @property
     def now(self) -> Moment:
-        return Moment(self.ms, T0 * 1_000 + self.ms)
+        return Moment(self.ms, T0 * 1_000 + self.ms + self.ahead_ms)
+
+    def hear_clocks(self) -> None:
+        """All sites say what their clocks show."""
+        for site in self.directory.sites:
+            self.directory.hear_clock(site, T0 * 1_000 + self.ms, self.now)
 
     def settle(self) -> list[tuple[str, m.Message]]:
         """Let the register do what it is asked, until nothing is asked; return what was sent meanwhile."""
