@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import chain, islice
-from typing import Final
+from itertools import chain, islice, product
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from kalends.calendars.rules.owner_rules import OwnerRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
-from kalends.core.intervals import Interval, align_up
+from kalends.core.intervals import Interval, align_up, joined
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import format_time, zone_named
@@ -38,6 +38,16 @@ OPENING_HOURS: Final = "opening-hours"
 
 NEXT_FIT_S: Final = 28 * 86_400
 """Seconds that a refusal for lack of room searches for room, so that answers stay quick."""
+
+
+class Kept(NamedTuple):
+    """What a changed slot keeps: the `slots` that stand on its resource, and where it needs `more`.
+
+    `more` is empty for a slot that lies within them, whatever else it gives back.
+    """
+
+    slots: frozenset[Interval]
+    more: tuple[Interval, ...]
 
 
 def unknown_resource(name: str) -> Refusal:
@@ -117,12 +127,13 @@ class ResourceCalendar:
         end: int,
         units: int,
         wall_s: int,
-        begun_until: int = 0,
+        kept: Kept | None = None,
     ) -> Refusal | None:
         """Return why the rules refuse `actions` of `principal` here, or None; bookings are ignored.
 
-        A slot that takes the place of one that has begun, and ends at `begun_until`, may begin when that
-        did; what it is longer is what must be booked in time. 0 for any other.
+        A slot that takes the place of others keeps what is `kept` of them. Rules are for new bookings, so
+        they judge only what it needs beyond that. What lies within may give back time or units whatever
+        the rules say now. Its borders that are new are on the grain, and do not lie in the past.
 
         The first that holds: not visible, advisory, empty, past, beyond the horizon, off the grain, too many
         units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
@@ -130,25 +141,31 @@ class ResourceCalendar:
         what is not whole numbers.
         """
         _check_numbers(start, end, units)
-        if not self.access.sees(principal):
+        parts = kept.more if kept is not None else (Interval(start, end),)
+        if parts and not self.access.sees(principal):
             return unknown_resource(self.info.name)
-        refusal = self._advisory() or self._refusal_of_time(start, end, wall_s, begun_until)
-        if refusal is not None:
+        refusal = self._advisory() if parts else None
+        refusal = refusal or self._refusal_of_time(start, end, wall_s, kept)
+        if refusal is not None or not parts:
             return refusal
         if not 1 <= units <= self.info.capacity:
             return self._refuse(
                 RefusalCode.TOO_MUCH,
                 f"{units} units, of which it has {self.info.capacity}: ask for 1 or more, up to that",
             )
-        for action in actions:
-            refusal = self.access.refusal(principal, action, self.info.name, start, end, units)
+        for action, (first, last) in product(actions, parts):
+            refusal = self.access.refusal(principal, action, self.info.name, first, last, units)
             if refusal is not None:
                 return refusal
-        if self._hours is not None and not self._hours.cover(start, end):
+        if self._hours is not None and not all(self._hours.cover(*part) for part in parts):
             hours = self.info.hours or self._hours.describe()
             return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
-        refusal = self._refusal_of_limits(principal, actions, start, end, wall_s, begun_until)
-        return refusal if refusal is not None else self._refusal_of_blackouts(start, end)
+        longer = kept is None or any(
+            joined((*kept.slots, part)) != joined(kept.slots) for part in parts
+        )
+        refusal = self._too_long(principal, end - start) if longer else None
+        refusal = refusal or self._refusal_of_limits(principal, actions, parts, wall_s)
+        return refusal if refusal is not None else self._refusal_of_blackouts(parts)
 
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
         """Return the refusal for `units` that are not free during ``[start, end)``.
@@ -280,6 +297,13 @@ class ResourceCalendar:
             at = align_up(border - length_s + 1, grain)
         return None
 
+    def slots_until(
+        self, principal: Principal, start: int, end: int, count_max: int
+    ) -> tuple[list[Slot], int]:
+        """Return as `slots`, and until when they are complete: `end`, or where the next one begins."""
+        found = self.slots(principal, start, end, count_max + 1)
+        return (found, end) if len(found) <= count_max else (found, found.pop().start)
+
     def slots(self, principal: Principal, start: int, end: int, count_max: int) -> list[Slot]:
         """Return the first `count_max` taken slots in ``[start, end)`` that `principal` may see.
 
@@ -313,22 +337,28 @@ class ResourceCalendar:
         self.calendar.check()
 
     def _refusal_of_time(
-        self, start: int, end: int, wall_s: int, begun_until: int
+        self, start: int, end: int, wall_s: int, kept: Kept | None
     ) -> Refusal | None:
         if end <= start:
             return self._refuse(RefusalCode.OFF_GRAIN, "a slot must end after it starts")
-        if begun_until and end <= wall_s:
+        slots, more = kept if kept is not None else (frozenset[Interval](), (Interval(start, end),))
+        if (start, end) in slots and not more:
+            return None
+        begun = any(slot.start == start <= wall_s < slot.end for slot in slots)
+        if begun and end <= wall_s:
             detail = f"it has begun, and it is already {self._shown(wall_s)}: it must end later"
             return self._refuse(RefusalCode.PAST, detail)
-        if start < self._now_on_grain(wall_s) and not begun_until:
+        if start < self._now_on_grain(wall_s) and not begun:
             return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
-        if end > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
+        last = more[-1].end if more else 0
+        if last > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
             return self._refuse(RefusalCode.BEYOND_HORIZON, f"slots must end by {latest}")
         grain = self.info.grain_s
-        if start % grain or end % grain:
-            wanted = [("start", start)] if start % grain else []
-            wanted += [("end", end)] if end % grain else []
+        old_starts, old_ends = {slot.start for slot in slots}, {slot.end for slot in slots}
+        wanted = [("start", start)] if start % grain and start not in old_starts else []
+        wanted += [("end", end)] if end % grain and end not in old_ends else []
+        if wanted:
             nearest = "; ".join(f"{side} at {self._neighbours(at)}" for side, at in wanted)
             return self._refuse(
                 RefusalCode.OFF_GRAIN,
@@ -361,22 +391,13 @@ class ResourceCalendar:
         self,
         principal: Principal,
         actions: tuple[str, ...],
-        start: int,
-        end: int,
+        parts: Sequence[Interval],
         wall_s: int,
-        begun_until: int,
     ) -> Refusal | None:
         limits_here = self.rules.limits
-        too_long = self._too_long(principal, end - start)
-        if too_long is not None:
-            return too_long
+        start, end = parts[0].start, parts[-1].end
         lead = limits_here.deciding(principal, "lead_s") if "hold" in actions else None
-        longer = end > begun_until
-        if (
-            lead is not None
-            and longer
-            and max(start, begun_until) < (first := self._now_on_grain(wall_s + lead.lead_s))
-        ):
+        if lead is not None and start < (first := self._now_on_grain(wall_s + lead.lead_s)):
             detail = (
                 f"rule {lead.name} lets you book at least {format_duration(lead.lead_s)} before:"
                 f" from {self._shown(first)} on"
@@ -392,8 +413,9 @@ class ResourceCalendar:
             return self._refuse(RefusalCode.BEYOND_HORIZON, detail, ahead.name)
         return None
 
-    def _refusal_of_blackouts(self, start: int, end: int) -> Refusal | None:
-        first = self.rules.blackouts.first_met(start, end)
+    def _refusal_of_blackouts(self, parts: Iterable[Interval]) -> Refusal | None:
+        met = (self.rules.blackouts.first_met(*part) for part in parts)
+        first = next((each for each in met if each is not None), None)
         if first is None:
             return None
         reason = f": {first.reason}" if first.reason else ""

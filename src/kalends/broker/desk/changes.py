@@ -8,16 +8,17 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.contract.calls import Change
 from kalends.contract.messages import Want
 from kalends.core import limits
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.requests import Alternative, Request, span_of
 
 
-def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
+def changed_wants(record: Record, change: Change, now_s: int) -> tuple[Want, ...]:
     """The slots that `record` has after `change`: the same resources, moved or resized.
 
     `start` is the new common start: where a stage without an offset begins. `duration_s` is the new
-    length of the stages that follow the request's duration. Raises `InvalidInput` for a change that
-    changes nothing, names a resource that is not part of it, or ends up outside of all time.
+    length of the stages that follow the request's duration. A slot that is over at `now_s` stays as it is.
+    Raises `InvalidInput` for a change that changes nothing, names a resource that is not part of it, or
+    ends up outside of all time; and `Conflict` for another start when some stages have begun, and others not.
     """
     for resource, units in change.units.items():
         if all(want.resource != resource for want in record.wants):
@@ -33,7 +34,17 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
                 remedy="keep at least one; to give up a whole resource, cancel and book again",
             )
     moved_s = change.start - _common_start(record) if change.start else 0
-    wants = tuple(_changed(want, record.spec.request, change, moved_s) for want in record.wants)
+    begun = [want.start <= now_s for want in record.wants]
+    if moved_s and any(begun) and not all(begun):
+        raise Conflict(
+            "its first stage has begun, so that its start cannot be moved",
+            remedy="cancel it, which keeps what has passed, and book the stages that are left",
+            request_id=record.reservation,
+        )
+    wants = tuple(
+        want if want.end <= now_s else _changed(want, record.spec.request, change, moved_s)
+        for want in record.wants
+    )
     for want in wants:
         if not 0 <= want.start < want.end <= limits.TIME_S_MAX:
             raise InvalidInput(

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
-from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.desk.booked_steps import step_of
@@ -212,7 +212,9 @@ class RequestCommands:
                     remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )
-            wants = changed_wants(old, body)
+            now_s = self._service.moment().wall_s
+            check_not_over(old, now_s)
+            wants = changed_wants(old, body, now_s)
             request = changed_request(old, wants, body)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old
@@ -234,6 +236,7 @@ class RequestCommands:
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = self._records.to_end(caller, body.id)
+        check_not_over(record, self._service.moment().wall_s)
         if record.public_state == "reserved":
             raise Conflict(
                 "it is reserved, not held",

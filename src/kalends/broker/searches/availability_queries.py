@@ -164,6 +164,7 @@ class AvailabilityQueries:
             slots=await self._under_first_ids(view.slots),
             as_of=view.as_of,
             rules=view.rules,
+            now=self._clock.wall_s(),
         )
 
     async def _under_first_ids(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:

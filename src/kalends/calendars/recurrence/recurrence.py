@@ -87,7 +87,8 @@ class Recurrence:
             raise InvalidInput(
                 f"{rrule} has no first day to count from",
                 where="first",
-                remedy="give the first day, or name the days with BYDAY or BYMONTHDAY",
+                remedy='give it, as first = "2026-03-02"'
+                + (", or name the days with BYDAY or BYMONTHDAY" * self._rule.lacks_days),
             )
         self._until = self._last_start()
 
@@ -120,7 +121,13 @@ class Recurrence:
         return instant(midnight + timedelta(seconds=local_s + self.duration_s), self._zone)
 
     def describe(self) -> str:
-        """Describe in words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``."""
+        """Describe in words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``.
+
+        A window that comes only once is ``all day from Thu 2026-12-24 to Fri 2027-01-01 Europe/Berlin``.
+        """
+        once = self._only_start()
+        if once is not None:
+            return f"{phrases.once(once, self.duration_s)} {self.zone}"
         days = phrases.days(self._rule, self.rrule, self.first)
         times = phrases.times(self._rule, self.start, self.duration_s)
         since = f" from {self.first}" if self.first else ""
@@ -141,6 +148,14 @@ class Recurrence:
 
     def _starts(self, first: date, last: date) -> Iterator[datetime]:
         return self._rule.occurrences(self.first or FIRST_DAY, self.start, first, last)
+
+    def _only_start(self) -> datetime | None:
+        """Return the local start of the one window that there is; None if there are more, or none."""
+        if self._until == datetime.max:
+            return None
+        starts = self._starts(self.first or FIRST_DAY, self._until.date())
+        first = list(islice((start for start in starts if start <= self._until), 2))
+        return first[0] if len(first) == 1 else None
 
     def _last_start(self) -> datetime:
         """Return the latest local start that `last`, UNTIL and COUNT allow."""
@@ -164,7 +179,7 @@ class Recurrence:
             raise InvalidInput(
                 f"the {count} occurrences do not end within {COUNTED_YEARS_MAX} years of {first}",
                 where="rrule",
-                remedy="give the last day instead of COUNT",
+                remedy="write UNTIL=20301231 instead of COUNT",
             )
         return start
 
@@ -214,5 +229,5 @@ def _day(day: date | str | None, where: str) -> date | None:
 
 def _not_a_day(day: object, where: str) -> InvalidInput:
     return InvalidInput(
-        f"{day!r} is not a day from 1970 to 3000", where=where, remedy="write 2026-03-02"
+        f"{day} is not a day from 1970 to 3000", where=where, remedy="write 2026-03-02"
     )
