@@ -25,6 +25,7 @@ from kalends.calendars.rules.owner_rules import OwnerRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
+from kalends.core.grains import grain_of
 from kalends.core.intervals import Interval, align_up, joined
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -40,7 +41,7 @@ NEXT_FIT_S: Final = 28 * 86_400
 """Seconds that a refusal for lack of room searches for room, so that answers stay quick."""
 
 
-class Kept(NamedTuple):
+class KeptSlots(NamedTuple):
     """What a changed slot keeps: the `slots` that stand on its resource, and where it needs `more`.
 
     `more` is empty for a slot that lies within them, whatever else it gives back.
@@ -76,7 +77,7 @@ class ResourceCalendar:
         rules: OwnerRules | None = None,
     ) -> None:
         zone_named(info.zone)
-        self.info = info
+        self.info, self.grain = info, grain_of(info)
         self.access = access
         self.rules = rules or OwnerRules()
         self.calendar = new_calendar(info.capacity)
@@ -113,7 +114,7 @@ class ResourceCalendar:
         """Let the description, access list, hours and rules of `changed` hold; bookings and reclaims stay."""
         assert changed.info.capacity == self.info.capacity
         changed.rules.blackouts.keep_reclaimed(self.rules.blackouts)
-        self.info, self.access = changed.info, changed.access
+        self.info, self.grain, self.access = changed.info, changed.grain, changed.access
         self.rules, self._hours = changed.rules, changed._hours
 
     def visible_to(self, principal: Principal) -> bool:
@@ -127,7 +128,7 @@ class ResourceCalendar:
         end: int,
         units: int,
         wall_s: int,
-        kept: Kept | None = None,
+        kept: KeptSlots | None = None,
     ) -> Refusal | None:
         """Return why the rules refuse `actions` of `principal` here, or None; bookings are ignored.
 
@@ -180,12 +181,30 @@ class ResourceCalendar:
             detail = (
                 f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
             )
-        last = align_up(end + NEXT_FIT_S, self.info.grain_s)
-        later = self.earliest_fit(principal, units, end - start, start, last, wall_s)
+        later = self._later_start(principal, units, start, end, wall_s)
         # Several claims of one request may each have room, but not all together.
         if later is not None and later > start:
             detail += f"; there is room from {self._shown(later)} on"
         return self._refuse(RefusalCode.BUSY, detail)
+
+    def _later_start(
+        self, principal: Principal, units: int, start: int, end: int, wall_s: int
+    ) -> int | None:
+        """Return the next start of a slot like ``[start, end)`` within about `NEXT_FIT_S`, or None."""
+        grain = self.grain
+        if grain.zone is None:
+            last = grain.ceil(end + NEXT_FIT_S)
+            return self.earliest_fit(principal, units, end - start, start, last, wall_s)
+        # Lengths differ from start to start, of which there are few.
+        length_s, at = grain.length_s(start, end), grain.ceil(start)
+        while at <= start + NEXT_FIT_S:
+            until = grain.end_of(at, length_s)
+            if self.free(at, until) >= units and (
+                self.refusal(principal, ("hold",), at, until, units, wall_s) is None
+            ):
+                return at
+            at = grain.ceil(at + 1)
+        return None
 
     def free(self, start: int, end: int) -> int:
         """Return the smallest number of free units over ``[start, end)``; rules are not looked at."""
@@ -274,7 +293,7 @@ class ResourceCalendar:
         see the resource. Raises `InvalidInput` for numbers that are off the grain or not positive.
         """
         self._check_search(units, length_s, not_before, not_after, wall_s)
-        grain = self.info.grain_s
+        grain = self.grain
         at = max(not_before, self.earliest_start(principal, wall_s), 0)
         last = min(not_after, self._latest_end_for(principal, wall_s))
         longest = self.rules.limits.deciding(principal, "longest_s")
@@ -289,12 +308,12 @@ class ResourceCalendar:
             reach_s = min(2 * reach_s, CHUNK_S)
             windows = self._bookable_windows(principal, units, length_s, found, border)
             fit = self.calendar.earliest_fit(units, length_s, found, border, windows)
-            while fit is not None and fit % grain:
-                at = align_up(fit, grain)
+            while fit is not None and not grain.has(fit):
+                at = grain.ceil(fit)
                 fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
             if fit is not None:
                 return fit
-            at = align_up(border - length_s + 1, grain)
+            at = grain.ceil(border - length_s + 1)
         return None
 
     def slots_until(
@@ -337,7 +356,7 @@ class ResourceCalendar:
         self.calendar.check()
 
     def _refusal_of_time(
-        self, start: int, end: int, wall_s: int, kept: Kept | None
+        self, start: int, end: int, wall_s: int, kept: KeptSlots | None
     ) -> Refusal | None:
         if end <= start:
             return self._refuse(RefusalCode.OFF_GRAIN, "a slot must end after it starts")
@@ -354,15 +373,16 @@ class ResourceCalendar:
         if last > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
             return self._refuse(RefusalCode.BEYOND_HORIZON, f"slots must end by {latest}")
-        grain = self.info.grain_s
+        grain = self.grain
         old_starts, old_ends = {slot.start for slot in slots}, {slot.end for slot in slots}
-        wanted = [("start", start)] if start % grain and start not in old_starts else []
-        wanted += [("end", end)] if end % grain and end not in old_ends else []
+        wanted = [("start", start)] if not grain.has(start) and start not in old_starts else []
+        wanted += [("end", end)] if not grain.has(end) and end not in old_ends else []
         if wanted:
             nearest = "; ".join(f"{side} at {self._neighbours(at)}" for side, at in wanted)
             return self._refuse(
                 RefusalCode.OFF_GRAIN,
-                f"slots start and end on every whole {phrases.every(grain)} (UTC): {nearest}",
+                f"slots start and end on every whole {phrases.every(grain.seconds)} from midnight"
+                f" ({self.info.zone}): {nearest}",
             )
         return None
 
@@ -459,17 +479,19 @@ class ResourceCalendar:
                 where="units" if units < 1 else "length_s",
                 remedy="ask for at least 1 unit and 1 second",
             )
-        grain = self.info.grain_s
+        grain = self.grain
+        near = {"length_s": align_up(length_s, grain.seconds)}
+        near |= {where: grain.ceil(times[where]) for where in ("not_before", "not_after")}
         for where, value in times.items():
-            if value % grain:
+            if value != near[where]:
                 raise InvalidInput(
-                    f"{value} is not a multiple of the grain of {self.info.name}, {grain} seconds",
+                    f"{value} is not on the grain of {self.info.name}, {grain.seconds} seconds",
                     where=where,
-                    remedy=f"use {align_up(value, grain)}",
+                    remedy=f"use {near[where]}",
                 )
 
     def _now_on_grain(self, wall_s: int) -> int:
-        return wall_s - wall_s % self.info.grain_s
+        return self.grain.floor(wall_s)
 
     def _latest_end(self, wall_s: int) -> int:
         return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
@@ -487,8 +509,8 @@ class ResourceCalendar:
         return min(latest, self._now_on_grain(wall_s + ahead.ahead_s))
 
     def _neighbours(self, time_s: int) -> str:
-        after = align_up(time_s, self.info.grain_s)
-        return f"{self._shown(after - self.info.grain_s)} or {self._shown(after)}"
+        before, after = self.grain.floor(time_s), self.grain.ceil(time_s)
+        return f"{self._shown(before)} or {self._shown(after)}"
 
     def _shown(self, time_s: int) -> str:
         return format_time(time_s, self.info.zone)

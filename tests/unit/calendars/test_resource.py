@@ -11,7 +11,7 @@ from kalends.calendars import (
     AccessList,
     AccessRule,
     Booking,
-    Kept,
+    KeptSlots,
     Recurrence,
     ResourceCalendar,
     open_access,
@@ -110,7 +110,7 @@ def test_what_goes_on_with_a_slot_that_has_begun_may_begin_when_that_did_and_mus
     def changed(end: int) -> Refusal | None:
         old = Interval(TEN, TEN + 3 * HOUR)
         more = (Interval(old.end, end),) if end > old.end else ()
-        kept = Kept(frozenset({old}), more)
+        kept = KeptSlots(frozenset({old}), more)
         return resource().refusal(ANN, ("hold",), TEN, end, 1, TEN + 2 * HOUR + 60, kept)
 
     assert changed(TEN + 4 * HOUR) is None

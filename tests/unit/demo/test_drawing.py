@@ -1,4 +1,4 @@
-"""The demo's calendars: a scale for each, one legend for all, and a pointer under the reservation's columns."""
+"""The demo's calendars: a scale for each, one legend, and a pointer under the reservation's columns."""
 
 from __future__ import annotations
 

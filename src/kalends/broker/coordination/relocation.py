@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record
+from kalends.broker.planning.local_days import local_times
 from kalends.broker.planning.start_ranges import added, ranges
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.attributes import described, matches
+from kalends.core.grains import grain_of
 from kalends.core.identifiers import split_resource
 from kalends.core.progressions import EVERY_SECOND, Beat
 from kalends.core.resources import ResourceInfo
@@ -85,6 +87,25 @@ def replacement(
     excluded: Collection[Wants] = (),
 ) -> Wants | None:
     """The best wants in the place of `moved.wants`; none of `excluded`, nor the old ones. None: no time."""
+    clocks = local_times(infos, moved.resources)
+    if not clocks:
+        return _replacement(moved, infos, free, excluded)
+    clock = clocks[0]
+    local = moved._replace(
+        wants=clock.wants(moved.wants), first=clock.of(moved.first), last=clock.of(moved.last)
+    )
+    shown = {name: clock.steps(steps) for name, steps in free.items()}
+    tried = [clock.wants(each) for each in excluded]
+    found = _replacement(local, clock.infos(infos), shown, tried)
+    return clock.in_utc(found) if found is not None else None
+
+
+def _replacement(
+    moved: Relocation,
+    infos: Mapping[str, ResourceInfo],
+    free: Mapping[str, Sequence[Step]],
+    excluded: Collection[Wants],
+) -> Wants | None:
     tried = {moved.wants, *excluded}
     found = _nearest(moved.wants, moved, infos, free, tried)
     if found is not None:
@@ -145,7 +166,7 @@ def _beat(stages: Mapping[str, Sequence[Stage]], infos: Mapping[str, ResourceInf
     beat: Beat | None = EVERY_SECOND
     for name, of_one in stages.items():
         for stage in of_one:
-            own = beat_of(stage, infos[name].grain_s) if name in infos else None
+            own = beat_of(stage, grain_of(infos[name])) if name in infos else None
             beat = beat.both(own) if beat is not None and own is not None else None
     return beat
 

@@ -27,7 +27,8 @@ from kalends.broker.desk.changes import changed_request, changed_wants
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_queries import Records, check_own, ended_by
 from kalends.broker.desk.scripts import Scripts
-from kalends.broker.planning.planner import executable, fixed_wants
+from kalends.broker.planning.local_days import fixed_in_days
+from kalends.broker.planning.planner import executable
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -77,12 +78,14 @@ class RequestCommands:
         executable(request)
         step = step_of(body)
         priority = self._grants.granted(caller.principal, request.priority)
+        infos = self._service.directory.resources
+        asked_for, wants = fixed_in_days(request, infos)
         spec = Spec(
-            request=structs.replace(request, priority=priority),
+            request=structs.replace(asked_for, priority=priority),
             text=format_alternatives(request.alternatives),
             hold=body.hold,
             hold_s=body.hold_s if body.hold else 0,
-            wants=fixed_wants(request) or (),
+            wants=wants or (),
             patience=body.patience,
             give_up_at=body.give_up_at,
             step=step,
@@ -214,7 +217,7 @@ class RequestCommands:
                 )
             now_s = self._service.moment().wall_s
             check_not_over(old, now_s)
-            wants = changed_wants(old, body, now_s)
+            wants = changed_wants(old, body, now_s, self._service.directory.resources)
             request = changed_request(old, wants, body)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old

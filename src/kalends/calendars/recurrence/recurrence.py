@@ -10,12 +10,10 @@ that touch on the clock touch in time. A window that lies wholly in skipped time
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from kalends.calendars.recurrence import phrases
 from kalends.calendars.recurrence.day_sets import DailyStarts, starts_of
@@ -25,6 +23,7 @@ from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
+from kalends.core.local_clocks import instant
 from kalends.core.times import zone_named
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -182,21 +181,6 @@ class Recurrence:
                 remedy="write UNTIL=20301231 instead of COUNT",
             )
         return start
-
-
-def instant(local: datetime, zone: ZoneInfo) -> int:
-    """Return the first second UTC at which the clock of `zone` shows `local` (without zone) or later."""
-    first = int(local.replace(tzinfo=zone, fold=0).timestamp())
-    second = int(local.replace(tzinfo=zone, fold=1).timestamp())
-    if second >= first:
-        return first
-    # Skipped: the change lies between the readings by the new and by the old offset.
-    between = range(second, first + 1)
-    return between[bisect_left(between, local, key=lambda time_s: _shown(time_s, zone))]
-
-
-def _shown(time_s: int, zone: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None, fold=0)
 
 
 def _time_of_day(start: time | str) -> time:

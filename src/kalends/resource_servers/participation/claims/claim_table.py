@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from sortedcontainers import SortedList
 
-from kalends.calendars import Booking, Kept, ResourceCalendar, State, unknown_resource
+from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unknown_resource
 from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
 from kalends.core.errors import Conflict, InvalidInput, Refusal
@@ -628,7 +628,7 @@ def _restored_as(
     return ("held", held_until_ms) if stake.has("held") else ("prepared", None)
 
 
-def _kept(want: Want, standing: Sequence[Claim], beyond: Sequence[Piece]) -> Kept:
+def _kept(want: Want, standing: Sequence[Claim], beyond: Sequence[Piece]) -> KeptSlots:
     """Return what `want` keeps of `standing`; `beyond` is where all wants need more than that."""
     slots = frozenset(
         Interval(claim.start, claim.end) for claim in standing if claim.resource == want.resource
@@ -638,4 +638,4 @@ def _kept(want: Want, standing: Sequence[Claim], beyond: Sequence[Piece]) -> Kep
         for resource, start, end, _ in beyond
         if resource == want.resource and start < want.end and want.start < end
     )
-    return Kept(slots, tuple(more))
+    return KeptSlots(slots, tuple(more))
