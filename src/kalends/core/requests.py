@@ -52,7 +52,7 @@ class AttributePreference(_Value, frozen=True, kw_only=True):
 
 DAY_S: Final = 86_400
 CLOCK_CHANGE_S: Final = 7_200
-"""The most by which a clock change of today makes a day shorter."""
+"""The most by which a clock change makes a local day shorter than 24 hours."""
 
 
 class Term(_Value, frozen=True, kw_only=True):
@@ -224,7 +224,6 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
             where="not_after",
             remedy="give a later end, or an earlier start",
         )
-    # A local day may be shorter than 24 hours.
     shortest_s = length_s - CLOCK_CHANGE_S if length_s >= DAY_S else length_s
     if request.not_after and request.not_after - request.not_before < shortest_s:
         window_s = request.not_after - request.not_before

@@ -63,9 +63,7 @@ DAYS = {"room": {"zone": BERLIN, "grain": "15m"}, "day": {"zone": BERLIN, "grain
         ("2027-05-05", "2027-05-06", 24),
     ],
 )
-@pytest.mark.parametrize(
-    "wanted", ["lab/day", "lab/day + lab/room", "lab/room + {colour=red}"]
-)
+@pytest.mark.parametrize("wanted", ["lab/day", "lab/day + lab/room", "lab/room + {colour=red}"])
 def test_a_whole_day_lasts_from_midnight_to_midnight(
     day: str, next_day: str, hours: int, wanted: str
 ) -> None:
