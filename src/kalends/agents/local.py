@@ -22,6 +22,7 @@ from kalends.core import limits
 from kalends.core.attributes import described, matches
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
+from kalends.core.grains import grain_of
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_alternatives
 from kalends.core.progressions import Beat
@@ -167,9 +168,10 @@ def starts_of(
     known = max((step[1] for ask in asks for step in shown[ask.resource].free), default=wall_s)
     first = max(request.not_before - lead_s, wall_s - lead_s, 0)
     last = max((request.not_after or known) - tail_s, first)
+    grains = ((ask, grain_of(shown[ask.resource].info)) for ask in asks)
     beats = (
-        Beat(shown[ask.resource].info.grain_s, -ask.offset_s % shown[ask.resource].info.grain_s)
-        for ask in asks
+        Beat(grain.seconds, (-grain.phase_s - ask.offset_s) % grain.seconds)
+        for ask, grain in grains
     )
     beat = reduce(lambda joint, own: joint.both(own) or joint, beats, Beat(1, 0))
     most = max(1, limits.OFFERS_MAX // len(asks))

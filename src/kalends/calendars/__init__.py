@@ -7,7 +7,7 @@ from kalends.calendars.profiles import Step
 from kalends.calendars.recurrence.clashes import first_clash, first_clash_of_any, is_ever_open
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.calendars.recurrence.windows import Windows
-from kalends.calendars.resource import ResourceCalendar, unknown_resource
+from kalends.calendars.resource import KeptSlots, ResourceCalendar, unknown_resource
 from kalends.calendars.rules.access import AccessList, AccessRule, is_meant, open_access
 from kalends.calendars.rules.blackouts import Blackout, Blackouts
 from kalends.calendars.rules.owner_rules import HeadStart, OwnerRules
@@ -29,6 +29,7 @@ __all__ = [
     "Calendar",
     "CapacityCalendar",
     "HeadStart",
+    "KeptSlots",
     "Limit",
     "Limits",
     "OwnerRules",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import chain, islice
-from typing import Final
+from itertools import chain, islice, product
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,8 @@ from kalends.calendars.rules.owner_rules import OwnerRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
-from kalends.core.intervals import Interval, align_up
+from kalends.core.grains import grain_of
+from kalends.core.intervals import Interval, align_up, joined
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot, job_of_slot
 from kalends.core.times import format_time, zone_named
@@ -38,6 +39,16 @@ OPENING_HOURS: Final = "opening-hours"
 
 NEXT_FIT_S: Final = 28 * 86_400
 """Seconds that a refusal for lack of room searches for room, so that answers stay quick."""
+
+
+class KeptSlots(NamedTuple):
+    """What a changed slot keeps: the `slots` that stand on its resource, and where it needs `more`.
+
+    `more` is empty for a slot that lies within them, whatever else it gives back.
+    """
+
+    slots: frozenset[Interval]
+    more: tuple[Interval, ...]
 
 
 def unknown_resource(name: str) -> Refusal:
@@ -66,7 +77,7 @@ class ResourceCalendar:
         rules: OwnerRules | None = None,
     ) -> None:
         zone_named(info.zone)
-        self.info = info
+        self.info, self.grain = info, grain_of(info)
         self.access = access
         self.rules = rules or OwnerRules()
         self.calendar = new_calendar(info.capacity)
@@ -103,7 +114,7 @@ class ResourceCalendar:
         """Let the description, access list, hours and rules of `changed` hold; bookings and reclaims stay."""
         assert changed.info.capacity == self.info.capacity
         changed.rules.blackouts.keep_reclaimed(self.rules.blackouts)
-        self.info, self.access = changed.info, changed.access
+        self.info, self.grain, self.access = changed.info, changed.grain, changed.access
         self.rules, self._hours = changed.rules, changed._hours
 
     def visible_to(self, principal: Principal) -> bool:
@@ -117,12 +128,13 @@ class ResourceCalendar:
         end: int,
         units: int,
         wall_s: int,
-        begun_until: int = 0,
+        kept: KeptSlots | None = None,
     ) -> Refusal | None:
         """Return why the rules refuse `actions` of `principal` here, or None; bookings are ignored.
 
-        A slot that takes the place of one that has begun, and ends at `begun_until`, may begin when that
-        did; what it is longer is what must be booked in time. 0 for any other.
+        A slot that takes the place of others keeps what is `kept` of them. Rules are for new bookings, so
+        they judge only what it needs beyond that. What lies within may give back time or units whatever
+        the rules say now. Its borders that are new are on the grain, and do not lie in the past.
 
         The first that holds: not visible, advisory, empty, past, beyond the horizon, off the grain, too many
         units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
@@ -130,25 +142,31 @@ class ResourceCalendar:
         what is not whole numbers.
         """
         _check_numbers(start, end, units)
-        if not self.access.sees(principal):
+        parts = kept.more if kept is not None else (Interval(start, end),)
+        if parts and not self.access.sees(principal):
             return unknown_resource(self.info.name)
-        refusal = self._advisory() or self._refusal_of_time(start, end, wall_s, begun_until)
-        if refusal is not None:
+        refusal = self._advisory() if parts else None
+        refusal = refusal or self._refusal_of_time(start, end, wall_s, kept)
+        if refusal is not None or not parts:
             return refusal
         if not 1 <= units <= self.info.capacity:
             return self._refuse(
                 RefusalCode.TOO_MUCH,
                 f"{units} units, of which it has {self.info.capacity}: ask for 1 or more, up to that",
             )
-        for action in actions:
-            refusal = self.access.refusal(principal, action, self.info.name, start, end, units)
+        for action, (first, last) in product(actions, parts):
+            refusal = self.access.refusal(principal, action, self.info.name, first, last, units)
             if refusal is not None:
                 return refusal
-        if self._hours is not None and not self._hours.cover(start, end):
+        if self._hours is not None and not all(self._hours.cover(*part) for part in parts):
             hours = self.info.hours or self._hours.describe()
             return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
-        refusal = self._refusal_of_limits(principal, actions, start, end, wall_s, begun_until)
-        return refusal if refusal is not None else self._refusal_of_blackouts(start, end)
+        longer = kept is None or any(
+            joined((*kept.slots, part)) != joined(kept.slots) for part in parts
+        )
+        refusal = self._too_long(principal, end - start) if longer else None
+        refusal = refusal or self._refusal_of_limits(principal, actions, parts, wall_s)
+        return refusal if refusal is not None else self._refusal_of_blackouts(parts)
 
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
         """Return the refusal for `units` that are not free during ``[start, end)``.
@@ -163,12 +181,30 @@ class ResourceCalendar:
             detail = (
                 f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
             )
-        last = align_up(end + NEXT_FIT_S, self.info.grain_s)
-        later = self.earliest_fit(principal, units, end - start, start, last, wall_s)
+        later = self._later_start(principal, units, start, end, wall_s)
         # Several claims of one request may each have room, but not all together.
         if later is not None and later > start:
             detail += f"; there is room from {self._shown(later)} on"
         return self._refuse(RefusalCode.BUSY, detail)
+
+    def _later_start(
+        self, principal: Principal, units: int, start: int, end: int, wall_s: int
+    ) -> int | None:
+        """Return the next start of a slot like ``[start, end)`` within about `NEXT_FIT_S`, or None."""
+        grain = self.grain
+        if grain.zone is None:
+            last = grain.ceil(end + NEXT_FIT_S)
+            return self.earliest_fit(principal, units, end - start, start, last, wall_s)
+        # Lengths differ from start to start, of which there are few.
+        length_s, at = grain.length_s(start, end), grain.ceil(start)
+        while at <= start + NEXT_FIT_S:
+            until = grain.end_of(at, length_s)
+            if self.free(at, until) >= units and (
+                self.refusal(principal, ("hold",), at, until, units, wall_s) is None
+            ):
+                return at
+            at = grain.ceil(at + 1)
+        return None
 
     def free(self, start: int, end: int) -> int:
         """Return the smallest number of free units over ``[start, end)``; rules are not looked at."""
@@ -257,7 +293,7 @@ class ResourceCalendar:
         see the resource. Raises `InvalidInput` for numbers that are off the grain or not positive.
         """
         self._check_search(units, length_s, not_before, not_after, wall_s)
-        grain = self.info.grain_s
+        grain = self.grain
         at = max(not_before, self.earliest_start(principal, wall_s), 0)
         last = min(not_after, self._latest_end_for(principal, wall_s))
         longest = self.rules.limits.deciding(principal, "longest_s")
@@ -272,13 +308,20 @@ class ResourceCalendar:
             reach_s = min(2 * reach_s, CHUNK_S)
             windows = self._bookable_windows(principal, units, length_s, found, border)
             fit = self.calendar.earliest_fit(units, length_s, found, border, windows)
-            while fit is not None and fit % grain:
-                at = align_up(fit, grain)
+            while fit is not None and not grain.has(fit):
+                at = grain.ceil(fit)
                 fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
             if fit is not None:
                 return fit
-            at = align_up(border - length_s + 1, grain)
+            at = grain.ceil(border - length_s + 1)
         return None
+
+    def slots_until(
+        self, principal: Principal, start: int, end: int, count_max: int
+    ) -> tuple[list[Slot], int]:
+        """Return as `slots`, and until when they are complete: `end`, or where the next one begins."""
+        found = self.slots(principal, start, end, count_max + 1)
+        return (found, end) if len(found) <= count_max else (found, found.pop().start)
 
     def slots(self, principal: Principal, start: int, end: int, count_max: int) -> list[Slot]:
         """Return the first `count_max` taken slots in ``[start, end)`` that `principal` may see.
@@ -313,26 +356,33 @@ class ResourceCalendar:
         self.calendar.check()
 
     def _refusal_of_time(
-        self, start: int, end: int, wall_s: int, begun_until: int
+        self, start: int, end: int, wall_s: int, kept: KeptSlots | None
     ) -> Refusal | None:
         if end <= start:
             return self._refuse(RefusalCode.OFF_GRAIN, "a slot must end after it starts")
-        if begun_until and end <= wall_s:
+        slots, more = kept if kept is not None else (frozenset[Interval](), (Interval(start, end),))
+        if (start, end) in slots and not more:
+            return None
+        begun = any(slot.start == start <= wall_s < slot.end for slot in slots)
+        if begun and end <= wall_s:
             detail = f"it has begun, and it is already {self._shown(wall_s)}: it must end later"
             return self._refuse(RefusalCode.PAST, detail)
-        if start < self._now_on_grain(wall_s) and not begun_until:
+        if start < self._now_on_grain(wall_s) and not begun:
             return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
-        if end > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
+        last = more[-1].end if more else 0
+        if last > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
             return self._refuse(RefusalCode.BEYOND_HORIZON, f"slots must end by {latest}")
-        grain = self.info.grain_s
-        if start % grain or end % grain:
-            wanted = [("start", start)] if start % grain else []
-            wanted += [("end", end)] if end % grain else []
+        grain = self.grain
+        old_starts, old_ends = {slot.start for slot in slots}, {slot.end for slot in slots}
+        wanted = [("start", start)] if not grain.has(start) and start not in old_starts else []
+        wanted += [("end", end)] if not grain.has(end) and end not in old_ends else []
+        if wanted:
             nearest = "; ".join(f"{side} at {self._neighbours(at)}" for side, at in wanted)
             return self._refuse(
                 RefusalCode.OFF_GRAIN,
-                f"slots start and end on every whole {phrases.every(grain)} (UTC): {nearest}",
+                f"slots start and end on every whole {phrases.every(grain.seconds)} from midnight"
+                f" ({self.info.zone}): {nearest}",
             )
         return None
 
@@ -361,22 +411,13 @@ class ResourceCalendar:
         self,
         principal: Principal,
         actions: tuple[str, ...],
-        start: int,
-        end: int,
+        parts: Sequence[Interval],
         wall_s: int,
-        begun_until: int,
     ) -> Refusal | None:
         limits_here = self.rules.limits
-        too_long = self._too_long(principal, end - start)
-        if too_long is not None:
-            return too_long
+        start, end = parts[0].start, parts[-1].end
         lead = limits_here.deciding(principal, "lead_s") if "hold" in actions else None
-        longer = end > begun_until
-        if (
-            lead is not None
-            and longer
-            and max(start, begun_until) < (first := self._now_on_grain(wall_s + lead.lead_s))
-        ):
+        if lead is not None and start < (first := self._now_on_grain(wall_s + lead.lead_s)):
             detail = (
                 f"rule {lead.name} lets you book at least {format_duration(lead.lead_s)} before:"
                 f" from {self._shown(first)} on"
@@ -392,8 +433,9 @@ class ResourceCalendar:
             return self._refuse(RefusalCode.BEYOND_HORIZON, detail, ahead.name)
         return None
 
-    def _refusal_of_blackouts(self, start: int, end: int) -> Refusal | None:
-        first = self.rules.blackouts.first_met(start, end)
+    def _refusal_of_blackouts(self, parts: Iterable[Interval]) -> Refusal | None:
+        met = (self.rules.blackouts.first_met(*part) for part in parts)
+        first = next((each for each in met if each is not None), None)
         if first is None:
             return None
         reason = f": {first.reason}" if first.reason else ""
@@ -437,17 +479,19 @@ class ResourceCalendar:
                 where="units" if units < 1 else "length_s",
                 remedy="ask for at least 1 unit and 1 second",
             )
-        grain = self.info.grain_s
+        grain = self.grain
+        near = {"length_s": align_up(length_s, grain.seconds)}
+        near |= {where: grain.ceil(times[where]) for where in ("not_before", "not_after")}
         for where, value in times.items():
-            if value % grain:
+            if value != near[where]:
                 raise InvalidInput(
-                    f"{value} is not a multiple of the grain of {self.info.name}, {grain} seconds",
+                    f"{value} is not on the grain of {self.info.name}, {grain.seconds} seconds",
                     where=where,
-                    remedy=f"use {align_up(value, grain)}",
+                    remedy=f"use {near[where]}",
                 )
 
     def _now_on_grain(self, wall_s: int) -> int:
-        return wall_s - wall_s % self.info.grain_s
+        return self.grain.floor(wall_s)
 
     def _latest_end(self, wall_s: int) -> int:
         return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
@@ -465,8 +509,8 @@ class ResourceCalendar:
         return min(latest, self._now_on_grain(wall_s + ahead.ahead_s))
 
     def _neighbours(self, time_s: int) -> str:
-        after = align_up(time_s, self.info.grain_s)
-        return f"{self._shown(after - self.info.grain_s)} or {self._shown(after)}"
+        before, after = self.grain.floor(time_s), self.grain.ceil(time_s)
+        return f"{self._shown(before)} or {self._shown(after)}"
 
     def _shown(self, time_s: int) -> str:
         return format_time(time_s, self.info.zone)

@@ -26,12 +26,12 @@ ROWS_MAX: Final = 40
 
 COLOURS: Final = {
     "locked": "#2b6cb0", "held": "#ed9a3a", "available": "#c6e6c9", "closed": "#d5d9df",
-    "unknown": "#ffffff",
+    "past": "#edf0f3", "unknown": "#ffffff",
 }  # fmt: skip
 
 _MEANINGS: Final = {
     "locked": "locked", "held": "held", "available": "available to you",
-    "closed": "closed, or not open to you", "unknown": "not known",
+    "closed": "closed, or not open to you", "past": "past", "unknown": "not known",
 }  # fmt: skip
 
 
@@ -82,10 +82,9 @@ def _steps(view: CalendarView) -> Sequence[UnitCounts]:
 
 def _layers(step: UnitCounts, capacity: int) -> Iterator[_DrawnUnits]:
     """Yield what is drawn of a step from below, within `capacity`."""
-    rest = "closed" if step.known else "unknown"
     below = 0
     for state, units in (("locked", step.locked), ("held", step.held), ("available", step.free),
-                         (rest, capacity)):  # fmt: skip
+                         (step.rest, capacity)):  # fmt: skip
         height = min(units, capacity - below)
         if height > 0:
             yield _DrawnUnits(state, below, height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kalends.contract.calls import CalendarView
 
@@ -26,6 +26,12 @@ class UnitCounts(NamedTuple):
     held: int
     free: int
     known: bool
+    past: bool = False
+
+    @property
+    def rest(self) -> Literal["past", "closed", "unknown"]:
+        """What units are that are neither taken nor free."""
+        return "past" if self.past else "closed" if self.known else "unknown"
 
     @property
     def taken(self) -> int:
@@ -52,14 +58,16 @@ def moments(view: CalendarView) -> list[UnitCounts]:
         if start < end:
             deltas[start][place] += units
             deltas[end][place] -= units
-    edges = sorted({view.start, view.end, min(max(view.until, view.start), view.end), *deltas})
+    borders = (min(max(each, view.start), view.end) for each in (view.until, view.now))
+    edges = sorted({view.start, view.end, *borders, *deltas})
     steps = []
     locked = held = free = 0
     for start, end in pairwise(edges):
         locked, held, free = (
             sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
         )
-        steps.append(UnitCounts(start, end, locked, held, free, start < view.until))
+        known, past = start < view.until, end <= view.now
+        steps.append(UnitCounts(start, end, locked, held, free, known, past))
     return steps
 
 
@@ -75,7 +83,9 @@ def grid(view: CalendarView, width: int) -> TimeGrid:
         last = first
         while last + 1 < len(steps) and steps[last + 1].start < start + column_s:
             last += 1
-        columns.append(max(steps[first : last + 1], key=lambda step: (step.taken, -step.free)))
+        columns.append(
+            max(steps[first : last + 1], key=lambda step: (step.taken, not step.past, -step.free))
+        )
     return TimeGrid(view.start, column_s, tuple(columns))
 
 

@@ -129,7 +129,7 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
 
     Complete up to `until`. Not a promise: others may book meanwhile. Where a batch system stands behind the
     resource, what others have there was last seen at `as_of`. `rules` are the owner's rules that hold for the
-    caller, in words.
+    caller, in words. `now` is the time of the answer: before it nothing is free, and nothing closed.
     """
 
     resource: ResourceInfo
@@ -140,6 +140,7 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
     slots: tuple[Slot, ...]
     as_of: int = 0
     rules: tuple[str, ...] = ()
+    now: int = 0
 
     def __repr__(self) -> str:
         from kalends.contract.request_tables import calendar_in_a_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -49,6 +49,11 @@ class AttributePreference(_Value, frozen=True, kw_only=True):
 
     attribute: Attribute
     weight: float
+
+
+DAY_S: Final = 86_400
+CLOCK_CHANGE_S: Final = 7_200
+"""The most by which a clock change makes a local day shorter than 24 hours."""
 
 
 class Term(_Value, frozen=True, kw_only=True):
@@ -221,7 +226,8 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
             where="not_after",
             remedy="give a later end, or an earlier start",
         )
-    if request.not_after and request.not_after - request.not_before < length_s:
+    shortest_s = length_s - CLOCK_CHANGE_S if length_s >= DAY_S else length_s
+    if request.not_after and request.not_after - request.not_before < shortest_s:
         window_s = request.not_after - request.not_before
         raise InvalidInput(
             f"the stages take {format_duration(length_s)} together, "

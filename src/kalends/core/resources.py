@@ -24,9 +24,9 @@ SlotState = Literal["available", "held", "locked"]
 class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A bookable thing: `capacity` 1 for an instrument, n for n identical nodes.
 
-    Slot starts and ends are multiples of `grain_s` seconds since the epoch, UTC; none ends later
-    than `horizon_s` from now. `zone` is the owner's time zone (IANA name), `hours` the opening hours
-    in words, `rules` the owner's limits, blackouts and head starts in words.
+    Slots start and end where the clock of `zone`, the owner's (an IANA name), shows a multiple of `grain_s`
+    seconds since midnight; none ends later than `horizon_s` from now. `hours` are the opening hours in
+    words, `rules` the owner's limits, blackouts and head starts in words.
     """
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from kalends.core.grains import Grain
 from kalends.core.intervals import joined
 from kalends.core.progressions import Beat
 
@@ -39,11 +40,11 @@ class Stage(NamedTuple):
         return self.offset_s < other.end_s and other.offset_s < self.end_s
 
 
-def beat_of(stage: Stage, grain_s: int) -> Beat | None:
+def beat_of(stage: Stage, grain: Grain) -> Beat | None:
     """Return the starts at which `stage` begins and ends on the grain; None when there are none."""
-    if stage.length_s % grain_s:
+    if stage.length_s % grain.seconds:
         return None
-    return Beat(grain_s, -stage.offset_s % grain_s)
+    return Beat(grain.seconds, (-grain.phase_s - stage.offset_s) % grain.seconds)
 
 
 def ranges(

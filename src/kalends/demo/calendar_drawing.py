@@ -20,7 +20,7 @@ def draw_all(
     mark: Interval | None = None,
     pointer: str = "^",
 ) -> list[timeline.Line]:
-    """Return the `views` drawn within `width` characters, with one legend.
+    """Return the `views` drawn within `width` characters, each with its own scale, and one legend.
 
     `mark` is pointed at below each.
     """
@@ -32,11 +32,11 @@ def draw_all(
         lines += [[(_title(view), "")], *drawn[:first]]
         if mark is not None:
             lines.append([(_pointed(view, mark, width, pointer), "")])
-        lines.append([("", "")])
-        entries = [piece for line in drawn[first:] for piece in line]
-        legend += entries[0:1] if not legend else []
-        for at in range(1, len(entries), 3):  # A gap, a sign, and what it means.
+        scale, *entries = (piece for line in drawn[first:] for piece in line)
+        lines += [[scale], [("", "")]]
+        for at in range(0, len(entries), 3):  # A gap, a sign, and what it means.
             legend += entries[at : at + 3] if entries[at + 1] not in legend else []
+    legend = legend[1:]  # Nothing stands before it in its line.
     return [*lines, legend]
 
 

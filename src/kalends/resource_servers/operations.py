@@ -84,9 +84,10 @@ class SiteOperations:
             self._moment().wall_s,
             limits.VIEW_STEPS_MAX,
         )
-        slots = calendar.slots(_seen_as(caller), body.start, body.end, limits.LISTING_MAX + 1)
-        if len(slots) > limits.LISTING_MAX:
-            until = min(until, slots.pop().start)
+        slots, listed_until = calendar.slots_until(
+            _seen_as(caller), body.start, body.end, limits.LISTING_MAX
+        )
+        until = min(until, listed_until)
         return calls.CalendarView(
             resource=calendar.info,
             start=body.start,
@@ -100,6 +101,7 @@ class SiteOperations:
             rules=participant.book.rules_for(
                 caller.principal, body.resource, self._moment().wall_s
             ),
+            now=self._moment().wall_s,
         )
 
     def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:

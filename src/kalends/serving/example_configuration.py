@@ -80,13 +80,14 @@ calls_burst = 4000                # this many at once
 [[site.resources]]
 name = "sp2"
 capacity = 128            # 128 identical nodes; 1 for an instrument
-grain = "15m"             # bookings start and end on multiples of this
+grain = "15m"             # bookings start and end on multiples of this, from midnight in `zone`
 horizon = "90d"           # bookings end within this time
 zone = "America/Los_Angeles"
 description = "IBM SP2, thin nodes"
 attributes = { kind = "sp2", memory = 256, interactive = false }
 
 # Opening hours: days by an RFC 5545 rule, each from `start` for `duration`, in the resource's zone.
+# A rule with INTERVAL or COUNT counts from a first day: first = "2026-03-02".
 # Hours that never come (30 February), or a rule whose hours never meet these, are refused at start.
 [[site.resources.hours]]
 rrule = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
@@ -125,7 +126,7 @@ longest = "8h"
 lead = "1h"               # booked at least this long before it starts
 ahead = "14d"             # and at most this long before it ends
 held_max = 4              # held or promised at once, each
-locked_max = 20           # reservations that are not over, each
+locked_max = 20           # slots that are not over, each
 # locked_hours = 4096     # unit-hours of them together, each
 week_hours = 512          # unit-hours of a calendar week, each
 # approval = true         # each waits for your word: kalends admin requests

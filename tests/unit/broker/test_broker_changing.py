@@ -16,6 +16,7 @@ from kalends.core.language import format_alternatives
 from kalends.core.requests import Alternative, Request, Term
 
 START = 1_800_000_000
+NOW = START - 86_400
 STAGES = (
     Term(resource="a/net", offset_s=-600, duration_s=600),
     Term(resource="b/sp2", units=4),
@@ -47,7 +48,7 @@ def times(wants: tuple[Want, ...]) -> dict[str, tuple[int, int]]:
 
 
 def test_a_move_shifts_every_stage_by_the_same_from_common_start_to_common_start() -> None:
-    wants = changed_wants(reserved(*STAGES), change(start=START + 7_200))
+    wants = changed_wants(reserved(*STAGES), change(start=START + 7_200), NOW, {})
     assert times(wants) == {
         "a/net": (6_600, 7_200),
         "b/sp2": (7_200, 10_800),
@@ -56,24 +57,24 @@ def test_a_move_shifts_every_stage_by_the_same_from_common_start_to_common_start
 
 
 def test_a_new_duration_is_that_of_the_stages_that_follow_the_request() -> None:
-    wants = changed_wants(reserved(*STAGES), change(duration_s=7_200))
+    wants = changed_wants(reserved(*STAGES), change(duration_s=7_200), NOW, {})
     assert times(wants) == {"a/net": (-600, 0), "b/sp2": (0, 7_200), "c/printer": (3_600, 5_400)}
 
 
 def test_a_second_extension_begins_from_the_first() -> None:
     record = reserved(*STAGES)
     once = change(duration_s=7_200)
-    record.wants, asked = changed_wants(record, once), record.spec.request
+    record.wants, asked = changed_wants(record, once, NOW, {}), record.spec.request
     record.spec = Spec(request=changed_request(record, record.wants, once))
     assert asked.duration_s == 3_600
-    wants = changed_wants(record, change(duration_s=10_800, start=START + 60))
+    wants = changed_wants(record, change(duration_s=10_800, start=START + 60), NOW, {})
     assert times(wants)["b/sp2"] == (60, 10_860)
 
 
 def test_units_are_those_that_are_kept_and_the_text_says_so() -> None:
     record = reserved(*STAGES)
     fewer = change(units={"b/sp2": 2})
-    wants = changed_wants(record, fewer)
+    wants = changed_wants(record, fewer, NOW, {})
     assert {want.resource: want.units for want in wants} == {"a/net": 1, "b/sp2": 2, "c/printer": 1}
     text = format_alternatives(changed_request(record, wants, fewer).alternatives)
     assert "b/sp2:2" in text
@@ -95,7 +96,7 @@ def test_units_are_those_that_are_kept_and_the_text_says_so() -> None:
 def test_a_change_to_nothing_or_to_what_cannot_be_is_refused(asked: Change, where: str) -> None:
     record = reserved(*STAGES)
     with pytest.raises(InvalidInput) as refused:
-        changed_wants(record, asked)
+        changed_wants(record, asked, NOW, {})
     assert refused.value.where == where
     assert refused.value.remedy
 
@@ -107,7 +108,7 @@ def test_a_change_keeps_to_the_alternative_that_was_reserved() -> None:
     record.spec = Spec(request=msgspec.structs.replace(record.spec.request, alternatives=both))
     record.alternative = 1
     moved = change(start=START + 7_200)
-    wants = changed_wants(record, moved)
+    wants = changed_wants(record, moved, NOW, {})
     assert times(wants)["b/sp2"] == (7_200, 10_800)
     request = changed_request(record, wants, moved)
     assert request.alternatives == (Alternative(terms=STAGES),)
@@ -122,7 +123,7 @@ def test_an_amount_that_might_grow_is_fixed_by_a_change_of_units() -> None:
         request=msgspec.structs.replace(record.spec.request, alternatives=alternatives)
     )
     smaller = change(units={"b/sp2": 2})
-    request = changed_request(record, changed_wants(record, smaller), smaller)
+    request = changed_request(record, changed_wants(record, smaller, NOW, {}), smaller)
     request.check()
     assert format_alternatives(request.alternatives) == (
         "a/net @-10m for 10m + b/sp2:2 + c/printer @+1h for 30m"

@@ -194,8 +194,8 @@ def test_recurrences_describe_themselves_for_people(
     ],
 )
 def test_rules_that_count_from_a_day_describe_it(rule: str, words: str) -> None:
-    recurrence = Recurrence(rule, "08:00", HOUR, BERLIN, first="2026-03-02", last="2026-06-30")
-    assert recurrence.describe() == f"{words} Europe/Berlin from 2026-03-02 until 2026-06-30"
+    recurrence = Recurrence(rule, "08:00", HOUR, BERLIN, first="2026-03-02", last="2028-06-30")
+    assert recurrence.describe() == f"{words} Europe/Berlin from 2026-03-02 until 2028-06-30"
 
 
 def test_recurrences_are_values() -> None:
@@ -288,3 +288,33 @@ def test_looking_at_far_apart_years_keeps_a_bounded_number_of_chunks() -> None:
             Interval(start + 8 * HOUR, start + 9 * HOUR)
         ]
     assert len(windows._chunks) <= 64
+
+
+@pytest.mark.parametrize(
+    ("start", "length_s", "words"),
+    [
+        ("00:00", 24 * HOUR, "all day Thu 2026-12-24"),
+        ("00:00", 216 * HOUR, "all day from Thu 2026-12-24 to Fri 2027-01-01"),
+        ("18:00", 2 * HOUR, "Thu 2026-12-24 18:00-20:00"),
+        ("18:00", 6 * HOUR, "Thu 2026-12-24 18:00-24:00"),
+        ("18:00", 24 * HOUR, "from Thu 2026-12-24 18:00 to Fri 2026-12-25 18:00"),
+    ],
+)
+@pytest.mark.parametrize("last", [None, "2026-12-24"])
+def test_a_window_that_comes_once_is_told_by_its_days(
+    start: str, length_s: int, words: str, last: str | None
+) -> None:
+    rule = "FREQ=DAILY" if last else "FREQ=DAILY;COUNT=1"
+    once = Recurrence(rule, start, length_s, BERLIN, first="2026-12-24", last=last)
+    assert once.describe() == f"{words} Europe/Berlin"
+
+
+def test_rules_that_need_a_first_day_say_how_to_give_it() -> None:
+    with pytest.raises(InvalidInput) as counted:
+        Recurrence("FREQ=WEEKLY;INTERVAL=2;BYDAY=TU", "08:00", HOUR, BERLIN)
+    assert (counted.value.where, counted.value.remedy) == (
+        "first", 'give it, as first = "2026-03-02"',
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match="DTSTART") as started:
+        Recurrence("DTSTART=20260302;FREQ=WEEKLY", "08:00", HOUR, BERLIN)
+    assert 'first = "2026-03-02"' in started.value.remedy

@@ -11,12 +11,14 @@ from kalends.calendars import (
     AccessList,
     AccessRule,
     Booking,
+    KeptSlots,
     Recurrence,
     ResourceCalendar,
     open_access,
     unknown_resource,
 )
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
+from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 
@@ -106,9 +108,10 @@ def test_what_goes_on_with_a_slot_that_has_begun_may_begin_when_that_did_and_mus
     None
 ):
     def changed(end: int) -> Refusal | None:
-        return resource().refusal(
-            ANN, ("hold",), TEN, end, 1, TEN + 2 * HOUR + 60, begun_until=TEN + 3 * HOUR
-        )
+        old = Interval(TEN, TEN + 3 * HOUR)
+        more = (Interval(old.end, end),) if end > old.end else ()
+        kept = KeptSlots(frozenset({old}), more)
+        return resource().refusal(ANN, ("hold",), TEN, end, 1, TEN + 2 * HOUR + 60, kept)
 
     assert changed(TEN + 4 * HOUR) is None
     assert changed(TEN + 3 * HOUR - 900) is None

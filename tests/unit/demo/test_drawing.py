@@ -1,4 +1,4 @@
-"""The demo's calendars: one legend for all, and a pointer under exactly the reservation's columns."""
+"""The demo's calendars: a scale for each, one legend, and a pointer under the reservation's columns."""
 
 from __future__ import annotations
 
@@ -38,8 +38,13 @@ def lines(mark: Interval | None, width: int = 80) -> list[str]:
 
 
 def test_there_is_one_legend_with_every_sign_that_occurs_in_any_of_them() -> None:
-    hours = [line for line in lines(None) if "one column is" in line]
-    assert hours == ["one column is 1h  # locked  . available"]
+    assert lines(None)[-1] == "# locked  . available"
+
+
+def test_each_drawing_names_its_own_scale() -> None:
+    """At this width the wider margin of the second leaves it too few columns for half hours."""
+    scales = [line for line in lines(None, width=100) if "one column is" in line]
+    assert scales == ["one column is 30m", "one column is 1h"]
 
 
 def test_each_resource_is_named_with_its_units() -> None:

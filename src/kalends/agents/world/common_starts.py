@@ -12,7 +12,6 @@ from typing import Final
 
 from kalends.agents.world.feasible_starts import FeasibleStarts, count, evenly_of, sampled
 from kalends.agents.world.visible_calendar import Shown
-from kalends.core.intervals import align_up
 from kalends.core.progressions import Beat
 from kalends.core.progressions import joint as joint_beat
 from kalends.core.scripts import Starts
@@ -65,19 +64,16 @@ def beside_own(shown: Mapping[str, Shown], servings: Iterable[FeasibleStarts]) -
     """Return starts that put a slot right after or before one of the user's own, on any resource."""
     own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
     starts, ends = {slot.start for slot in own}, {slot.end for slot in own}
-    candidates: dict[tuple[int, int, int], list[int]] = {}
+    candidates: dict[tuple[Beat, int, int], list[int]] = {}
     found: set[int] = set()
     for serving in servings:
-        grain_s, length_s, offset_s = (
-            serving.beat.modulus,
-            serving.ask.length_s,
-            serving.ask.offset_s,
-        )
-        if (grain_s, length_s, offset_s) not in candidates:
-            before = {start - start % grain_s - length_s - offset_s for start in starts}
-            behind = {align_up(end, grain_s) - offset_s for end in ends}
-            candidates[grain_s, length_s, offset_s] = sorted(before | behind)
-        found.update(serving.fitting(candidates[grain_s, length_s, offset_s]))
+        beat, length_s, offset_s = serving.beat, serving.ask.length_s, serving.ask.offset_s
+        if (beat, length_s, offset_s) not in candidates:
+            latest = (start - length_s - offset_s for start in starts)
+            before = {beat.next(common + 1 - beat.modulus) for common in latest}
+            behind = {beat.next(end - offset_s) for end in ends}
+            candidates[beat, length_s, offset_s] = sorted(before | behind)
+        found.update(serving.fitting(candidates[beat, length_s, offset_s]))
     return sorted(found)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kalends.agents.world.visible_calendar import Shown
+from kalends.core.grains import grain_of
 from kalends.core.progressions import Beat
 from kalends.core.scripts import Ask
 from kalends.core.spans import Range, Stage, Step, beat_of, ranges
@@ -67,7 +68,7 @@ def servings_of(
     for ask in asks if first <= last else ():
         here = shown.get(ask.resource)
         stage = Stage(ask.offset_s, ask.length_s, ask.units)
-        beat = beat_of(stage, here.info.grain_s) if here else None
+        beat = beat_of(stage, grain_of(here.info)) if here else None
         if here is None or beat is None:
             continue
         suiting = tuple(ranges(here.free, stage, first, last))

@@ -20,6 +20,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.contract.messages import SiteReport
 from kalends.core import limits
 from kalends.core.errors import Conflict, NoCommonTime, Refusal, RefusalCode
+from kalends.core.grains import grain_of
 from kalends.core.identifiers import split_resource
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request, span
@@ -263,7 +264,7 @@ def _beat(demand: Demand, infos: Mapping[str, ResourceInfo]) -> Beat:
         own
         for pick in demand.picks
         for name in pick.names
-        if (own := beat_of(pick.stage, infos[name].grain_s)) is not None
+        if (own := beat_of(pick.stage, grain_of(infos[name]))) is not None
     }
     return reduce(lambda joint, own: joint.both(own) or joint, sorted(of_picks), beat)
 

@@ -1,4 +1,4 @@
-"""An owner takes locked slots back: the reservation is moved whole to the best other time, or cancelled.
+"""An owner takes locked slots back: what has not begun is moved to the best other time, or cancelled.
 
 The site says so again and again until the slots are free; so nothing is remembered here that must not
 be lost, and whatever goes wrong is tried again. The move is a change like any other: the old stands
@@ -20,7 +20,7 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.occasions import change_of_slots
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.pending_reclaim import PendingReclaim, concerns
 from kalends.broker.coordination.places_elsewhere import (
     NO_TICKET,
     Submit,
@@ -97,7 +97,7 @@ class ReclaimChange(NamedTuple):
 
 @dataclass(eq=False)
 class OwnerReclaims:
-    """From `Reclaim` to a change, or a cancellation, of the whole reservation.
+    """From `Reclaim` to a change, or a cancellation, of all of the reservation that has not begun.
 
     `submit` and `cancel` are those of `UserCalls`; `owner_alive` tells whether another
     replica's lease runs.
@@ -171,6 +171,7 @@ class OwnerReclaims:
     def examined(self, rid: str, result: Registered, now: Moment) -> None:
         """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
 
+        Each slot begins at its own time: an earlier stage that has begun is no reason to keep a later one.
         Of the replicas that are asked, the one that owns it moves it; another takes over from the dead.
         """
         recovery = self._recoveries.get(rid)
@@ -185,7 +186,7 @@ class OwnerReclaims:
             or record.state != "commit"
             or not (record.done and result.won)
             # A job that waits may start later than was foreseen.
-            or (record.spec.job is None and min(want.start for want in record.wants) <= now.wall_s)
+            or (record.spec.job is None and not recovery.concerns(_to_come(record, now)))
             or any(case.record.replaces == rid for case in self.table.cases.values())
         ):
             self._end_recovery(recovery)
@@ -223,12 +224,7 @@ class OwnerReclaims:
     def _drop_unfounded(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """A site may have back what the record has claimed of it, at that time, and nothing else."""
         for site, reclaim in list(recovery.reclaims.items()):
-            if not any(
-                want.resource in reclaim.resources
-                and want.start < reclaim.end
-                and reclaim.start < want.end
-                for want in record.wants
-            ):
+            if not concerns(reclaim, record.wants):
                 del recovery.reclaims[site]
                 self.hearing.complain(site, "reclaims what nobody has booked there", now)
 
@@ -287,7 +283,9 @@ class OwnerReclaims:
         self, recovery: PendingReclaim, record: Record, wants: Wants, now: Moment
     ) -> None:
         """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
+        assert recovery.moved is not None
         recovery.tried.add(wants)
+        wants = recovery.moved.whole(wants)
         made = change_of_slots(record.wants, wants, recovery.owners, recovery.reason, now)
         request, text = record.spec.request, record.spec.text
         spec = Spec(request, text, wants=wants, patience="none", by_others=made)
@@ -322,8 +320,14 @@ class OwnerReclaims:
             self.outbox.write(r.Examine(failed.replaces))
 
     def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
-        """There is no other time: the user is told whose need it was, and why."""
+        """There is no other time: the user is told whose need it was, and why.
+
+        What runs is not ended for a later part: the site asks again, until it is over.
+        """
         self._end_recovery(recovery)
+        coming = _to_come(record, now)
+        if not coming or any(want.end > now.wall_s for want in record.wants if want not in coming):
+            return
         case = self.table.cases.get(record.rid)
         if case is None:
             case = self.decide.open(record, now)
@@ -376,3 +380,7 @@ class OwnerReclaims:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
         recovery.queries = {}
+
+
+def _to_come(record: Record, now: Moment) -> Wants:
+    return tuple(want for want in record.wants if want.start > now.wall_s)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import SiteQuestion
 from kalends.broker.coordination.relocation import Relocation, Wants
-from kalends.contract.messages import Reclaim
+from kalends.contract.messages import Reclaim, Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.spans import Step
 from kalends.core.times import format_duration, format_time
@@ -49,6 +50,10 @@ class PendingReclaim:
         ]
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
+    def concerns(self, wants: Collection[Want]) -> bool:
+        """Return whether any site takes back one of `wants`."""
+        return any(concerns(reclaim, wants) for reclaim in self.reclaims.values())
+
     @property
     def in_words(self) -> str:
         """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, of every owner who does, or cannot."""
@@ -71,6 +76,14 @@ class PendingReclaim:
             for _, each in sorted(self.reclaims.items())
             for name in each.resources
         )
+
+
+def concerns(reclaim: Reclaim, wants: Iterable[Want]) -> bool:
+    """Return whether any of `wants` lies in what is reclaimed."""
+    return any(
+        want.resource in reclaim.resources and want.start < reclaim.end and reclaim.start < want.end
+        for want in wants
+    )
 
 
 def _units(reclaim: Reclaim) -> str:

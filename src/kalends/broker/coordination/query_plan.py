@@ -11,8 +11,9 @@ from kalends.broker.coordination.transaction import by_site
 from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.explanations import explain_one, of_alternative, others_were_faster
+from kalends.broker.planning.local_days import plan
 from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, needs_of
-from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, plan
+from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable
 from kalends.broker.planning.search_budget import Work
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import RoomNeed, Want
@@ -85,7 +86,7 @@ def plans(
     excluded: Collection[Key] = (),
     work: Work | None = None,
 ) -> Sequence[Plan]:
-    """As `planner.plan`, for the resources that the broker knows."""
+    """As `local_days.plan`, for the resources that the broker knows."""
     return plan(request, directory.resources, free, count=count, excluded=excluded, work=work)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from shlex import quote
 from typing import Final
 
+from kalends.broker.coordination.decision_record import Record
 from kalends.broker.planning.directory import SiteEntry
 from kalends.core.errors import (
+    Conflict,
     Expired,
     KeyReused,
     Refusal,
@@ -68,3 +70,17 @@ def key_reused(key: str) -> KeyReused:
 
 def hold_ran_out() -> Expired:
     return Expired("the hold has expired", remedy="hold or book it again")
+
+
+def check_not_over(record: Record, now_s: int) -> None:
+    """Raise `Conflict` for a reservation whose slots have all ended: what was used cannot be given back.
+
+    A job may still wait, or run, after the time that was foreseen.
+    """
+    over = record.spec.job is None and all(want.end <= now_s for want in record.wants)
+    if record.state == "commit" and over:
+        raise Conflict(
+            "it is over, and what was used cannot be given back",
+            remedy=f"`kalends show {record.reservation}` shows when it ended",
+            request_id=record.reservation,
+        )

@@ -1,8 +1,9 @@
-"""The best other time for a reservation whose owner needs a slot back: all its parts, moved together.
+"""The best other time for a reservation whose owner needs a slot back: its parts, moved together.
 
-Pure: what is free is handed in. The parts keep their resources, lengths and offsets to each other; of
-the times that suit, the one nearest to the old start is taken, of two the earlier. Where the old
-resources have no time at all, one that attributes had picked may give way to another like it.
+Pure: what is free is handed in. A part that has begun stays where it is. The others keep their resources,
+lengths and offsets to each other, because the request has asked for these offsets. Of the times that suit,
+the one nearest to the old start is taken, of two the earlier. Where the old resources have no time at all,
+one that attributes had picked may give way to another like it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record
+from kalends.broker.planning.local_days import local_times
 from kalends.broker.planning.start_ranges import added, ranges
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.attributes import described, matches
+from kalends.core.grains import grain_of
 from kalends.core.identifiers import split_resource
 from kalends.core.progressions import EVERY_SECOND, Beat
 from kalends.core.resources import ResourceInfo
@@ -33,8 +36,12 @@ Wants = tuple[Want, ...]
 
 
 class Relocation(NamedTuple):
-    """What is to be moved: its `wants`, the `first` start and the `last` end that they may have now."""
+    """What is to be moved: its `wants`, the `first` start and the `last` end that they may have now.
 
+    `old` is the whole reservation; what of it is not among `wants` has begun, and stays.
+    """
+
+    old: Wants
     wants: Wants
     first: int
     last: int
@@ -47,6 +54,11 @@ class Relocation(NamedTuple):
         names = {want.resource for want in self.wants}
         return sorted(names.union(*self.others.values()))
 
+    def whole(self, wants: Wants) -> Wants:
+        """Return the whole reservation with `wants` in the place of those that are to be moved."""
+        moved = iter(wants)
+        return tuple(next(moved) if want in self.wants else want for want in self.old)
+
 
 def relocation_of(
     record: Record, reclaimed: Collection[str], infos: Mapping[str, ResourceInfo], now_s: int
@@ -57,14 +69,15 @@ def relocation_of(
     an end, reach `REACH_S` far, and no further than any of the owners books.
     """
     request = record.spec.request
+    wants = tuple(want for want in record.wants if want.start > now_s) or record.wants
     start, end = _begin(record.wants), max(want.end for want in record.wants)
     horizons = [infos[w.resource].horizon_s for w in record.wants if w.resource in infos]
     reach = min(end + REACH_S, now_s + min(horizons, default=0), limits.TIME_S_MAX)
     fixed = bool(request.not_after) and request.not_after - request.not_before <= end - start
-    first = start - REACH_S if fixed else request.not_before
+    first = _begin(wants) - REACH_S if fixed else request.not_before
     last = request.not_after if request.not_after and not fixed else reach
     others = {name: found for name in sorted(reclaimed) if (found := _alike(record, name, infos))}
-    return Relocation(record.wants, max(first, now_s), last, others)
+    return Relocation(record.wants, wants, max(first, now_s), last, others)
 
 
 def replacement(
@@ -74,6 +87,25 @@ def replacement(
     excluded: Collection[Wants] = (),
 ) -> Wants | None:
     """The best wants in the place of `moved.wants`; none of `excluded`, nor the old ones. None: no time."""
+    clocks = local_times(infos, moved.resources)
+    if not clocks:
+        return _replacement(moved, infos, free, excluded)
+    clock = clocks[0]
+    local = moved._replace(
+        wants=clock.wants(moved.wants), first=clock.of(moved.first), last=clock.of(moved.last)
+    )
+    shown = {name: clock.steps(steps) for name, steps in free.items()}
+    tried = [clock.wants(each) for each in excluded]
+    found = _replacement(local, clock.infos(infos), shown, tried)
+    return clock.in_utc(found) if found is not None else None
+
+
+def _replacement(
+    moved: Relocation,
+    infos: Mapping[str, ResourceInfo],
+    free: Mapping[str, Sequence[Step]],
+    excluded: Collection[Wants],
+) -> Wants | None:
     tried = {moved.wants, *excluded}
     found = _nearest(moved.wants, moved, infos, free, tried)
     if found is not None:
@@ -134,7 +166,7 @@ def _beat(stages: Mapping[str, Sequence[Stage]], infos: Mapping[str, ResourceInf
     beat: Beat | None = EVERY_SECOND
     for name, of_one in stages.items():
         for stage in of_one:
-            own = beat_of(stage, infos[name].grain_s) if name in infos else None
+            own = beat_of(stage, grain_of(infos[name])) if name in infos else None
             beat = beat.both(own) if beat is not None and own is not None else None
     return beat
 

@@ -16,7 +16,7 @@ from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import view_of
@@ -150,8 +150,8 @@ class UserCalls:
         in step have ended, at `parts_ended_at`. A job that was left to the broker, and has ended, is as it
         was.
 
-        Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
-        register's answer about it is still on its way here.
+        What has passed of it stays used. Raises `Conflict` unless it is reserved (or cancelled already)
+        and not over, and `Unavailable` while the register's answer about it is still on its way here.
         """
         if record.state not in ("commit", "cancelled"):
             raise Conflict(
@@ -160,6 +160,8 @@ class UserCalls:
         if record.state == "commit" and record.ended is not None:
             self.outbox.answer(ticket, view_of(record))
             return
+        if not parts_ended_at:
+            check_not_over(record, now.wall_s)
         self.table.notice(record)
         case = self.table.cases.get(record.rid)
         if case is not None and case.phase not in ("telling", "cancelling"):

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kalends.broker.coordination.decision_record import Record
+from kalends.broker.planning.local_days import local_times
 from kalends.contract.calls import Change
 from kalends.contract.messages import Want
 from kalends.core import limits
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.grains import grain_of
 from kalends.core.requests import Alternative, Request, span_of
+from kalends.core.resources import ResourceInfo
 
 
-def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
+def changed_wants(
+    record: Record, change: Change, now_s: int, infos: Mapping[str, ResourceInfo]
+) -> tuple[Want, ...]:
     """The slots that `record` has after `change`: the same resources, moved or resized.
 
     `start` is the new common start: where a stage without an offset begins. `duration_s` is the new
-    length of the stages that follow the request's duration. Raises `InvalidInput` for a change that
-    changes nothing, names a resource that is not part of it, or ends up outside of all time.
+    length of the stages that follow the request's duration. Whole days stay whole days, over clock changes
+    too. A slot that is over at `now_s` stays as it is.
+
+    Raises `InvalidInput` for a change that changes nothing, names a resource that is not part of it, or ends
+    up outside of all time; and `Conflict` for another start when some stages have begun, and others not.
     """
     for resource, units in change.units.items():
         if all(want.resource != resource for want in record.wants):
@@ -33,7 +43,14 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
                 remedy="keep at least one; to give up a whole resource, cancel and book again",
             )
     moved_s = change.start - _common_start(record) if change.start else 0
-    wants = tuple(_changed(want, record.spec.request, change, moved_s) for want in record.wants)
+    begun = [want.start <= now_s for want in record.wants]
+    if moved_s and any(begun) and not all(begun):
+        raise Conflict(
+            "its first stage has begun, so that its start cannot be moved",
+            remedy="cancel it, which keeps what has passed, and book the stages that are left",
+            request_id=record.reservation,
+        )
+    wants = _all_changed(record, change, now_s, infos)
     for want in wants:
         if not 0 <= want.start < want.end <= limits.TIME_S_MAX:
             raise InvalidInput(
@@ -48,6 +65,48 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
             remedy="give another start, duration or number of units",
         )
     return wants
+
+
+def _all_changed(
+    record: Record, change: Change, now_s: int, infos: Mapping[str, ResourceInfo]
+) -> tuple[Want, ...]:
+    """Return all slots after the change: by local time where a clock change disturbs a grain."""
+    clocks = local_times(infos, sorted({want.resource for want in record.wants}))
+    clock = clocks[0] if clocks else None
+    old = clock.wants(record.wants) if clock is not None else record.wants
+    common, start = _common_start(record), change.start
+    if clock is not None:
+        common, start = clock.of(common), clock.of(start)
+    moved_s = start - common if change.start else 0
+    request = record.spec.request
+    if clock is not None and change.duration_s:
+        change = _in_local_days(record, old, change, infos)
+    new = tuple(_changed(want, request, change, moved_s) for want in old)
+    told = clock.in_utc(new) if clock is not None else new
+    return tuple(
+        was if was.end <= now_s or after == before else want
+        for was, before, after, want in zip(record.wants, old, new, told, strict=True)
+    )
+
+
+def _in_local_days(
+    record: Record, local: tuple[Want, ...], change: Change, infos: Mapping[str, ResourceInfo]
+) -> Change:
+    """Return `change` with its length by the local clock: a day more, or less, than 23 hours is 2 days, or 0.
+
+    What is no whole number of grains was counted from the time that the slot lasts now.
+    """
+    grains = [grain_of(infos[want.resource]) for want in local if want.resource in infos]
+    if all(change.duration_s % grain.seconds == 0 for grain in grains):
+        return change
+    drifts = [
+        (was.end - was.start) - (here.end - here.start)
+        for was, here in zip(record.wants, local, strict=True)
+        if here.end - here.start == record.spec.request.duration_s
+    ]
+    return msgspec.structs.replace(
+        change, duration_s=change.duration_s - (drifts[0] if drifts else 0)
+    )
 
 
 def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> Request:

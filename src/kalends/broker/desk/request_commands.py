@@ -7,7 +7,6 @@ waits as long as it says; a request goes on without its caller.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,15 +18,17 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
-from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.desk.booked_steps import step_of
 from kalends.broker.desk.changes import changed_request, changed_wants
+from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_queries import Records, check_own, ended_by
 from kalends.broker.desk.scripts import Scripts
-from kalends.broker.planning.planner import executable, fixed_wants
+from kalends.broker.planning.local_days import fixed_in_days
+from kalends.broker.planning.planner import executable
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -77,12 +78,13 @@ class RequestCommands:
         executable(request)
         step = step_of(body)
         priority = self._grants.granted(caller.principal, request.priority)
+        asked_for, wants = fixed_in_days(request, self._service.directory.resources)
         spec = Spec(
-            request=structs.replace(request, priority=priority),
+            request=structs.replace(asked_for, priority=priority),
             text=format_alternatives(request.alternatives),
             hold=body.hold,
             hold_s=body.hold_s if body.hold else 0,
-            wants=fixed_wants(request) or (),
+            wants=wants or (),
             patience=body.patience,
             give_up_at=body.give_up_at,
             step=step,
@@ -103,7 +105,7 @@ class RequestCommands:
             return structs.replace(spec, agent=found.agent, script=found.script), None
 
         in_step = (msgspec.to_builtins(step),) if step is not None else ()
-        digest = _digest(
+        digest = digest_of(
             "book", request, body.hold, body.hold_s, body.patience, body.give_up_at, *in_step
         )
         view = await self._decided(caller, body.key, digest, body.wait_ms, asked)
@@ -141,7 +143,7 @@ class RequestCommands:
         self._service.directory.check_homes(body.homes)
         wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
         named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
-        digest = _digest("place", msgspec.to_builtins(job), *wishes, *named)
+        digest = digest_of("place", msgspec.to_builtins(job), *wishes, *named)
 
         async def asked() -> tuple[Spec, None]:
             if body.pick:
@@ -185,7 +187,7 @@ class RequestCommands:
             check_may_leave(old)
             return elsewhere(old), old
 
-        digest = _digest("place elsewhere", body.id)
+        digest = digest_of("place elsewhere", body.id)
         view = await self._decided(caller, body.key, digest, body.wait_ms, moved)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
@@ -196,7 +198,7 @@ class RequestCommands:
 
         A repeated call finds its key, also when the change has made it senseless meanwhile.
         """
-        digest = _digest("change", body.id, body.start, body.duration_s, body.units)
+        digest = digest_of("change", body.id, body.start, body.duration_s, body.units)
 
         async def changed() -> tuple[Spec, Record]:
             old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
@@ -212,7 +214,9 @@ class RequestCommands:
                     remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )
-            wants = changed_wants(old, body)
+            now_s = self._service.moment().wall_s
+            check_not_over(old, now_s)
+            wants = changed_wants(old, body, now_s, self._service.directory.resources)
             request = changed_request(old, wants, body)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old
@@ -234,6 +238,7 @@ class RequestCommands:
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = self._records.to_end(caller, body.id)
+        check_not_over(record, self._service.moment().wall_s)
         if record.public_state == "reserved":
             raise Conflict(
                 "it is reserved, not held",
@@ -393,8 +398,3 @@ class RequestCommands:
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
-
-
-def _digest(*asked: object) -> str:
-    """The same for the same call, in any process and version of Python."""
-    return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()

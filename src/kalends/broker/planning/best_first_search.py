@@ -157,7 +157,7 @@ class BestFirstSearch:
 
     def _offers(self, pick: Pick) -> PickOffers:
         term, attributes = self._term(pick), self._attributes[pick.number]
-        beats = [pick.beat(self._infos[name].grain_s) for name in pick.names]
+        beats = [pick.beat(self._infos[name]) for name in pick.names]
         of_name = np.array(attributes, dtype=object)
         if not (growing(term) and term.units_weight):
             pieces = self._calendars.ranges(pick.names, pick.stage, self._window)

@@ -17,6 +17,7 @@ from kalends.broker.planning.start_ranges import added, ranges
 from kalends.broker.planning.sweep import PickCandidate, PickRanges
 from kalends.core import limits
 from kalends.core.attributes import Described, described, matches
+from kalends.core.grains import grain_of
 from kalends.core.progressions import Beat, joint
 from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
 from kalends.core.resources import ResourceInfo
@@ -74,9 +75,11 @@ class Pick(NamedTuple):
     wanted: int
     names: tuple[str, ...]
 
-    def beat(self, grain_s: int) -> Beat:
-        """Return the starts on a grain; the stage's length is a multiple of that of each name."""
-        return Beat(grain_s, -self.stage.offset_s % grain_s)
+    def beat(self, info: ResourceInfo) -> Beat:
+        """Return the starts on the grain of a name; the stage's length is a multiple of it."""
+        beat = beat_of(self.stage, grain_of(info))
+        assert beat is not None, f"{self.stage} is off the grain of {info.name}"
+        return beat
 
 
 class Demand(NamedTuple):
@@ -136,7 +139,7 @@ def candidates(
 def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | None:
     """Return the starts on all named grains; None when there are none or one is unknown."""
     return joint(
-        beat_of(stage, infos[name].grain_s) if name in infos else None
+        beat_of(stage, grain_of(infos[name])) if name in infos else None
         for name, stages in named.items()
         for stage in stages
     )
@@ -161,7 +164,7 @@ def picking_of(
     """Return `pick` with the ranges of starts of all its candidates."""
     offered = [
         PickCandidate(
-            name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name].grain_s)
+            name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name])
         )
         for name in pick.names
         if name in free

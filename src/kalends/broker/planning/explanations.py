@@ -22,12 +22,13 @@ from kalends.broker.planning.demand import (
     named_ranges,
     start_window,
 )
+from kalends.broker.planning.local_days import plan
 from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, need_of
-from kalends.broker.planning.planner import plan
 from kalends.broker.planning.start_ranges import added, most_together, ranges
 from kalends.core.attributes import described, matches
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.grains import grain_of
 from kalends.core.language import format_term
 from kalends.core.progressions import Beat
 from kalends.core.requests import Alternative, Request
@@ -269,7 +270,7 @@ def _starts_of(
     pick: Pick, infos: Infos, free: Free, first: int, last: int
 ) -> Iterator[Iterator[Range]]:
     for name in pick.names:
-        beat = beat_of(pick.stage, infos[name].grain_s)
+        beat = beat_of(pick.stage, grain_of(infos[name]))
         if beat is not None:
             yield _on_beat(ranges(free.get(name, ()), pick.stage, first, last), beat)
 

@@ -130,7 +130,7 @@ class _Tried:
             name: _Calendar(allowed.get(name, ()), slots.get(name, ()), work) for name in used
         }
         self._beats = {
-            (pick.number, name): pick.beat(infos[name].grain_s)
+            (pick.number, name): pick.beat(infos[name])
             for pick in demand.picks
             for name in pick.names
         }

@@ -10,6 +10,7 @@ import msgspec
 from kalends.broker.coordination.query_plan import QueryPlan
 from kalends.broker.coordination.refusal_errors import site_away, site_down
 from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.local_days import fixed_in_days
 from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.planner import Plan
 from kalends.broker.searches.search_questions import BestStarts, Explanation, Pieces, WhyNone
@@ -164,6 +165,7 @@ class AvailabilityQueries:
             slots=await self._under_first_ids(view.slots),
             as_of=view.as_of,
             rules=view.rules,
+            now=self._clock.wall_s(),
         )
 
     async def _under_first_ids(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
@@ -198,8 +200,8 @@ class AvailabilityQueries:
         Raises `NotFound` for a named resource that the caller may not see, `Unavailable` without its
         site, and `InvalidInput` for a request that can never be right.
         """
-        request = body.request
-        request.check()
+        body.request.check()
+        request, _ = fixed_in_days(body.request, self._directory.resources)
         if request.agent:
             raise InvalidInput(
                 "`find` runs no agents",

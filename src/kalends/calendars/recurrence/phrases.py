@@ -64,6 +64,18 @@ def times(rule: RecurrenceRule, start: time, duration_s: int) -> str:
     return ", ".join(_span(each, duration_s) for each in starts)
 
 
+def once(begins: datetime, duration_s: int) -> str:
+    """Describe one window: ``Thu 2026-12-24 08:00-18:00``, ``all day from ... to ...``."""
+    ends = begins + timedelta(seconds=duration_s)
+    day = f"{begins:%a %Y-%m-%d}"
+    if begins.time() == ends.time() == time():
+        last = f"{ends - timedelta(days=1):%a %Y-%m-%d}"
+        return f"all day {day}" if last == day else f"all day from {day} to {last}"
+    if ends - timedelta(seconds=1) < datetime.combine(begins.date(), time.max):
+        return f"{day} {_span(begins.time(), duration_s)}"
+    return f"from {day} {_clock(begins.time())} to {ends:%a %Y-%m-%d} {_clock(ends.time())}"
+
+
 def every(length_s: int) -> str:
     """Describe ``900`` as ``15 minutes``, ``3600`` as ``hour``, to follow "every" or "whole"."""
     for unit_s, name in _UNITS:

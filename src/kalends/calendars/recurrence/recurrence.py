@@ -10,12 +10,10 @@ that touch on the clock touch in time. A window that lies wholly in skipped time
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from kalends.calendars.recurrence import phrases
 from kalends.calendars.recurrence.day_sets import DailyStarts, starts_of
@@ -25,6 +23,7 @@ from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
+from kalends.core.local_clocks import instant
 from kalends.core.times import zone_named
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -87,7 +86,8 @@ class Recurrence:
             raise InvalidInput(
                 f"{rrule} has no first day to count from",
                 where="first",
-                remedy="give the first day, or name the days with BYDAY or BYMONTHDAY",
+                remedy='give it, as first = "2026-03-02"'
+                + (", or name the days with BYDAY or BYMONTHDAY" * self._rule.lacks_days),
             )
         self._until = self._last_start()
 
@@ -120,7 +120,13 @@ class Recurrence:
         return instant(midnight + timedelta(seconds=local_s + self.duration_s), self._zone)
 
     def describe(self) -> str:
-        """Describe in words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``."""
+        """Describe in words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``.
+
+        A window that comes only once is ``all day from Thu 2026-12-24 to Fri 2027-01-01 Europe/Berlin``.
+        """
+        once = self._only_start()
+        if once is not None:
+            return f"{phrases.once(once, self.duration_s)} {self.zone}"
         days = phrases.days(self._rule, self.rrule, self.first)
         times = phrases.times(self._rule, self.start, self.duration_s)
         since = f" from {self.first}" if self.first else ""
@@ -141,6 +147,14 @@ class Recurrence:
 
     def _starts(self, first: date, last: date) -> Iterator[datetime]:
         return self._rule.occurrences(self.first or FIRST_DAY, self.start, first, last)
+
+    def _only_start(self) -> datetime | None:
+        """Return the local start of the one window that there is; None if there are more, or none."""
+        if self._until == datetime.max:
+            return None
+        starts = self._starts(self.first or FIRST_DAY, self._until.date())
+        first = list(islice((start for start in starts if start <= self._until), 2))
+        return first[0] if len(first) == 1 else None
 
     def _last_start(self) -> datetime:
         """Return the latest local start that `last`, UNTIL and COUNT allow."""
@@ -164,24 +178,9 @@ class Recurrence:
             raise InvalidInput(
                 f"the {count} occurrences do not end within {COUNTED_YEARS_MAX} years of {first}",
                 where="rrule",
-                remedy="give the last day instead of COUNT",
+                remedy="write UNTIL=20301231 instead of COUNT",
             )
         return start
-
-
-def instant(local: datetime, zone: ZoneInfo) -> int:
-    """Return the first second UTC at which the clock of `zone` shows `local` (without zone) or later."""
-    first = int(local.replace(tzinfo=zone, fold=0).timestamp())
-    second = int(local.replace(tzinfo=zone, fold=1).timestamp())
-    if second >= first:
-        return first
-    # Skipped: the change lies between the readings by the new and by the old offset.
-    between = range(second, first + 1)
-    return between[bisect_left(between, local, key=lambda time_s: _shown(time_s, zone))]
-
-
-def _shown(time_s: int, zone: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None, fold=0)
 
 
 def _time_of_day(start: time | str) -> time:
@@ -214,5 +213,5 @@ def _day(day: date | str | None, where: str) -> date | None:
 
 def _not_a_day(day: object, where: str) -> InvalidInput:
     return InvalidInput(
-        f"{day!r} is not a day from 1970 to 3000", where=where, remedy="write 2026-03-02"
+        f"{day} is not a day from 1970 to 3000", where=where, remedy="write 2026-03-02"
     )

@@ -73,8 +73,12 @@ class RecurrenceRule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_first_day(self) -> bool:
         """Whether the rule means nothing without a day to count from."""
-        counts = self.interval > 1 or self.count > 0
-        return counts or (self.frequency != "DAILY" and not self.names_days)
+        return self.interval > 1 or self.count > 0 or self.lacks_days
+
+    @property
+    def lacks_days(self) -> bool:
+        """Whether it takes its days from the one that it counts from."""
+        return self.frequency != "DAILY" and not self.names_days
 
     def occurrences(
         self, anchor: date, time_of_day: time, first: date, last: date
@@ -209,6 +213,8 @@ def parse_repeat(text: str) -> RecurrenceRule:
         positions=_numbers(parts.pop("BYSETPOS", ""), "BYSETPOS", -366, 366),
         week_start=_week_start(parts.pop("WKST", "MO")),
     )
+    if "DTSTART" in parts:
+        raise _wrong("DTSTART is not part of a rule", 'write first = "2026-03-02" next to it')
     if parts:
         raise _wrong(f"{min(parts)[:32]} is not supported")
     _check_parts(rule)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from kalends.calendars.recurrence.recurrence import instant
 from kalends.core.intervals import Interval
+from kalends.core.local_clocks import instant
 
 _WEEK = timedelta(days=7)
 

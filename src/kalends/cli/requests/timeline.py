@@ -15,7 +15,7 @@ from kalends.contract.calendar_steps import TimeGrid, UnitCounts, grid, round_le
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration
 
-State = Literal["locked", "held", "available", "closed", "unknown"]
+State = Literal["locked", "held", "available", "closed", "past", "unknown"]
 
 Piece = tuple[str, State | Literal[""]]
 """A text and the state that it is drawn in; "" for plain text."""
@@ -23,15 +23,15 @@ Piece = tuple[str, State | Literal[""]]
 Line = list[Piece]
 
 UNICODE: dict[State, str] = {
-    "locked": "█", "held": "▒", "available": "·", "closed": "-", "unknown": "?",
+    "locked": "█", "held": "▒", "available": "·", "closed": "-", "past": "_", "unknown": "?",
 }  # fmt: skip
 ASCII: dict[State, str] = {
-    "locked": "#", "held": "+", "available": ".", "closed": "-", "unknown": "?",
+    "locked": "#", "held": "+", "available": ".", "closed": "-", "past": "_", "unknown": "?",
 }  # fmt: skip
 
 _MEANING: dict[State, str] = {
     "locked": "locked", "held": "held", "available": "available",
-    "closed": "closed, or not open to you", "unknown": "not known",
+    "closed": "closed, or not open to you", "past": "past", "unknown": "not known",
 }  # fmt: skip
 
 ROWS_MAX = 6
@@ -50,7 +50,7 @@ def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
         ("locked", locked),
         ("held", taken - locked),
         ("available", reachable - taken),
-        ("closed" if moment.known else "unknown", rows - reachable),
+        (moment.rest, rows - reachable),
     ]
     return [state for state, height in heights for _ in range(height)]
 

@@ -24,7 +24,7 @@ from kalends.contract import job_calls, output_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, NotAllowed, Unavailable
 from kalends.core.identifiers import queue_of
-from kalends.core.intervals import Moment, align_up
+from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
@@ -294,7 +294,7 @@ class SiteMachines:
         """As for a booking: the owner's rules hold, and nobody gets what others wait for."""
         participant = self._engine().participant
         calendar = participant.book.calendars[job.machine]
-        end = align_up(job.at + job.limit_on(job.nodes), calendar.info.grain_s)
+        end = calendar.grain.ceil(job.at + job.limit_on(job.nodes))
         refusal = calendar.refusal(
             caller.principal, ("hold", "lock"), job.at, end, nodes, self._moment().wall_s
         )

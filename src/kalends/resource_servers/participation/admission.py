@@ -148,7 +148,8 @@ class Admission:
             return (unheard,)
         if over := self.approval.why_over(visit.rid):
             return over
-        if closed := self.closed():
+        within = bool(visit.replaces) and self.book.lies_within(visit.wants, visit.replaces)
+        if closed := self.recovery.refusal() if within else self.closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
             return (self.here.refusal(RefusalCode.DRAINED, unreadable),)
@@ -162,7 +163,7 @@ class Admission:
         if self.book.count(user, state) + len(visit.wants) > count_max:
             detail = f"more than {count_max} claims of one user would be {state} at once"
             return (self.here.refusal(RefusalCode.LIMIT, detail),)
-        if any(want.end <= self.retention.horizon_s for want in visit.wants):
+        if any(want.end <= self.retention.horizon_s for want in visit.wants) and not within:
             return (
                 self.here.refusal(
                     RefusalCode.PAST, "too late: the site has closed its records of that time"

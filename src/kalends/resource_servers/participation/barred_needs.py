@@ -14,7 +14,7 @@ from kalends.calendars.profiles import Step, at_least
 from kalends.contract.messages import Barred, Query, RoomNeed, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal
-from kalends.core.intervals import align_up
+from kalends.core.grains import Grain
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 
 STEPS_LOOKED_AT_MAX: Final = 20_000
@@ -34,14 +34,14 @@ def barred(
     `caps` are as in `ResourceCalendar.free_steps`.
     """
     calendar = book.calendars[want.resource]
-    grain_s, capacity = calendar.info.grain_s, calendar.info.capacity
+    grain, capacity = calendar.grain, calendar.info.capacity
     about = [
         (place, need)
         for place, need in enumerate(query.needs)
         if need.resource in ("", want.resource) and need.units <= capacity
-        if not need.length_s % grain_s
+        if not need.length_s % grain.seconds
     ]
-    lacking = [each for each in _few(about, shown) if not _fits(shown, each[1], grain_s)]
+    lacking = [each for each in _few(about, shown) if not _fits(shown, each[1], grain)]
     if not lacking:
         return ()
     allowed, until = calendar.free_steps(
@@ -50,7 +50,7 @@ def barred(
     return tuple(
         Barred(place, refusal)
         for place, need in _few(lacking, allowed)
-        if until >= min(want.end, need.end) and not _fits(allowed, need, grain_s)
+        if until >= min(want.end, need.end) and not _fits(allowed, need, grain)
         if (refusal := _refusal(book, calendar, query, need, wall_s)) is not None
     )
 
@@ -62,10 +62,10 @@ def _few(
     return needs[: max(1, STEPS_LOOKED_AT_MAX // max(1, len(steps)))]
 
 
-def _fits(steps: Iterable[Step], need: RoomNeed, grain_s: int) -> bool:
+def _fits(steps: Iterable[Step], need: RoomNeed, grain: Grain) -> bool:
     """Return whether `need` fits into `steps`."""
     return any(
-        align_up(max(window.start, need.start), grain_s) + need.length_s
+        grain.end_of(grain.ceil(max(window.start, need.start)), need.length_s)
         <= min(window.end, need.end)
         for window in at_least(steps, need.units)
     )
@@ -74,11 +74,11 @@ def _fits(steps: Iterable[Step], need: RoomNeed, grain_s: int) -> bool:
 def _refusal(
     book: ClaimTable, calendar: ResourceCalendar, query: Query, need: RoomNeed, wall_s: int
 ) -> Refusal | None:
-    principal, grain_s = query.principal, calendar.info.grain_s
-    first = align_up(need.start, grain_s)
-    soonest = align_up(max(first, calendar.earliest_start(principal, wall_s)), grain_s)
-    start = soonest if soonest + need.length_s <= need.end else first
-    want = Want(calendar.info.name, start, start + need.length_s, need.units)
+    principal, grain = query.principal, calendar.grain
+    first = grain.ceil(need.start)
+    soonest = grain.ceil(max(first, calendar.earliest_start(principal, wall_s)))
+    start = soonest if grain.end_of(soonest, need.length_s) <= need.end else first
+    want = Want(calendar.info.name, start, grain.end_of(start, need.length_s), need.units)
     may_lock = calendar.access.may_ever(principal, "lock")
     actions = ("hold", "lock") if may_lock else ("hold",)
     found = book.refusals(principal, [want], actions, wall_s, replaces=query.replaces)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kalends.contract import messages as m
+from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
@@ -25,11 +26,11 @@ class OutcomeHandler:
     consequences: Consequences
     recovery: Recovery
 
-    def decide(self, source: str, decide: m.Decide) -> None:
+    def decide(self, source: str, decide: m.Decide, now: Moment) -> None:
         stake = self.stakes.get(decide.rid)
         if decide.outcome == "commit":
             self.keep_proofs(stake, decide)
-            applied = self.commit(stake, decide.rid, decide.att, decide.chosen)
+            applied = self.commit(stake, decide.rid, decide.att, decide.chosen, now)
         else:
             self.consequences.attempt_over(decide.rid, decide.att)
             applied = self.abort(stake, decide.att)
@@ -49,14 +50,16 @@ class OutcomeHandler:
         if missing or not stake.decided:
             self.claims.prove(stake, said.proofs, said.warrant)
 
-    def commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+    def commit(
+        self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen, now: Moment
+    ) -> bool:
         """Lock what was chosen here; return False (and alarm) when this site has no such promise."""
-        applied = self._lock(stake, rid, att, chosen)
+        applied = self._lock(stake, rid, att, chosen, now)
         if applied:
             self.consequences.committed(stake, rid, att)
         return applied
 
-    def _lock(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+    def _lock(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen, now: Moment) -> bool:
         mine = set(chosen.get(self.here.name, ()))
         if stake is None or (stake.att != att and not mine):
             if mine and not self.recovery.recovering:
@@ -68,7 +71,7 @@ class OutcomeHandler:
         if stake.att != att or not mine <= promised:
             self.outbox.alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
             return False
-        self.claims.lock(stake, chosen, mine)
+        self.claims.lock(stake, chosen, mine, now.wall_s)
         return True
 
     def abort(self, stake: Stake | None, att: int) -> bool:
@@ -81,12 +84,12 @@ class OutcomeHandler:
             self.claims.refuse(stake, att, "abort")
         return True
 
-    def cancel(self, source: str, cancel: m.Cancel) -> None:
+    def cancel(self, source: str, cancel: m.Cancel, now: Moment) -> None:
         stake = self.stakes.get(cancel.rid)
         if stake is not None and stake.has("prepared"):
             self.outbox.alarm(f"{cancel.rid}: cancel of what is only promised here")
         else:
             if stake is not None and stake.has("locked"):
-                self.claims.cancel(stake, cancel.warrant)
+                self.claims.cancel(stake, cancel.warrant, now.wall_s)
             self.outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
         self.consequences.cancelled(cancel.rid)

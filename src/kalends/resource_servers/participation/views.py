@@ -83,12 +83,19 @@ class Views:
         slots: Sequence[Slot] = ()
         waiting: Sequence[tuple[int, int, int]] = ()
         if query.detail:
-            slots = calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
+            slots, listed_until = calendar.slots_until(
+                query.principal, want.start, want.end, limits.LISTING_MAX
+            )
+            until = min(until, listed_until)
             waiting = self.listed.hoped_for(want.resource, want.start, want.end)
         return FreeSteps(
             resource=want.resource,
             until=until,
-            steps=tuple((start, end, units) for start, end, units in steps if units >= want.units),
+            steps=tuple(
+                (start, min(end, until), units)
+                for start, end, units in steps
+                if units >= want.units and start < until
+            ),
             held=query.counting == "all" and _is_held(book, want, room),
             slots=tuple(_told(book, slot, register) for slot in slots),
             waiting=tuple(waiting[: limits.LISTING_MAX]),

@@ -23,6 +23,7 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
+from kalends.resource_servers.setup.bookable import check_bookable, check_fits, check_grain
 from kalends.resource_servers.setup.rule_parser import recurrences_of, rule_name, rules_of
 from kalends.rim.web_addresses import is_here, is_loopback
 from kalends.serving.auth.addresses import AllowedAddresses
@@ -131,8 +132,6 @@ def _calendar_of(
     hours = recurrences_of(resource.hours, resource.zone)
     _check_open(hours, "hours")
     access = _access_of(resource)
-    for number, each in enumerate(resource.access):
-        _check_meets(recurrences_of(each.hours, resource.zone), hours, number)
     info = ResourceInfo(
         name=f"{site.name}/{resource.name}",
         capacity=resource.capacity,
@@ -146,6 +145,12 @@ def _calendar_of(
         advisory=system.name if (system := site.advisory_system(resource)) else "",
         queue=_takes_jobs(site, resource),
     )
+    check_grain(info)
+    for number, each in enumerate(resource.access):
+        rule_hours = recurrences_of(each.hours, resource.zone)
+        _check_meets(rule_hours, hours, number)
+        check_fits(info, rule_hours, f"access[{number}].hours")
+    check_bookable(info, hours, rules)
     return ResourceCalendar(info, access, hours, rules)
 
 

@@ -65,7 +65,9 @@ def recurrences_of(hours: Sequence[HoursConfiguration], zone: str) -> tuple[Recu
     for number, each in enumerate(hours):
         try:
             found.append(
-                Recurrence(each.rrule, each.start, int(each.duration_s), each.zone or zone)
+                Recurrence(
+                    each.rrule, each.start, int(each.duration_s), each.zone or zone, each.first
+                )
             )
         except InvalidInput as error:
             where = f"hours[{number}].{error.where.removesuffix('_s')}"

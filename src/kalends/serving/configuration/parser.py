@@ -15,7 +15,7 @@ from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.near_names import near
-from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Section
+from kalends.serving.configuration.sections import Day, DurationOrNoneS, DurationS, Section
 from kalends.serving.configuration.servers import (
     BrokerConfiguration,
     SiteConfiguration,
@@ -87,6 +87,11 @@ def check_configuration(configuration: Configuration) -> None:
 
 def _convert(raw: dict[str, Any], base: Path) -> Configuration:
     def decode(kind: type, value: object) -> object:
+        if kind is Day:
+            try:
+                return Day.fromisoformat(str(value))
+            except ValueError as error:
+                raise ValueError(f"{value} is not a day (write 2026-03-02)") from error
         if not isinstance(value, str) or not value:
             raise ValueError(f"Expected a text, got `{type(value).__name__}`")
         if kind is DurationOrNoneS and value.strip() == "0s":

@@ -16,6 +16,7 @@ from kalends.serving.configuration.checks import check_at_most, check_unique, ch
 from kalends.serving.configuration.sections import (
     AttributeName,
     ClockTime,
+    Day,
     DurationS,
     Name,
     Section,
@@ -26,13 +27,15 @@ from kalends.serving.configuration.sections import (
 class HoursConfiguration(Section, frozen=True, kw_only=True):
     """Times that come again: `rrule` (RFC 5545) gives the days, each from `start` for `duration_s`.
 
-    In the time zone `zone`, or the resource's.
+    In the time zone `zone`, or the resource's. INTERVAL and COUNT count from the day `first`, as DTSTART
+    would say; there are no times before it.
     """
 
     rrule: Text
     start: ClockTime
     duration_s: DurationS = field(name="duration")
     zone: str = ""
+    first: Day | None = None
 
 
 class AccessConfiguration(Section, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Annotated, Final
 
 import msgspec
@@ -36,6 +37,10 @@ Text = Annotated[str, Meta(max_length=1_000)]
 
 
 MailAddress = Annotated[str, Meta(pattern=whole(identifiers.MAIL_PATTERN))]
+
+
+class Day(date):
+    """A day, written ``2026-03-02``, in quotation marks or without."""
 
 
 class DurationS(int):

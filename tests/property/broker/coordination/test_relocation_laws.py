@@ -64,7 +64,7 @@ def worlds(draw: st.DrawFn) -> tuple[Relocation, dict[str, ResourceInfo], dict[s
             others[name] = found
     first = NOW + draw(st.integers(0, 12)) * HOUR
     last = first + draw(st.integers(0, 36)) * HOUR
-    return Relocation(tuple(wants), first, last, others), infos, free
+    return Relocation(tuple(wants), tuple(wants), first, last, others), infos, free
 
 
 def suits(

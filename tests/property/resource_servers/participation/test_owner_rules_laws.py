@@ -240,7 +240,7 @@ def by_the_hour(stake: Stake, state: str) -> Counter[Account]:
                 for user, rule in [*(mine if "staff" in groups else []), *shared]:
                     amounts[Account(claim.resource, user, rule, AT_ONCE)] += 1
             if state != "held":
-                amounts[Account(claim.resource, *mine[0], STANDING)] = 1
+                amounts[Account(claim.resource, *mine[0], STANDING)] += 1
                 for user, rule in shared:
                     unit_s = claim.units * (claim.end - claim.start)
                     amounts[Account(claim.resource, user, rule, STANDING_TIME)] += unit_s

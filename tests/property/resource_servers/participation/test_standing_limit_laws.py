@@ -107,11 +107,18 @@ def refusals(site: Site, asked: m.Visit) -> list[str]:
     return [each.code for each in answer.refusals]
 
 
-def test_a_reservation_with_two_slots_of_one_resource_is_one() -> None:
-    site = Site(owners_limits=(Limit("two", "everyone", locked_max=2),))
-    lock(site, 1, want("pool", 0, 60), want("pool", 120, 180))
-    lock(site, 2, want("pool", 200, 260))
-    assert refusals(site, vote(3, want("pool", 300, 360))) == [RefusalCode.LIMIT]
+def test_each_slot_of_a_reservation_counts_until_it_is_over_itself() -> None:
+    hours = Limit("time", "everyone", locked_unit_s=7_200)
+    for limit in (Limit("two", "everyone", locked_max=2), hours):
+        site = Site(owners_limits=(limit,))
+        one, two = want("pool", 60, 3_660), want("pool", 7_200, 10_800)
+        three = want("pool", 14_400, 18_000)
+        assert refusals(site, vote(1, one, two, three)) == [RefusalCode.LIMIT]
+        lock(site, 2, one, two)
+        assert refusals(site, vote(3, three)) == [RefusalCode.LIMIT]
+        site.advance((DAY + 3_660) * 1_000)
+        lock(site, 4, three)
+        assert refusals(site, vote(5, want("pool", 20_000, 23_600))) == [RefusalCode.LIMIT]
 
 
 def test_who_asks_is_told_how_much_stands_of_what_may() -> None:

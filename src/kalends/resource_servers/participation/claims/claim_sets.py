@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kalends.contract.messages import Chosen, Part
+from kalends.contract.messages import Chosen, Part, Want
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.approval.petitions import Petition
@@ -87,6 +87,8 @@ class Stake(msgspec.Struct, gc=False):
     """What is to run in its slots, by machine, and is not submitted there yet."""
     petition: Petition | None = None
     """What of it was put before the owner, and what was said."""
+    used: tuple[Want, ...] = ()
+    """What had passed of it when it was cancelled or replaced, beyond what took its place: it counts."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

@@ -17,12 +17,12 @@ from typing import Final, Literal
 
 from sortedcontainers import SortedList
 
-from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
+from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unknown_resource
 from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
 from kalends.core.errors import Conflict, InvalidInput, Refusal
 from kalends.core.identifiers import machine_of
-from kalends.core.intervals import Interval
+from kalends.core.intervals import Interval, joined
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
@@ -147,6 +147,13 @@ class ClaimTable:
         self._usage = Usage(self.calendars)
         for stake, _, (_, state, _) in self._booked():
             self._usage.note(stake, state, self._counted_already(stake))
+        for stake in self._used():
+            self._usage.note_used(stake)
+
+    def _used(self) -> Iterator[Stake]:
+        """Yield what is not booked any more, and was used in part; none where no limit counts it."""
+        every = self.stakes.every() if self._usage.counts else ()
+        return (stake for stake in every if stake.used)
 
     def _load(
         self, restored: Restored, promised: Sequence[Stake], now_s: int, held_until_ms: int
@@ -168,6 +175,8 @@ class ClaimTable:
             for stake in self.stakes.resting():
                 if stake.has("locked"):
                     self._usage.note(stake, "locked", ())
+                elif stake.used:
+                    self._usage.note_used(stake)
         for resource, together in by_resource.items():
             self._load_one(resource, together, now_s)
         for rid, placed in self._placed.items():
@@ -209,10 +218,11 @@ class ClaimTable:
 
         What users have booked counts against their limits when more is to be held; with `rid`, the
         request that holds `wants` already, also when they are to be locked. `replaces` is the locked
-        reservation whose place they are to take: what of it has begun may begin when it did.
+        reservation whose place they are to take: no rule refuses what lies within it.
         """
         found = []
         standing = self._standing_claims(replaces)
+        beyond = self._beyond(wants, standing) if standing else []
         for want in wants:
             calendar = self.calendars.get(want.resource)
             refusal = (
@@ -220,14 +230,31 @@ class ClaimTable:
                 if calendar is None
                 else calendar.refusal(
                     principal, actions, want.start, want.end, want.units, wall_s,
-                    begun_until=_begun_until(want, standing, wall_s),
+                    _kept(want, standing, beyond) if standing else None,
                 )
             )  # fmt: skip
             if refusal is not None:
                 found.append(refusal)
-        if not found and ("hold" in actions or rid):
+        if not found and ("hold" in actions or rid) and (beyond or not standing):
             found = self._usage.refusals(principal, wants, wall_s, standing, rid)
         return found
+
+    def lies_within(self, wants: Sequence[Want], replaces: str) -> bool:
+        """Whether `wants` are nothing but a part of the locked reservation `replaces`."""
+        standing = self._standing_claims(replaces)
+        return bool(standing) and not self._beyond(wants, standing)
+
+    def _beyond(self, wants: Sequence[Want], standing: Sequence[Claim]) -> list[Piece]:
+        claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
+        return pieces_beyond(claims, standing)
+
+    def counted_until(self, rid: str) -> int:
+        """As `Usage.counted_until`: until when a limit needs what is known of `rid`."""
+        return self._usage.counted_until(rid)
+
+    def note_used(self, stake: Stake) -> None:
+        """Count what was used of `stake`, which has left the calendars."""
+        self._usage.note_used(stake)
 
     def caps(
         self,
@@ -464,7 +491,11 @@ class ClaimTable:
                 self._check_amounts(stake, placed)
             counts[user, kind] += number
         self._usage.check(
-            (stake, kind, self._counted_already(stake)) for stake, _, (_, kind, _) in self._booked()
+            (
+                (stake, kind, self._counted_already(stake))
+                for stake, _, (_, kind, _) in self._booked()
+            ),
+            self._used(),
         )
         assert counts == self._counts
         assert all(counts.values())
@@ -597,13 +628,14 @@ def _restored_as(
     return ("held", held_until_ms) if stake.has("held") else ("prepared", None)
 
 
-def _begun_until(want: Want, standing: Sequence[Claim], wall_s: int) -> int:
-    """Return when the claim ends that has begun and that `want` goes on with; 0 if there is none."""
-    return max(
-        (
-            claim.end
-            for claim in standing
-            if claim.resource == want.resource and claim.start == want.start <= wall_s < claim.end
-        ),
-        default=0,
+def _kept(want: Want, standing: Sequence[Claim], beyond: Sequence[Piece]) -> KeptSlots:
+    """Return what `want` keeps of `standing`; `beyond` is where all wants need more than that."""
+    slots = frozenset(
+        Interval(claim.start, claim.end) for claim in standing if claim.resource == want.resource
     )
+    more = joined(
+        (max(start, want.start), min(end, want.end))
+        for resource, start, end, _ in beyond
+        if resource == want.resource and start < want.end and want.start < end
+    )
+    return KeptSlots(slots, tuple(more))

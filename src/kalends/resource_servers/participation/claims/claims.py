@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.approval.petitions import Petition
-from kalends.resource_servers.participation.claims.claim_sets import Stake, StakeDropped, stored
+from kalends.resource_servers.participation.claims.claim_sets import (
+    Claim,
+    Stake,
+    StakeDropped,
+    stored,
+)
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.occupancy import passed_of
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
@@ -183,10 +189,10 @@ class Claims:
 
     # Reservations
 
-    def lock(self, stake: Stake, chosen: m.Chosen, mine: Collection[int]) -> None:
+    def lock(self, stake: Stake, chosen: m.Chosen, mine: Collection[int], now_s: int) -> None:
         """Lock those of the promised claims that are `mine`, and end the others.
 
-        What the request replaces ends in the same step.
+        What the request replaces ends in the same step; what had passed of that by `now_s` was used.
         """
         stake.chosen = chosen
         if mine and mine == {claim.hold_id for claim in stake.claims} and not stake.replaces:
@@ -201,6 +207,7 @@ class Claims:
         if old is not None and replaced:
             self.book.leave(old)
             self._move(old, "replace")
+            self._keep_used(old, now_s, [each for each in stake.claims if each.hold_id in mine])
             self.store(old, "replace")
         for claim in stake.claims:
             claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
@@ -234,9 +241,20 @@ class Claims:
                 self.book.occupy(before, "prepared", None)
         return full
 
-    def cancel(self, stake: Stake, warrant: str) -> None:
+    def cancel(self, stake: Stake, warrant: str, now_s: int) -> None:
+        """Free what is still to come of `stake`; what has passed by `now_s` was used, and counts."""
         stake.warrant = warrant
-        self._leave(stake, "cancel")
+        changer = self.book.changer_of(stake.rid)
+        self.book.leave(stake)
+        self.provisions.left(stake.rid, stake.claims, heir=changer)
+        self._move(stake, "cancel")
+        self._keep_used(stake, now_s)
+        self.store(stake, "cancel")
+
+    def _keep_used(self, stake: Stake, now_s: int, instead: Sequence[Claim] = ()) -> None:
+        pieces = passed_of(stake.claims, now_s, instead)
+        stake.used = tuple(m.Want(*piece) for piece in pieces)
+        self.book.note_used(stake)
 
     def prove(self, stake: Stake, proofs: dict[str, str], warrant: str) -> None:
         """Keep the proofs of a commit; stored with it, or now if it is already known."""
@@ -267,13 +285,6 @@ class Claims:
     def _vacate(self, stake: Stake) -> None:
         self.book.vacate(stake)
         self.provisions.left(stake.rid, stake.claims)
-
-    def _leave(self, stake: Stake, event: ClaimEvent) -> None:
-        changer = self.book.changer_of(stake.rid)
-        self.book.leave(stake)
-        self.provisions.left(stake.rid, stake.claims, heir=changer)
-        self._move(stake, event)
-        self.store(stake, event)
 
     def _move(self, stake: Stake, event: ClaimEvent) -> None:
         for claim in stake.claims:

@@ -82,6 +82,16 @@ def pieces_beyond(new: Sequence[Claim], old: Sequence[Claim]) -> list[Piece]:
     return pieces
 
 
+def passed_of(claims: Sequence[Claim], now_s: int, instead: Sequence[Claim] = ()) -> list[Piece]:
+    """Return what of `claims` has passed by `now_s` (UTC seconds), beyond what `instead` of them has."""
+    past = [
+        Claim(0, claim.resource, claim.start, min(claim.end, now_s), claim.units)
+        for claim in claims
+        if claim.start < now_s
+    ]
+    return pieces_beyond(past, instead) if past else []
+
+
 def envelope_at(claims: Sequence[Claim], time_s: int) -> int:
     """What the largest of the alternatives in `claims` needs at `time_s`."""
     needed: Counter[int] = Counter()

@@ -3,7 +3,8 @@
 Amounts are kept in accounts: of one user, or of all whom a rule with `together` means. A request adds
 to each account what it claims there; one that is to replace another adds what it claims beyond that,
 so that what is being changed counts once. Of alternatives the largest counts, for one of them at most
-is ever promised. A reservation that is over counts no more among those that stand, though it is known still.
+is ever promised. A slot that is over counts no more among those that stand, though it is known still. What
+has passed counts in its week for good: also of what was cancelled or moved while it ran.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from sortedcontainers import SortedList
 
@@ -24,12 +25,13 @@ from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.times import format_time, zone_named
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.occupancy import passed_of
 
 AT_ONCE: Final = Interval(-1, -1)
 """In place of a week: the account counts claims that are held or promised, whenever they are."""
 
 STANDING: Final = Interval(-2, -2)
-"""In place of a week: it counts reservations that are promised or locked, and not over."""
+"""In place of a week: it counts slots that are promised or locked, and not over."""
 
 STANDING_TIME: Final = Interval(-3, -3)
 """In place of a week: it counts their unit-seconds."""
@@ -63,7 +65,8 @@ class Usage:
         self._used: Amounts = Counter()
         self._ends: defaultdict[Account, SortedList] = defaultdict(SortedList)
         """Of accounts that count what is not over: ``(end, rid, amount)``, by end."""
-        self._ends_at: dict[tuple[str, Account], int] = {}
+        self._ends_of: dict[str, list[tuple[Account, int, int]]] = {}
+        """For each request its entries in `_ends`: account, end and amount."""
 
     @property
     def counts(self) -> bool:
@@ -77,22 +80,33 @@ class Usage:
         """
         if not self._calendars:
             return
-        self.drop(stake.rid)
-        amounts = self._beyond(stake.principal, stake.claims, state, standing)
+        self._note(stake.rid, self._beyond(stake.principal, stake.claims, state, standing))
+        ends = _ends_of(stake.claims, self._noted.get(stake.rid, Amounts()), standing)
+        if ends:
+            self._ends_of[stake.rid] = ends
+        for account, end, amount in ends:
+            self._ends[account].add((end, stake.rid, amount))
+
+    def note_used(self, stake: Stake) -> None:
+        """Count what was used of `stake`, which is booked no more; what was noted of it before is over."""
+        if self._calendars:
+            self._note(stake.rid, self._sum_of_used(stake))
+
+    def _note(self, rid: str, amounts: Amounts) -> None:
+        self.drop(rid)
         if amounts:
-            self._noted[stake.rid] = amounts
+            self._noted[rid] = amounts
             self._used.update(amounts)
-            for account in _of_standing(amounts):
-                claims = (each for each in stake.claims if each.resource == account.resource)
-                end = self._ends_at[stake.rid, account] = max(each.end for each in claims)
-                self._ends[account].add((end, stake.rid, amounts[account]))
+
+    def counted_until(self, rid: str) -> int:
+        """Return the end of the last week in which `rid` counts; 0 if it counts in none."""
+        return max((account.week.end for account in self._noted.get(rid, ())), default=0)
 
     def drop(self, rid: str) -> None:
         """Nothing of `rid` counts any more."""
         amounts = self._noted.pop(rid, Amounts())
-        for account in _of_standing(amounts):
-            end = self._ends_at.pop((rid, account))
-            self._ends[account].remove((end, rid, amounts[account]))
+        for account, end, amount in self._ends_of.pop(rid, ()):
+            self._ends[account].remove((end, rid, amount))
             if not self._ends[account]:
                 del self._ends[account]
         for account, amount in amounts.items():
@@ -117,8 +131,10 @@ class Usage:
             return []
         claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
         own = self._noted.get(rid, Amounts())
+        passed = [Claim(0, *piece) for piece in passed_of(standing, now_s, claims)]
+        wanted = self._beyond(principal, claims, "prepared", standing, passed)
         refusals = []
-        for account, amount in self._beyond(principal, claims, "prepared", standing).items():
+        for account, amount in wanted.items():
             calendar = self._calendars[account.resource]
             if amount > self._left(calendar, principal, account, now_s) + own[account]:
                 rule = _rule_of(calendar, principal, account)
@@ -187,12 +203,22 @@ class Usage:
         used: int = self._used[account] - sum(amount for _, _, amount in over)
         return _most(calendar, rule, account.week) - used
 
-    def check(self, stakes: Iterable[tuple[Stake, State, Sequence[Claim]]]) -> None:
-        """Raises `AssertionError` unless the accounts are the sums over `stakes`, which are booked."""
+    def check(
+        self, stakes: Iterable[tuple[Stake, State, Sequence[Claim]]], used: Iterable[Stake]
+    ) -> None:
+        """Raises `AssertionError` unless the accounts are the sums over `stakes`, which are booked.
+
+        And over what was `used` of others.
+        """
         together: Amounts = Counter()
         noted = 0
         for stake, state, standing in stakes:
             amounts = self._beyond(stake.principal, stake.claims, state, standing)
+            assert amounts == self._noted.get(stake.rid, Amounts()), (stake, amounts)
+            noted += bool(amounts)
+            together.update(amounts)
+        for stake in used:
+            amounts = self._sum_of_used(stake)
             assert amounts == self._noted.get(stake.rid, Amounts()), (stake, amounts)
             noted += bool(amounts)
             together.update(amounts)
@@ -209,27 +235,35 @@ class Usage:
         claims: Sequence[Claim],
         state: State,
         standing: Sequence[Claim],
+        passed: Sequence[Claim] = (),
     ) -> Amounts:
-        """What `claims` add to the accounts where `standing` counts already."""
+        """What `claims`, and what has `passed` of `standing`, add to accounts where `standing` counts."""
         amounts: Amounts = Counter()
         for common in {claim.common for claim in claims if claim.resource in self._calendars}:
             # The largest of alternatives, account by account.
             amounts |= self._sum(principal, [c for c in claims if c.common == common], state)
+        amounts += self._sum(principal, passed, "used")
         return amounts - self._sum(principal, standing, "locked") if amounts else amounts
 
-    def _sum(self, principal: Principal, claims: Iterable[Claim], state: State) -> Amounts:
+    def _sum_of_used(self, stake: Stake) -> Amounts:
+        claims = [Claim(0, each.resource, each.start, each.end, each.units) for each in stake.used]
+        return self._sum(stake.principal, claims, "used")
+
+    def _sum(
+        self, principal: Principal, claims: Iterable[Claim], state: State | Literal["used"]
+    ) -> Amounts:
         """Every account that is limited for `principal`, with what `claims` use of it."""
         amounts: Amounts = Counter()
         for claim in claims:
             calendar = self._calendars.get(claim.resource)
             if calendar is None:
                 continue
-            if state != "locked":
+            if state in ("held", "prepared"):
                 for user, rule in _owners(calendar, principal, "held_max"):
                     amounts[Account(claim.resource, user, rule, AT_ONCE)] += 1
-            if state != "held":
+            if state in ("prepared", "locked"):
                 for user, rule in _owners(calendar, principal, "locked_max"):
-                    amounts[Account(claim.resource, user, rule, STANDING)] = 1
+                    amounts[Account(claim.resource, user, rule, STANDING)] += 1
                 for user, rule in _owners(calendar, principal, "locked_unit_s"):
                     unit_s = claim.units * (claim.end - claim.start)
                     amounts[Account(claim.resource, user, rule, STANDING_TIME)] += unit_s
@@ -243,6 +277,26 @@ class Usage:
 
 def _of_standing(amounts: Amounts) -> list[Account]:
     return [each for each in amounts if each.week in (STANDING, STANDING_TIME)]
+
+
+def _ends_of(
+    claims: Sequence[Claim], amounts: Amounts, standing: Sequence[Claim]
+) -> list[tuple[Account, int, int]]:
+    """Return when each slot counts no more among those that stand: account, end and amount.
+
+    What a change adds counts until its last slot is over.
+    """
+    ends = []
+    for account in _of_standing(amounts):
+        there = [claim for claim in claims if claim.resource == account.resource]
+        if standing:
+            ends.append((account, max(claim.end for claim in there), amounts[account]))
+            continue
+        for claim in there:
+            counted = account.week == STANDING
+            amount = 1 if counted else claim.units * (claim.end - claim.start)
+            ends.append((account, claim.end, amount))
+    return ends
 
 
 def share_steps(

@@ -13,6 +13,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core import limits
 from kalends.core.identifiers import machine_of
+from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
@@ -70,7 +71,7 @@ class Comparison:
 
     # Locking again
 
-    def relock(self, source: str, relock: m.Relock) -> None:
+    def relock(self, source: str, relock: m.Relock, now: Moment) -> None:
         stake = self.book.stakes.get(relock.rid)
         key = self.registers.secret(self.registers.of(source))
         true = stake.secret if stake is not None else key and proofs.of_request(key, relock.rid)
@@ -84,7 +85,7 @@ class Comparison:
             self.claims.store(stake, "proven")
         blockers: tuple[str, ...] = ()
         if stake is not None and stake.has("prepared") and stake.att == relock.att:
-            self.outcomes.commit(stake, relock.rid, relock.att, relock.chosen)
+            self.outcomes.commit(stake, relock.rid, relock.att, relock.chosen, now)
         if stake is None or not stake.decided:
             if stake is not None and stake.has("held"):
                 self.claims.end_hold(stake, "expiry")

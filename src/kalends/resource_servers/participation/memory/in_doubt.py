@@ -97,13 +97,13 @@ class InDoubtResolver:
                     self.outbox.send(part.url, ask)
         self._inquire_later(stake, now, min(count + 1, 30))
 
-    def outcome(self, outcome: m.Outcome) -> None:
+    def outcome(self, outcome: m.Outcome, now: Moment) -> None:
         stake = self.stakes.get(outcome.rid)
         if stake is None or outcome.outcome == "pending":
             return
         if outcome.outcome == "commit":
             self.outcomes.keep_proofs(stake, outcome)
-            self.outcomes.commit(stake, outcome.rid, outcome.att, outcome.chosen)
+            self.outcomes.commit(stake, outcome.rid, outcome.att, outcome.chosen, now)
             if outcome.done:
                 self.retention.forget(outcome.rid)
         elif not stake.decided:
@@ -180,7 +180,7 @@ class InDoubtResolver:
             ends_at=ask.until,
         )
 
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Moment) -> None:
         """A locked peer proves the commit; more than p - need refusals prove that there is none.
 
         A peer speaks for itself only: from where its broker has said that it lives.
@@ -201,7 +201,7 @@ class InDoubtResolver:
                 return
             others = {site: of for site, of in says.proofs.items() if site != self.here.name}
             self.claims.prove(stake, others, stake.warrant)
-            self.outcomes.commit(stake, says.rid, says.att, says.chosen)
+            self.outcomes.commit(stake, says.rid, says.att, says.chosen, now)
         elif says.says == "never":
             refusing = self._refusing_peers.setdefault(says.rid, set())
             refusing.add(says.site)

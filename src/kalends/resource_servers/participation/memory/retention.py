@@ -140,8 +140,9 @@ class Retention:
             stake = self.book.stakes.peek(rid)
             if stake is None:
                 continue
-            if stake.ends_at > limit_s:
-                self.book.stakes.endings.add(rid, stake.ends_at)
+            needed_until = max(stake.ends_at, self.book.counted_until(rid) - self.keep_after_end_s)
+            if needed_until > limit_s:
+                self.book.stakes.endings.add(rid, needed_until)
                 continue
             if not self._is_needed(stake) and self.is_agreed(stake, now):
                 ended.append(stake)

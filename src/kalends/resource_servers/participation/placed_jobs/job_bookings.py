@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kalends.calendars import Booking
 from kalends.calendars.profiles import Step, combine, join, total
 from kalends.core.errors import Conflict, NotFound
-from kalends.core.intervals import align_up
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.contention.planned_room import Plan
@@ -133,7 +132,7 @@ class JobBookings:
     def _book(self, job: RunningJob, start: int) -> bool:
         """Book a job from `start` on, all of it or nothing."""
         calendar = self.book.calendars[job.resource]
-        end = align_up(max(job.end, start + 1), calendar.info.grain_s)
+        end = calendar.grain.ceil(max(job.end, start + 1))
         inside = self._inside_of(job, start, end)
         placed: list[int] = []
         for begin, finish, covered in join(inside):

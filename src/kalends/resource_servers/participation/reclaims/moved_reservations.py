@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
-from kalends.resource_servers.participation.reclaims.reclaim_choice import claims_there, place_of
+from kalends.resource_servers.participation.reclaims.reclaim_choice import claims_to_go, place_of
 from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, ReclaimedSlot
 
 
@@ -22,7 +22,7 @@ class MovedReservations:
 
     def note(self, stake: Stake, reclaims: Collection[Reclaimed]) -> Iterator[str]:
         """Note where `stake` is, which takes the place of another; yield the reclaims that asked for it."""
-        claims = stake.claims_in("locked")
+        claims = self._moved(stake)
         for reclaimed in reclaims:
             if stake.replaces in reclaimed.told and stake.replaces not in reclaimed.went:
                 here = [each for each in claims if each.resource == reclaimed.resource]
@@ -41,7 +41,14 @@ class MovedReservations:
         }
         for stake in self.book.stakes.every() if missing else ():
             if stake.replaces in missing and stake.has("locked"):
-                self._went[stake.replaces] = place_of(stake, stake.claims_in("locked"))
+                self._went[stake.replaces] = place_of(stake, self._moved(stake))
+
+    def _moved(self, stake: Stake) -> list[Claim]:
+        """Return the slots of `stake` that are not where they were: what had begun has stayed."""
+        old = self.book.stakes.peek(stake.replaces)
+        before = {(e.resource, e.start, e.end) for e in old.claims} if old is not None else set()
+        locked = stake.claims_in("locked")
+        return [e for e in locked if (e.resource, e.start, e.end) not in before] or locked
 
     def noted(self, reclaimed: Reclaimed, asked: Sequence[Stake]) -> Reclaimed:
         """Return the reclaim with who is `asked` now, and where those are who have gone since."""
@@ -53,7 +60,7 @@ class MovedReservations:
         }
         if not (new or went):
             return reclaimed
-        had = {stake.rid: place_of(stake, claims_there(stake, reclaimed)) for stake in new}
+        had = {stake.rid: place_of(stake, claims_to_go(stake, reclaimed)) for stake in new}
         return structs.replace(
             reclaimed,
             told=(*reclaimed.told, *had),

@@ -43,11 +43,11 @@ class ReclaimChoice:
 
     def in_the_way(self, reclaimed: Reclaimed) -> InTheWay:
         there = list(self._standing_there(reclaimed))
-        spared = tuple(stake for stake in there if _is_spared(stake, reclaimed))
-        free_to_go = [stake for stake in there if not _is_spared(stake, reclaimed)]
+        spared = tuple(stake for stake in there if not claims_to_go(stake, reclaimed))
+        free_to_go = [stake for stake in there if claims_to_go(stake, reclaimed)]
         if not reclaimed.units:
             return InTheWay(tuple(free_to_go), spared)
-        free_to_go.sort(key=_begin, reverse=True)
+        free_to_go.sort(key=lambda stake: _begin(stake, reclaimed), reverse=True)
         told = {number for number, stake in enumerate(free_to_go) if stake.rid in reclaimed.told}
         cover = _fewest_beyond(told, self._lacks(reclaimed, free_to_go))
         going = [stake for number, stake in enumerate(free_to_go) if number in cover.places]
@@ -58,7 +58,7 @@ class ReclaimChoice:
         holders = [
             (number, claim)
             for number, stake in enumerate(free_to_go)
-            for claim in claims_there(stake, reclaimed)
+            for claim in claims_to_go(stake, reclaimed)
         ]
         return self.room.lacks(reclaimed.key, holders)
 
@@ -84,6 +84,13 @@ def claims_there(stake: Stake, reclaimed: Reclaimed) -> list[Claim]:
         claim
         for claim in stake.claims_in("locked")
         if claim.resource == reclaimed.resource and reclaimed.overlaps(claim.start, claim.end)
+    ]
+
+
+def claims_to_go(stake: Stake, reclaimed: Reclaimed) -> list[Claim]:
+    """Return what is to go of that: each slot that does not begin too soon to be moved."""
+    return [
+        claim for claim in claims_there(stake, reclaimed) if claim.start > reclaimed.spared_until
     ]
 
 
@@ -118,10 +125,5 @@ def _fewest_beyond(told: Collection[int], lacks: Sequence[Lack]) -> Cover:
     return Cover(found.places.union(staying), found.exact)
 
 
-def _is_spared(stake: Stake, reclaimed: Reclaimed) -> bool:
-    """Whether what it has at this site begins too soon to be moved."""
-    return _begin(stake) <= reclaimed.spared_until
-
-
-def _begin(stake: Stake) -> int:
-    return min(claim.start for claim in stake.claims_in("locked"))
+def _begin(stake: Stake, reclaimed: Reclaimed) -> int:
+    return min(claim.start for claim in claims_to_go(stake, reclaimed))

@@ -31,6 +31,7 @@ from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_choice import (
     ReclaimChoice,
     claims_there,
+    claims_to_go,
 )
 from kalends.resource_servers.participation.reclaims.reclaim_views import view_of
 from kalends.resource_servers.participation.reclaims.reclaims import (
@@ -291,7 +292,7 @@ class ReclaimReminders:
         asked = [
             stake
             for stake in self.choice.in_the_way(reclaimed).going
-            if _last_end(stake, reclaimed) > now.wall_s
+            if any(each.end > now.wall_s for each in claims_to_go(stake, reclaimed))
         ]
         noted = self.moved.noted(reclaimed, asked)
         if noted != reclaimed:
@@ -374,9 +375,3 @@ def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
 
 def _key_of(grant: NodeGrant) -> str:
     return f"cannot-keep-{grant.number}"
-
-
-def _last_end(stake: Stake, reclaimed: Reclaimed) -> int:
-    return max(
-        claim.end for claim in stake.claims_in("locked") if claim.resource == reclaimed.resource
-    )

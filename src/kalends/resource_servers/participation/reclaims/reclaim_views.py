@@ -11,6 +11,7 @@ from kalends.resource_servers.participation.reclaims.reclaim_choice import (
     InTheWay,
     ReclaimChoice,
     claims_there,
+    claims_to_go,
     place_of,
 )
 from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, ReclaimedSlot
@@ -54,7 +55,8 @@ def _still_there(
 def _told_of(
     stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
 ) -> reclaim_calls.ReclaimedReservation:
-    place = place_of(stake, claims_there(stake, reclaimed))
+    claims = claims_to_go(stake, reclaimed) or claims_there(stake, reclaimed)
+    place = place_of(stake, claims)
     return reclaim_calls.ReclaimedReservation(
         id=stake.rid, user=place.user, start=place.start, end=place.end, units=place.units,
         state=state, why=why,

@@ -7,7 +7,6 @@ from typing import Final
 
 from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.core.errors import Refusal
-from kalends.core.intervals import align_up
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 
@@ -28,8 +27,8 @@ def why_unoffered(
         return unknown_resource(ask.resource)
     by_rule: Refusal | None = None
     for common in _some(starts):
-        start = align_up(common + ask.offset_s, calendar.info.grain_s)
-        end = start + ask.length_s
+        start = calendar.grain.ceil(common + ask.offset_s)
+        end = calendar.grain.end_of(start, ask.length_s)
         refusal = calendar.refusal(principal, ("hold",), start, end, ask.units, wall_s)
         if refusal is None:
             return calendar.busy(principal, start, end, ask.units, wall_s)

@@ -1,0 +1,95 @@
+"""Whether anything can ever be booked: the grain of a resource against its hours and limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.calendars import Limit, OwnerRules, Recurrence, Windows, first_clash_of_any
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.grains import Grain, grain_of
+from kalends.core.limits import WINDOW_S_MAX
+from kalends.core.principals import Principal
+from kalends.core.requests import CLOCK_CHANGE_S, DAY_S
+from kalends.core.resources import ResourceInfo
+
+_FROM_S: Final = 1_577_836_800
+"""2020: hours are looked at from here on, for as long as the longest horizon."""
+
+_EVERY_DAY: Final = (Recurrence("FREQ=DAILY", "00:00", DAY_S, "UTC"),)
+
+
+def check_grain(info: ResourceInfo) -> None:
+    """Raise `InvalidInput` unless the grain divides a day: it counts from each local midnight."""
+    if DAY_S % info.grain_s:
+        nearest = max(each for each in range(1, info.grain_s) if DAY_S % each == 0)
+        raise InvalidInput(
+            f"{format_duration(info.grain_s)} does not divide a day of 24 hours",
+            where="grain",
+            remedy=f"write {format_duration(nearest)}, for example",
+        )
+
+
+def check_bookable(info: ResourceInfo, hours: tuple[Recurrence, ...], rules: OwnerRules) -> None:
+    """Raise `InvalidInput` if the hours, or the limits of everybody, leave no slot of one grain."""
+    check_fits(info, hours, "hours")
+    users = [Principal("-"), *(_meant(rule) for rule in rules.limits.rules)]
+    barred = [_bar(info, rules, user) for user in users]
+    if all(barred):
+        raise InvalidInput(
+            f"{barred[0]}: with a grain of {format_duration(info.grain_s)} nothing could be booked",
+            where="grain",
+            remedy="give a finer grain, or a higher limit",
+        )
+
+
+def check_fits(info: ResourceInfo, hours: tuple[Recurrence, ...], where: str) -> None:
+    """Raise `InvalidInput` if no window of `hours` has room for a slot of one grain."""
+    first = first_clash_of_any(hours, _EVERY_DAY, _FROM_S) if hours else None
+    if first is None:
+        return
+    grain = grain_of(info)
+    end = min(first.start + WINDOW_S_MAX, first.start + 10 * 366 * DAY_S)
+    if not any(_has_room(grain, *each) for each in Windows(hours).between(first.start, end)):
+        raise InvalidInput(
+            f"{Windows(hours).describe()} never has room for a slot of {format_duration(info.grain_s)},"
+            f" the grain, which counts from midnight in {info.zone}",
+            where=where,
+            remedy="give a finer grain, or hours that begin and end on it",
+        )
+
+
+def _has_room(grain: Grain, start: int, end: int) -> bool:
+    return grain.end_of(grain.ceil(start), grain.seconds) <= end
+
+
+def _meant(rule: Limit) -> Principal:
+    kind, _, name = rule.who.partition(":")
+    return Principal("-", (name,)) if kind == "group" else Principal(name or "-")
+
+
+def _bar(info: ResourceInfo, rules: OwnerRules, user: Principal) -> str:
+    """Return which limit leaves `user` no slot of one grain, or ""."""
+    shortest_s = info.grain_s - (CLOCK_CHANGE_S if info.grain_s == DAY_S else 0)
+    limits = rules.limits
+    longest, ahead, lead = (limits.deciding(user, k) for k in ("longest_s", "ahead_s", "lead_s"))
+    if longest and longest.longest_s < shortest_s:
+        return f"rule {longest.name} allows at most {format_duration(longest.longest_s)} at a time"
+    if lead and lead.lead_s >= info.horizon_s:
+        return (
+            f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, beyond the horizon"
+        )
+    if lead and ahead and lead.lead_s >= ahead.ahead_s:
+        return (
+            f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, and rule {ahead.name} lets"
+            f" users book at most {format_duration(ahead.ahead_s)} ahead"
+        )
+    for together in (False, True):
+        stands = limits.deciding(user, "locked_unit_s", together=together)
+        share = limits.deciding(user, "share", together=together)
+        if stands and stands.locked_unit_s < shortest_s:
+            return f"rule {stands.name} allows {stands.describe_time()}"
+        week_s = 7 * DAY_S + CLOCK_CHANGE_S
+        if share and share.share and share.share.of(info.capacity, week_s) < shortest_s:
+            return f"rule {share.name} allows {share.describe_share()} of a week"
+    return ""
