@@ -40,6 +40,7 @@ from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
+from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.stores.sqlite.register import lives, request_rows, request_writes, tables
 
@@ -111,6 +112,7 @@ class StartSite(Node):
         self.starts = StartQuestions(
             ThisSite(self.name, self.life + 1),
             self.stakes,  # type: ignore[arg-type]  # It is looked up there, and nothing else.
+            Registers(),
             self.outbox,
             self.world.random.random,
         )
@@ -176,7 +178,7 @@ class StartSite(Node):
     def hear(self, says: m.StartSays) -> None:
         stake = self.stakes.get(says.rid)
         if stake is not None and says.secret == stake.secret:
-            self.starts.said(says)
+            self.starts.said(says, self.world.now)
             self.settle()
 
     def settle(self) -> None:

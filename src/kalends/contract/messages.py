@@ -73,7 +73,7 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
-from kalends.core.features import APPROVAL, since
+from kalends.core.features import APPROVAL, STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -242,7 +242,7 @@ class Relock(Message, frozen=True, kw_only=True):
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     proofs: Proofs = {}
     warrant: Warrant = ""
@@ -750,6 +750,9 @@ class StartAsk(Message, frozen=True, kw_only=True):
     """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere.
 
     `parts` of a job in step have their nodes at `site`: they are to start when all parts have theirs.
+    `question` is the number of the `StartSays` "ready" that this answers at once; 0: it answers none. With
+    `gives_up` these parts have waited for long enough, or are to end: none is to start, unless that is
+    decided already. They keep their nodes until it is answered.
     """
 
     rid: RequestId
@@ -757,18 +760,25 @@ class StartAsk(Message, frozen=True, kw_only=True):
     site: SiteName
     secret: Secret
     parts: StepParts = ()
+    question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
+    gives_up: Annotated[bool, since(STEP_STARTS)] = False
 
 
-StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
+StartVerdict = (
+    Literal["start", "elsewhere", "over", "unknown"]
+    | Annotated[Literal["ready"], since(STEP_STARTS)]
+)
 """start: here, and nowhere else, for ever. elsewhere: it has started at another site, or may have. over: it
-is cancelled, or was placed anew. unknown: it may have started elsewhere, for the register has forgotten."""
+is cancelled, was placed anew, or a part has given up. unknown: it may have started elsewhere, for the
+register has forgotten. ready: all parts of a job in step have come; ask again at once, with this question."""
 
 
 class StartSays(Message, frozen=True, kw_only=True):
     """What the register says about the start of `rid`; `at` is where it has started, if that is known.
 
     It is said to whoever asks, and to the other sites once it has started somewhere. `parts` are all those of
-    a job in step, in their order, which start now.
+    a job in step, in their order, which start `in_ms` milliseconds from now. `question` is the number of what
+    is asked with "ready".
     """
 
     rid: RequestId
@@ -777,6 +787,10 @@ class StartSays(Message, frozen=True, kw_only=True):
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     parts: StepParts = ()
+    question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
+    in_ms: Annotated[
+        int, Meta(ge=0, le=limits.STEP_AHEAD_MS_MAX), since(STEP_STARTS, hint=True)
+    ] = 0
 
 
 class PartNews(Message, frozen=True, kw_only=True):
@@ -785,7 +799,8 @@ class PartNews(Message, frozen=True, kw_only=True):
     `failed`: it has not ended well, or cannot start, as `detail` says. This is repeated until the site is
     told that the reservation is cancelled; so the other parts are ended, too. `ended_at`: it has ended well
     then (seconds UTC; 0: it has not), and its user has no other job in its slot. This is repeated likewise,
-    and 0 takes it back: once all parts have ended, what is left of the slots is given back.
+    and 0 takes it back: once all parts have ended, what is left of the slots is given back. Its program began
+    at `began_at` (seconds UTC; 0: not yet).
     """
 
     rid: RequestId
@@ -795,6 +810,7 @@ class PartNews(Message, frozen=True, kw_only=True):
     failed: bool = False
     detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
     ended_at: TimeS = 0
+    began_at: Annotated[TimeS, since(STEP_STARTS, hint=True)] = 0
 
 
 class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

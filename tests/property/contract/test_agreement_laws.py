@@ -17,10 +17,10 @@ from tests.support.wire_shapes import kinds, shapes, strange_in
 
 from kalends.contract import agreement
 from kalends.contract import messages as m
-from kalends.core.features import APPROVAL, Feature, Since
+from kalends.core.features import APPROVAL, STEP_STARTS, Feature, Since
 
 FEATURES: Final = [Feature(f"f{number}", f"the feature {number}") for number in range(4)]
-NAMES: Final = [*(each.name for each in FEATURES), APPROVAL.name]
+NAMES: Final = [*(each.name for each in FEATURES), APPROVAL.name, STEP_STARTS.name]
 
 MESSAGES: Final = [
     *get_args(m.ToSite), *get_args(m.ToBroker), *get_args(m.BetweenSites), m.Refer, m.Referred,
@@ -30,6 +30,9 @@ WHOLE: Final = {
     m.PartNews: FEATURES[0], m.Reclaim: FEATURES[1], m.RoomNeed: FEATURES[2],
     m.OwnerAsk: APPROVAL, m.OwnerSays: APPROVAL,
 }  # fmt: skip
+
+WORDS: Final = {(m.StartSays, "says", "ready"): STEP_STARTS}
+"""Words of fields that came later, and have no other word instead."""
 
 
 def _drawn(text: str, count: int) -> int:
@@ -99,6 +102,9 @@ def _what_matters(value: Any, known: set[str]) -> Iterator[Feature]:
             yield WHOLE[kind]
         for name in kind.__struct_fields__:
             field, mark = getattr(value, name), FIELDS.get((kind, name))
+            word = WORDS.get((kind, name, field)) if isinstance(field, str) else None
+            if word is not None and word.name not in known:
+                yield word
             if mark is None or mark.feature.name in known:
                 yield from _what_matters(field, known)
             elif field != defaults_of(kind)[name] and not mark.hint:
