@@ -178,7 +178,7 @@ class StartSite(Node):
     def hear(self, says: m.StartSays) -> None:
         stake = self.stakes.get(says.rid)
         if stake is not None and says.secret == stake.secret:
-            self.starts.said(says, self.world.now)
+            self.starts.said(says)
             self.settle()
 
     def settle(self) -> None:

@@ -47,6 +47,7 @@ Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 StartAsk site->broker  the job's time has come: may it start here, and nowhere else? Or with all others?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
+ReadyAsk  broker->site  all parts of a job in step have their nodes: are yours still there?
 Refer    to manager    which members of a virtual site are best asked for a place for this job?
 Referred from manager  these: an opinion
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
@@ -750,7 +751,7 @@ class StartAsk(Message, frozen=True, kw_only=True):
     """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere.
 
     `parts` of a job in step have their nodes at `site`: they are to start when all parts have theirs.
-    `question` is the number of the `StartSays` "ready" that this answers at once; 0: it answers none. With
+    `question` is that of the `ReadyAsk` that this answers at once; 0: it answers none. With
     `gives_up` these parts have waited for long enough, or are to end: none is to start, unless that is
     decided already. They keep their nodes until it is answered.
     """
@@ -761,24 +762,20 @@ class StartAsk(Message, frozen=True, kw_only=True):
     secret: Secret
     parts: StepParts = ()
     question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
-    gives_up: Annotated[bool, since(STEP_STARTS)] = False
+    gives_up: Annotated[bool, since(STEP_STARTS, hint=True)] = False
 
 
-StartVerdict = (
-    Literal["start", "elsewhere", "over", "unknown"]
-    | Annotated[Literal["ready"], since(STEP_STARTS)]
-)
+StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
 """start: here, and nowhere else, for ever. elsewhere: it has started at another site, or may have. over: it
 is cancelled, was placed anew, or a part has given up. unknown: it may have started elsewhere, for the
-register has forgotten. ready: all parts of a job in step have come; ask again at once, with this question."""
+register has forgotten."""
 
 
 class StartSays(Message, frozen=True, kw_only=True):
     """What the register says about the start of `rid`; `at` is where it has started, if that is known.
 
     It is said to whoever asks, and to the other sites once it has started somewhere. `parts` are all those of
-    a job in step, in their order, which start `in_ms` milliseconds from now. `question` is the number of what
-    is asked with "ready".
+    a job in step, in their order, which start `in_ms` milliseconds from now.
     """
 
     rid: RequestId
@@ -787,10 +784,23 @@ class StartSays(Message, frozen=True, kw_only=True):
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     parts: StepParts = ()
-    question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
     in_ms: Annotated[
         int, Meta(ge=0, le=limits.STEP_AHEAD_MS_MAX), since(STEP_STARTS, hint=True)
     ] = 0
+
+
+class ReadyAsk(Message, frozen=True, kw_only=True):
+    """All parts of a job in step have their nodes: ask again at once, with this `question`.
+
+    They start once the sites of all have done so within a few seconds.
+    """
+
+    SINCE: ClassVar = STEP_STARTS
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    question: Count
 
 
 class PartNews(Message, frozen=True, kw_only=True):
@@ -908,6 +918,7 @@ ToSite = (
     | Await
     | Outcome
     | StartSays
+    | ReadyAsk
     | EndNoted
 )
 """What a broker may send to a site on a session."""

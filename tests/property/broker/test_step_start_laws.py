@@ -81,10 +81,10 @@ class Hosts:
 
     def hear(self) -> None:
         for to, said in self.broker.sent():
-            if not isinstance(said, m.StartSays):
-                continue
-            if said.says == "ready":
+            if isinstance(said, m.ReadyAsk):
                 self.questions[to] = said.question
+            elif not isinstance(said, m.StartSays):
+                continue
             elif said.says == "start":
                 self.starts.add(said.parts)
             else:

@@ -28,11 +28,8 @@ MESSAGES: Final = [
 
 WHOLE: Final = {
     m.PartNews: FEATURES[0], m.Reclaim: FEATURES[1], m.RoomNeed: FEATURES[2],
-    m.OwnerAsk: APPROVAL, m.OwnerSays: APPROVAL,
+    m.OwnerAsk: APPROVAL, m.OwnerSays: APPROVAL, m.ReadyAsk: STEP_STARTS,
 }  # fmt: skip
-
-WORDS: Final = {(m.StartSays, "says", "ready"): STEP_STARTS}
-"""Words of fields that came later, and have no other word instead."""
 
 
 def _drawn(text: str, count: int) -> int:
@@ -102,9 +99,6 @@ def _what_matters(value: Any, known: set[str]) -> Iterator[Feature]:
             yield WHOLE[kind]
         for name in kind.__struct_fields__:
             field, mark = getattr(value, name), FIELDS.get((kind, name))
-            word = WORDS.get((kind, name, field)) if isinstance(field, str) else None
-            if word is not None and word.name not in known:
-                yield word
             if mark is None or mark.feature.name in known:
                 yield from _what_matters(field, known)
             elif field != defaults_of(kind)[name] and not mark.hint:

@@ -50,7 +50,7 @@ AHEAD_MS: Final = 3_000
 
 
 @dataclass
-class _Gathering:
+class _Gathered:
     """The parts of a request that have their nodes, and those that have answered `question` since."""
 
     come: dict[str, StepPart] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class StepStarts:
     credentials: Credentials
     directory: Directory
     certain: Callable[[], bool]
-    _gathered: OrderedDict[Attempt, _Gathering] = field(init=False, default_factory=OrderedDict)
+    _gathered: OrderedDict[Attempt, _Gathered] = field(init=False, default_factory=OrderedDict)
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register, for a site that proves its name: for its start, or to give that up."""
@@ -89,11 +89,11 @@ class StepStarts:
         parts: tuple[StepPart, ...] = ()
         ahead_ms = 0
         if proved:
-            gathering = self._gathering((ask.rid, ask.att))
-            self._note(gathering, ask, now)
-            parts = tuple(gathering.ready.values())
-            if not any(self._is_older(machine) for machine in gathering.ready):
-                took_ms = now.monotonic_ms - gathering.asked_ms
+            gathered = self._gathered_for((ask.rid, ask.att))
+            self._note(gathered, ask, now)
+            parts = tuple(gathered.ready.values())
+            if not any(self._is_older(machine) for machine in gathered.ready):
+                took_ms = now.monotonic_ms - gathered.asked_ms
                 ahead_ms = min(max(AHEAD_MS, 2 * took_ms), STEP_AHEAD_MS_MAX)
         begins_ms = now.wall_ms + ahead_ms
         self.outbox.write(
@@ -121,56 +121,60 @@ class StepStarts:
             self._ask_who_is_ready(op, row, self._gathered[op.rid, op.att], now)
 
     def _ask_who_is_ready(
-        self, op: r.Assemble | r.GiveUp, row: Record, gathering: _Gathering, now: Moment
+        self, op: r.Assemble | r.GiveUp, row: Record, gathered: _Gathered, now: Moment
     ) -> None:
         """Ask all whose parts have come once these are all; of those asked, again who has not answered."""
-        if not row.machines or not gathering.come.keys() >= set(row.machines):
+        if not row.machines or not gathered.come.keys() >= set(row.machines):
             return
         asked = {op.site}
-        if now.monotonic_ms >= gathering.until_ms:
-            gathering.question = max(gathering.question + 1, now.wall_ms)
-            if len(gathering.questions) >= QUESTIONS_MAX:
-                gathering.questions.clear()
-            gathering.questions.add(gathering.question)
-            gathering.asked_ms = now.monotonic_ms
-            wait_ms = READY_MS << min(gathering.late, READY_DOUBLINGS)
-            gathering.until_ms = now.monotonic_ms + wait_ms
+        if now.monotonic_ms >= gathered.until_ms:
+            gathered.question = max(gathered.question + 1, now.wall_ms)
+            if len(gathered.questions) >= QUESTIONS_MAX:
+                gathered.questions.clear()
+            gathered.questions.add(gathered.question)
+            gathered.asked_ms = now.monotonic_ms
+            wait_ms = READY_MS << min(gathered.late, READY_DOUBLINGS)
+            gathered.until_ms = now.monotonic_ms + wait_ms
             asked = {split_resource(machine)[0] for machine in row.machines}
         for machine in row.machines:
             site = split_resource(machine)[0]
-            if site in asked and machine not in gathering.ready:
+            if site in asked and machine not in gathered.ready:
                 asked.discard(site)
                 to = op.reply_to if site == op.site else site
-                self._say(to, row, site, "ready", question=gathering.question)
+                secret = self.credentials.secret(row, site)
+                self.outbox.send(
+                    to,
+                    m.ReadyAsk(rid=row.rid, att=row.att, secret=secret, question=gathered.question),
+                )
 
-    def _gathering(self, attempt: Attempt) -> _Gathering:
+    def _gathered_for(self, attempt: Attempt) -> _Gathered:
         """Return what is known of a request; that of the oldest ones is forgotten."""
-        found = self._gathered.setdefault(attempt, _Gathering())
+        found = self._gathered.setdefault(attempt, _Gathered())
         if len(self._gathered) > GATHERED_MAX:
             self._gathered.popitem(last=False)
         return found
 
-    def _note(self, gathering: _Gathering, ask: m.StartAsk, now: Moment) -> None:
+    def _note(self, gathered: _Gathered, ask: m.StartAsk, now: Moment) -> None:
         """Take note of parts of a site, which has no more of them than a job may have."""
-        over = now.monotonic_ms >= gathering.until_ms
+        over = now.monotonic_ms >= gathered.until_ms
         if over:
-            gathering.ready.clear()
-        answers = ask.question == gathering.question and not over
-        if ask.question in gathering.questions and not answers:
-            gathering.late += 1
+            gathered.ready.clear()
+        answers = ask.question == gathered.question and not over
+        if ask.question in gathered.questions and not answers:
+            gathered.late += 1
         for part in ask.parts:
             come = StepPart(part.machine, part.job, part.hosts)
-            own = sum(is_of(ask.site, machine) for machine in gathering.come)
-            if come.machine not in gathering.come and own >= STEP_PARTS_MAX:
+            own = sum(is_of(ask.site, machine) for machine in gathered.come)
+            if come.machine not in gathered.come and own >= STEP_PARTS_MAX:
                 continue
-            if gathering.come.get(come.machine) != come:
-                gathering.ready.pop(come.machine, None)
-            gathering.come[come.machine] = come
+            if gathered.come.get(come.machine) != come:
+                gathered.ready.pop(come.machine, None)
+            gathered.come[come.machine] = come
             if ask.question and answers:
-                gathering.ready[come.machine] = come
-        for machine, come in gathering.come.items():
+                gathered.ready[come.machine] = come
+        for machine, come in gathered.come.items():
             if self._is_older(machine):
-                gathering.ready[machine] = come
+                gathered.ready[machine] = come
 
     def _is_older(self, machine: str) -> bool:
         """Whether the site of a machine knows nothing of such questions."""
@@ -186,11 +190,9 @@ class StepStarts:
         *,
         parts: tuple[StepPart, ...] = (),
         in_ms: int = 0,
-        question: int = 0,
     ) -> None:
         secret = self.credentials.secret(row, site)
         said = m.StartSays(
-            rid=row.rid, att=row.att, secret=secret, says=says, parts=parts, question=question,
-            in_ms=in_ms,
-        )  # fmt: skip
+            rid=row.rid, att=row.att, secret=secret, says=says, parts=parts, in_ms=in_ms
+        )
         self.outbox.send(to, said)

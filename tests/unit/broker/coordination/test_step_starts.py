@@ -20,6 +20,9 @@ PARTS = tuple(
 )
 
 
+Said = list[tuple[str, m.StartSays | m.ReadyAsk]]
+
+
 def reserved(broker: Broker, step: Step = STEP) -> str:
     rid = broker.submit(step=step)
     broker.visited(rid)
@@ -28,19 +31,23 @@ def reserved(broker: Broker, step: Step = STEP) -> str:
     return rid
 
 
-def say(broker: Broker, rid: str, number: int, **fields: object) -> list[tuple[str, m.StartSays]]:
+def say(broker: Broker, rid: str, number: int, **fields: object) -> Said:
     """Let the site of this part ask; return who is told what."""
     site = SITES[number]
     asked = m.StartAsk(
         rid=rid, att=1, site=site, secret=secret_of(rid, site), parts=(PARTS[number],)
     )
     broker.receive(site, replace(asked, **fields))  # type: ignore[arg-type]  # fields of a message
-    return [(to, each) for to, each in broker.sent() if isinstance(each, m.StartSays)]
+    return [(to, each) for to, each in broker.sent() if isinstance(each, m.StartSays | m.ReadyAsk)]
 
 
-def questions(said: list[tuple[str, m.StartSays]]) -> dict[str, int]:
+def questions(said: Said) -> dict[str, int]:
     """The sites that are asked whether they are ready."""
-    return {to: each.question for to, each in said if each.says == "ready"}
+    return {to: each.question for to, each in said if isinstance(each, m.ReadyAsk)}
+
+
+def starts(said: Said) -> list[tuple[str, m.StartSays]]:
+    return [(to, each) for to, each in said if isinstance(each, m.StartSays)]
 
 
 def ask(broker: Broker, rid: str, number: int, *, att: int = 1, secret: str = "") -> list[str]:
@@ -49,7 +56,7 @@ def ask(broker: Broker, rid: str, number: int, *, att: int = 1, secret: str = ""
     said = say(broker, rid, number, att=att, secret=secret)
     for site, question in questions(said).items():
         said += say(broker, rid, SITES.index(site), question=question)
-    told = [(to, each) for to, each in said if each.says != "ready"]
+    told = starts(said)
     assert all(each.parts == PARTS for _, each in told if each.says == "start")
     return [to if each.says == "start" else f"{to}: {each.says}" for to, each in told]
 
@@ -132,7 +139,7 @@ def test_a_part_that_is_cut_off_by_now_is_waited_for_and_none_starts_without_it(
     assert questions(say(broker, rid, 0, question=first["here"])) == {"here": again["here"]}
     assert say(broker, rid, 0, question=again["here"]) == []
     assert not broker.row(rid).started
-    told = say(broker, rid, 1, question=again["there"])
+    told = starts(say(broker, rid, 1, question=again["there"]))
     assert [(to, each.says) for to, each in told] == [("here", "start"), ("there", "start")]
 
 
@@ -157,13 +164,13 @@ def test_all_are_told_how_long_it_is_until_the_same_moment_whenever_they_ask() -
     say(broker, rid, 0)
     asked = questions(say(broker, rid, 1))
     say(broker, rid, 0, question=asked["here"])
-    told = say(broker, rid, 1, question=asked["there"])
+    told = starts(say(broker, rid, 1, question=asked["there"]))
     assert {each.in_ms for _, each in told} == {AHEAD_MS}
     other = Broker(broker.register, name="b", ms=broker.ms + 1_000)
     other.sent()
-    assert {each.in_ms for _, each in say(other, rid, 0)} == {AHEAD_MS - 1_000}
+    assert {each.in_ms for _, each in starts(say(other, rid, 0))} == {AHEAD_MS - 1_000}
     other.advance(AHEAD_MS)
-    assert {each.in_ms for _, each in say(other, rid, 0)} == {0}
+    assert {each.in_ms for _, each in starts(say(other, rid, 0))} == {0}
 
 
 def test_of_giving_up_and_starting_the_first_one_counts_for_ever() -> None:
@@ -178,14 +185,14 @@ def test_of_giving_up_and_starting_the_first_one_counts_for_ever() -> None:
         broker.sent()
         if first:
             assert ask(broker, rid, 0) == []
-            gave_up = [(to, each.says) for to, each in say(broker, rid, 0, gives_up=True)]
+            gave_up = [(to, each.says) for to, each in starts(say(broker, rid, 0, gives_up=True))]
             assert gave_up == [("here", "over")]
             assert ask(broker, rid, 1) == ["there: over"], "whoever comes later does not start"
             assert ask(broker, rid, 0) == ["here: over"]
         else:
             ask(broker, rid, 0)
             assert ask(broker, rid, 1) == ["here", "there"]
-            told = say(broker, rid, 0, gives_up=True)
+            told = starts(say(broker, rid, 0, gives_up=True))
             assert [(to, each.says) for to, each in told] == [("here", "start"), ("there", "start")]
         assert broker.row(rid).state == "commit", "the site ends its part, and says so"
 
@@ -232,7 +239,7 @@ def test_a_site_that_knows_no_such_questions_starts_at_once_and_so_do_all_with_i
     say(broker, rid, 0)
     asked = questions(say(broker, rid, 1))
     assert asked.keys() == {"there"}
-    told = say(broker, rid, 1, question=asked["there"])
+    told = starts(say(broker, rid, 1, question=asked["there"]))
     assert [(to, each.says, each.in_ms) for to, each in told] == [
         ("here", "start", 0), ("there", "start", 0),
     ]  # fmt: skip

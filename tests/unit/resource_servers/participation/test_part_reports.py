@@ -181,7 +181,7 @@ def ask(site: Site, *, gives_up: bool = False) -> None:
 
 def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -> None:
     site = locked()
-    ready = m.StartSays(rid=rid(1), att=1, secret=secret_of(rid(1)), says="ready", question=1_234)
+    ready = m.ReadyAsk(rid=rid(1), att=1, secret=secret_of(rid(1)), question=1_234)
     assert site.receive(ready).starts == [], "nothing is asked for here"
     ask(site)
     assert told(site) == [asked_by(site)]
@@ -199,7 +199,7 @@ def test_to_give_up_is_asked_until_it_is_answered() -> None:
     ask(site, gives_up=True)
     ask(site, gives_up=True)
     assert told(site) == [asked_by(site, gives_up=True)]
-    ready = m.StartSays(rid=rid(1), att=1, secret=secret_of(rid(1)), says="ready", question=1_234)
+    ready = m.ReadyAsk(rid=rid(1), att=1, secret=secret_of(rid(1)), question=1_234)
     assert site.receive(ready).sends == [], "it is ready no longer"
     for _ in range(3):
         sent = [send.message for send in site.advance(20_000).sends]

@@ -59,18 +59,21 @@ class StartQuestions:
             self._asked[rid] = _Question(0, now.monotonic_ms, parts, gives_up)
             self._ask(rid, now)
 
-    def said(self, says: m.StartSays, now: Moment) -> None:
+    def ready(self, ready: m.ReadyAsk, now: Moment) -> None:
+        """Answer at once for parts that have their nodes, and still wait."""
+        stake, known = self.stakes.get(ready.rid), self._asked.get(ready.rid)
+        if stake is None or stake.att != ready.att or known is None:
+            return
+        if known.parts and not known.gives_up:
+            self._asked[ready.rid] = known._replace(times=0)
+            self._ask(ready.rid, now, ready.question)
+
+    def said(self, says: m.StartSays) -> None:
         """Take the word of the request's own broker."""
         stake = self.stakes.get(says.rid)
         if stake is None or not stake.decided or stake.att != says.att:
             return
-        known = self._asked.get(says.rid)
-        if says.says == "ready":
-            if known is not None and known.parts and not known.gives_up:
-                self._asked[says.rid] = known._replace(times=0)
-                self._ask(says.rid, now, says.question)
-            return
-        self._asked.pop(says.rid, None)
+        known = self._asked.pop(says.rid, None)
         if known is not None or says.says != "start":
             self.outbox.start(StartWord(says.rid, says.says, says.at, says.parts, says.in_ms))
 
