@@ -12,12 +12,13 @@ from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.machine_rooms import power_went, rooms_up
 from tests.shells.hunts.storms import weather
 from tests.shells.judging import calm
+from tests.shells.outcomes import must_have_happened
 from tests.shells.placing import until_all_is_over
 from tests.shells.scenarios import scenario
 from tests.shells.stepping import StepCustomers, judge_steps
 
-STRIKES: Final = 20
-STRIKES_S_MAX: Final = 200.0
+STRIKES: Final = 100
+STRIKES_S_MAX: Final = 30.0
 QUEUED_S: Final = 24 * 3_600.0
 
 ROOMS: Final = Plan(sites=3, replicas=2, machine=True, audited=False)
@@ -31,6 +32,7 @@ async def steps(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_steps(facility, customers, punctual=True)
+    must_have_happened(facility, {"in step": len(customers.wishes)})
 
 
 @scenario(ROOMS)
@@ -44,3 +46,4 @@ async def steps_in_storms(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     await judge_steps(facility, customers, punctual=False)
+    must_have_happened(facility, {"in step": len(customers.wishes) // 3})
