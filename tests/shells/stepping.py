@@ -51,6 +51,8 @@ class StepCustomers:
     count: int = 3
     jobs: int = 5
     pause_s: float = 200.0
+    waits_s: tuple[int, ...] = (0,)
+    """For how long parts wait for each other; 0: as long as they do without a word."""
     wishes: list[StepWish] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,12 +78,13 @@ class StepCustomers:
             command = ("program", f"{chance.uniform(0, 200):.3f}", f"{user}-{number}")
             wish = StepWish(user, chance.choice(self.facility.replicas), command, sites)
             self.wishes.append(wish)
-            await self._ask(wish, f"a-step-of-{user}-{number:04}", chance.choice((1, 2)))
+            nodes, wait_s = chance.choice((1, 2)), chance.choice(self.waits_s)
+            await self._ask(wish, f"a-step-of-{user}-{number:04}", nodes, wait_s)
             await asyncio.sleep(chance.uniform(0, self.pause_s))
 
-    async def _ask(self, wish: StepWish, key: str, nodes: int) -> None:
+    async def _ask(self, wish: StepWish, key: str, nodes: int, wait_s: int) -> None:
         text = " + ".join(f"{site}/cluster:{nodes}" for site in wish.sites)
-        job = JobRequest(machine="", limit_s=LIMIT_S, command=wish.command)
+        job = JobRequest(machine="", limit_s=LIMIT_S, command=wish.command, parts_wait_s=wait_s)
         begin_s = WALL_AT_BEGIN_S + int(self.facility.world.loop.now_s)
         window = (begin_s, begin_s + 7 * 86_400)
         async with self.facility.connect(wish.broker, wish.user, timeout_s=10) as client:
@@ -105,9 +108,9 @@ class StepCustomers:
 async def judge_steps(facility: Facility, customers: StepCustomers, *, punctual: bool) -> None:
     """Raise `Broken` unless each part ran once, where its user was told, and none ran alone.
 
-    What ran is what the hosts have recorded. A part that began needs all others to have begun, unless a host
-    of the job died. `punctual`: nothing has failed, so every job runs whole, its parts begin together, and its
-    user is told when each began.
+    What ran is what the hosts have recorded. A part that began needs all others to have begun, unless a
+    host of the job died. `punctual`: nothing has failed, so every job runs whole, its parts begin together,
+    and its user is told when each began.
     """
     judge_hosts()
     ran = runs_by_command()
