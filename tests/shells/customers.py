@@ -8,13 +8,21 @@ from collections.abc import Sequence
 from typing import Final
 
 import kalends
-from kalends.contract.calls import Patience
+from kalends.contract.calls import Patience, RequestView
 from tests.shells.facility import Facility
 from tests.shells.scenarios import Broken
 
 TRIES_MAX: Final = 400
 AGAIN_S: Final = 0.5
 SLOTS: Final = 4_000
+
+
+Slots = frozenset[tuple[str, int, int, int]]
+"""Resource, start, end and units of each slot of a reservation."""
+
+
+def slots_of(view: RequestView) -> Slots:
+    return frozenset((each.resource, each.start, each.end, each.units) for each in view.claims)
 
 
 class Customers:
@@ -44,6 +52,8 @@ class Customers:
     ) -> None:
         self.told: dict[str, str] = {}
         self.cancelled: set[str] = set()
+        self.slots: dict[str, list[Slots]] = {}
+        """What they were told that each reservation has: several where the answer to a move was lost."""
         self._facility = facility
         self._bookings = bookings
         self._pause_s = pause_s
@@ -121,6 +131,7 @@ class Customers:
                     return
                 if view.state in ("held", "reserved"):
                     self._is_told(view.id, key)
+                    self.slots[view.id] = [slots_of(view)]
                     if moves:
                         await self._move(client, view.id, self._start(chance))
                     if cancels:
@@ -150,9 +161,13 @@ class Customers:
 
     async def _move(self, client: kalends.Client, rid: str, start: int) -> None:
         """Whatever comes of it, it is reserved: at the old time, or at the new one."""
+        before = self.slots[rid][0]
+        shift_s = start - min(slot[1] for slot in before)
+        after = frozenset((name, at + shift_s, end + shift_s, n) for name, at, end, n in before)
+        self.slots[rid] = [before, after]
         for _ in range(TRIES_MAX):
             try:
-                await client.move(rid, start, key=f"{rid}-moved")
+                view = await client.move(rid, start, key=f"{rid}-moved")
             except kalends.Unavailable as error:
                 if error.request_id:
                     return
@@ -162,6 +177,8 @@ class Customers:
             except kalends.KalendsError:
                 return
             else:
+                if view.state == "reserved":
+                    self.slots[rid] = [slots_of(view)]
                 return
         self._broken = self._broken or f"moving {rid} has no answer after {TRIES_MAX} tries"
 

@@ -79,6 +79,8 @@ class JobHost:
         """What no site may let happen, and did."""
         self.deaths: set[str] = set()
         """Attempts whose shepherd was killed, or whose host lost its power."""
+        self.dark_s: list[float] = []
+        """When its power failed."""
         self.removed: set[str] = set()
         """Attempts whose record was removed. Who had not heard that one had begun cannot know it any more."""
         self.hollow = False
@@ -153,6 +155,7 @@ class JobHost:
 
     def power_fails(self) -> None:
         self.boots += 1
+        self.dark_s.append(self._world.loop.now_s)
         for name, attempt in self.attempts.items():
             if attempt.shepherd or (attempt.run is not None and not attempt.run.until_s):
                 self.deaths.add(name)

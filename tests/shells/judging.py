@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tests.shells import books
+from tests.shells.customers import Slots
 from tests.shells.facility import Facility
 from tests.shells.scenarios import Broken
 from tests.support.register_rows import COMMITTED
@@ -54,8 +55,11 @@ def judge(
     *,
     cancelled: Collection[str] = (),
     reclaimed: Sequence[Reclaimed] = (),
+    slots: Mapping[str, Sequence[Slots]] = {},
 ) -> None:
     """Raise `Broken` unless the stores agree with each other, and with what users were told.
+
+    Each of `slots` is reserved as one of those that its user was told of: resources, times and units.
 
     `told` are the reservations whose users were told that they have it, `cancelled` those who were told
     that they have not any more. What owners have `reclaimed` is nobody's, and who had some of it may have
@@ -72,6 +76,9 @@ def judge(
         lost = states.count("cancelled") == 1 and _had_some_of(of_one[rid], reclaimed)
         if states.count("commit") != 1 and not lost:
             raise Broken(f"{rid} was told as reserved, and its rows are {of_one[rid]}")
+        facility.counts["told and kept"] += not lost
+        if rid in slots and not lost and _reserved(of_one[rid]) not in slots[rid]:
+            raise Broken(f"{rid} was told as {slots[rid]}, and its rows are {of_one[rid]}")
     for rid in sorted(cancelled):
         states = sorted(row.state for row in of_one[rid] if row.state in COMMITTED)
         if states.count("cancelled") != 1 or "commit" in states:
@@ -85,6 +92,15 @@ def judge(
         _fits(site, stakes, facility.plan.capacity)
         of_site = [each for each in reclaimed if each.site == site]
         _is_free(site, stakes, of_site, facility.plan.capacity)
+
+
+def _reserved(rows: Sequence[books.Row]) -> Slots:
+    return frozenset(
+        (want["resource"], want["start"], want["end"], want["units"])
+        for row in rows
+        if row.state == "commit"
+        for want in row.body["wants"]
+    )
 
 
 def _all_or_nothing(rid: str, row: books.Row, stored: Stakes) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.shells.running import check
+import pytest
+
+from tests.shells.running import check, seeds_to_catch
 
 
 def test_parts_of_a_job_begin_together() -> None:
@@ -10,4 +12,19 @@ def test_parts_of_a_job_begin_together() -> None:
 
 
 def test_no_part_runs_twice_or_without_the_others_whatever_strikes() -> None:
-    check("steps_in_storms", 3)
+    check("steps_in_storms", 4)
+
+
+@pytest.mark.parametrize(
+    ("story", "mutation"),
+    [
+        ("steps", "whoever_has_come_starts"),
+        ("steps", "nothing_starts_in_step"),
+        ("steps", "parts_start_as_they_hear_of_it"),
+        ("steps_in_storms", "nothing_starts_in_step"),
+        ("steps_in_storms", "a_part_gives_up_unasked"),
+        ("steps_in_storms", "giving_up_undoes_a_start"),
+    ],
+)
+def test_common_starts_gone_wrong_show(story: str, mutation: str) -> None:
+    assert seeds_to_catch(story, mutation, 40) is not None

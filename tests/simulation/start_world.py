@@ -38,8 +38,10 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
+from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.stores.sqlite.register import lives, request_rows, request_writes, tables
 
@@ -111,6 +113,7 @@ class StartSite(Node):
         self.starts = StartQuestions(
             ThisSite(self.name, self.life + 1),
             self.stakes,  # type: ignore[arg-type]  # It is looked up there, and nothing else.
+            Registers(),
             self.outbox,
             self.world.random.random,
         )
@@ -186,13 +189,17 @@ class StartSite(Node):
             for replica in to:
                 self.world.carry(self.world.replicas[replica].hear, send.message)
         for word in effects.starts:
-            if word.says != "start":
-                self.waiting.discard(word.rid)
-                if word.rid not in self.begun:
-                    self.end(word.rid, "withdrawn")
-            elif word.rid in self.waiting:
-                self.waiting.discard(word.rid)
-                self.begin(word.rid)
+            self.take(word)
+
+    def take(self, word: StartWord) -> None:
+        """Begin, or end, what waits for this word."""
+        if word.says != "start":
+            self.waiting.discard(word.rid)
+            if word.rid not in self.begun:
+                self.end(word.rid, "withdrawn")
+        elif word.rid in self.waiting:
+            self.waiting.discard(word.rid)
+            self.begin(word.rid)
 
     def _advance(self) -> None:
         self.starts.advance(self.world.now)

@@ -27,6 +27,7 @@ from kalends.broker.coordination.decision_record import (
     Assemble,
     Commit,
     Examine,
+    GiveUp,
     Permit,
     Read,
     Registered,
@@ -305,7 +306,7 @@ class EffectRunner:
         if any(isinstance(each.operation, Telling) and each.operation.notices for each in mine):
             self.noticed()
         for result in mine:
-            if not isinstance(result.operation, Ask | Permit | Assemble):
+            if not isinstance(result.operation, Ask | Permit | Assemble | GiveUp):
                 continue
             if result.unreadable is not None and result.operation.proved:
                 self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())

@@ -47,6 +47,7 @@ Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 StartAsk site->broker  the job's time has come: may it start here, and nowhere else? Or with all others?
 StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
+ReadyAsk  broker->site  all parts of a job in step have their nodes: are yours still there?
 Refer    to manager    which members of a virtual site are best asked for a place for this job?
 Referred from manager  these: an opinion
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
@@ -73,7 +74,7 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
-from kalends.core.features import APPROVAL, since
+from kalends.core.features import APPROVAL, STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -242,7 +243,7 @@ class Relock(Message, frozen=True, kw_only=True):
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     proofs: Proofs = {}
     warrant: Warrant = ""
@@ -750,6 +751,9 @@ class StartAsk(Message, frozen=True, kw_only=True):
     """May the job that `rid` has placed at `site` start there? It is to start at most once anywhere.
 
     `parts` of a job in step have their nodes at `site`: they are to start when all parts have theirs.
+    `question` is that of the `ReadyAsk` that this answers at once; 0: it answers none. With
+    `gives_up` these parts have waited for long enough, or are to end: none is to start, unless that is
+    decided already. They keep their nodes until it is answered.
     """
 
     rid: RequestId
@@ -757,18 +761,21 @@ class StartAsk(Message, frozen=True, kw_only=True):
     site: SiteName
     secret: Secret
     parts: StepParts = ()
+    question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
+    gives_up: Annotated[bool, since(STEP_STARTS, hint=True)] = False
 
 
 StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
 """start: here, and nowhere else, for ever. elsewhere: it has started at another site, or may have. over: it
-is cancelled, or was placed anew. unknown: it may have started elsewhere, for the register has forgotten."""
+is cancelled, was placed anew, or a part has given up. unknown: it may have started elsewhere, for the
+register has forgotten."""
 
 
 class StartSays(Message, frozen=True, kw_only=True):
     """What the register says about the start of `rid`; `at` is where it has started, if that is known.
 
     It is said to whoever asks, and to the other sites once it has started somewhere. `parts` are all those of
-    a job in step, in their order, which start now.
+    a job in step, in their order, which start `in_ms` milliseconds from now.
     """
 
     rid: RequestId
@@ -777,6 +784,23 @@ class StartSays(Message, frozen=True, kw_only=True):
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     parts: StepParts = ()
+    in_ms: Annotated[
+        int, Meta(ge=0, le=limits.STEP_AHEAD_MS_MAX), since(STEP_STARTS, hint=True)
+    ] = 0
+
+
+class ReadyAsk(Message, frozen=True, kw_only=True):
+    """All parts of a job in step have their nodes: ask again at once, with this `question`.
+
+    They start once the sites of all have done so within a few seconds.
+    """
+
+    SINCE: ClassVar = STEP_STARTS
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    question: Count
 
 
 class PartNews(Message, frozen=True, kw_only=True):
@@ -785,7 +809,8 @@ class PartNews(Message, frozen=True, kw_only=True):
     `failed`: it has not ended well, or cannot start, as `detail` says. This is repeated until the site is
     told that the reservation is cancelled; so the other parts are ended, too. `ended_at`: it has ended well
     then (seconds UTC; 0: it has not), and its user has no other job in its slot. This is repeated likewise,
-    and 0 takes it back: once all parts have ended, what is left of the slots is given back.
+    and 0 takes it back: once all parts have ended, what is left of the slots is given back. Its program began
+    at `began_at` (seconds UTC; 0: not yet).
     """
 
     rid: RequestId
@@ -795,6 +820,7 @@ class PartNews(Message, frozen=True, kw_only=True):
     failed: bool = False
     detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
     ended_at: TimeS = 0
+    began_at: Annotated[TimeS, since(STEP_STARTS, hint=True)] = 0
 
 
 class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -892,6 +918,7 @@ ToSite = (
     | Await
     | Outcome
     | StartSays
+    | ReadyAsk
     | EndNoted
 )
 """What a broker may send to a site on a session."""

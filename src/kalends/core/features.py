@@ -29,8 +29,9 @@ class Feature(NamedTuple):
 
 
 APPROVAL: Final = Feature("approval", "owners' approval")
+STEP_STARTS: Final = Feature("step-starts", "common starts of jobs in step")
 
-FEATURES: Final[tuple[Feature, ...]] = (APPROVAL,)
+FEATURES: Final[tuple[Feature, ...]] = (APPROVAL, STEP_STARTS)
 """All that this kalends knows, the oldest first. Peers that do not say what they know have none of them."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()

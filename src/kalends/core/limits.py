@@ -184,6 +184,9 @@ STEP_ADDRESSES_MAX: Final = 100_000
 STEP_PARTS_MAX: Final = 64
 """Parts of one job in step."""
 
+STEP_AHEAD_MS_MAX: Final = 120_000
+"""A start of a job in step is told so long ahead, at most."""
+
 PARTS_WAIT_S_MAX: Final = 3_600
 """So long a part may wait for the others on its nodes, which nobody uses meanwhile."""
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+from kalends.core.features import STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 
 _PART: Final = "part"
@@ -25,12 +26,14 @@ HostName = Annotated[str, Meta(pattern=ids.whole(ids.HOST_NAME_PATTERN))]
 class StepPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A part of a job in step: the job of that number on `machine`, and the hosts of its nodes.
 
-    `hosts` are known once it has nodes; the same host stands once, however many nodes it is.
+    `hosts` are known once it has nodes; the same host stands once, however many nodes it is. Its program
+    began at `began_at`, by the clock of its site (seconds UTC; 0: not yet, or that is not known).
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
     job: JobNumber
     hosts: Annotated[tuple[HostName, ...], Meta(max_length=limits.STEP_HOSTS_MAX)] = ()
+    began_at: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX), since(STEP_STARTS, hint=True)] = 0
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,12 +24,15 @@ Happening = tuple[str, int, int]
 
 HAPPENINGS = st.lists(
     st.tuples(
-        st.sampled_from(["asks", "asks", "asks", "the broker dies", "is cancelled"]),
+        st.sampled_from(
+            ["asks", "asks", "asks", "answers", "answers", "gives up", "time passes",
+             "the broker dies", "is cancelled"]
+        ),
         st.integers(0, 3),
         st.integers(0, 2),
     ),
-    max_size=20,
-)
+    max_size=30,
+)  # fmt: skip
 
 
 def committed(broker: Broker, machines: tuple[str, ...]) -> str:
@@ -51,55 +54,105 @@ def answer(broker: Broker, rid: str, machines: tuple[str, ...]) -> None:
     broker.sent()
 
 
+class Hosts:
+    """The sites of the parts of one job, and what they were told: the slow twin of the gate.
+
+    `come` are the parts that each machine has shown last, `questions` the last one that its site has heard.
+    """
+
+    def __init__(self, machines: tuple[str, ...]) -> None:
+        self.broker = Broker()
+        self.machines = machines
+        self.rid = committed(self.broker, machines)
+        self.come: dict[str, StepPart] = {}
+        self.questions: dict[str, int] = {}
+        self.starts: set[tuple[StepPart, ...]] = set()
+        self.over: set[str] = set()
+
+    def ask(self, machine: str, *, question: int = 0, gives_up: bool = False) -> None:
+        site = machine.partition("/")[0]
+        parts = tuple(part for name, part in self.come.items() if name.startswith(f"{site}/"))
+        asked = m.StartAsk(
+            rid=self.rid, att=1, site=site, secret=secret_of(self.rid, site), parts=parts,
+            question=question, gives_up=gives_up,
+        )  # fmt: skip
+        self.broker.receive(site, asked)
+        self.hear()
+
+    def hear(self) -> None:
+        for to, said in self.broker.sent():
+            if isinstance(said, m.ReadyAsk):
+                self.questions[to] = said.question
+            elif not isinstance(said, m.StartSays):
+                continue
+            elif said.says == "start":
+                self.starts.add(said.parts)
+            else:
+                self.over.add(to)
+
+
 @given(
     machines=st.permutations(MACHINES).flatmap(
         lambda each: st.integers(1, 4).map(lambda count: tuple(each[:count]))
     ),
     happenings=HAPPENINGS,
 )
-def test_nothing_starts_before_all_have_asked_and_all_are_told_the_same_for_ever(
+def test_all_start_at_one_word_or_none_does_whatever_is_lost_or_comes_in_which_order(
     machines: tuple[str, ...], happenings: list[Happening]
 ) -> None:
-    broker = Broker()
-    rid = committed(broker, machines)
-    asked: set[str] = set()
-    remembered: dict[str, StepPart] = {}
-    told: set[tuple[StepPart, ...]] = set()
-    cancelled = False
+    hosts = Hosts(machines)
+    cancelled = gave_up = False
     for number, (what, which, attempt) in enumerate(happenings):
-        if what == "the broker dies":
-            broker = Broker(broker.register, name="bcdefghijklmnopqrstuvw"[number])
-            remembered = {}
-            broker.sent()
-        elif what == "is cancelled" and not cancelled:
-            broker.cancel(rid, 99)
-            cancelled = True
-            broker.sent()
-        elif what == "asks" and which < len(machines):
-            machine = machines[which]
-            site = machine.partition("/")[0]
-            part = StepPart(machine, which + 1, (f"host-{attempt}",))
-            asked.add(machine)
-            remembered[machine] = part
-            broker.receive(
-                site,
-                m.StartAsk(
-                    rid=rid, att=1, site=site, secret=secret_of(rid, site), parts=(part,)
-                ),
-            )  # fmt: skip
-            said = {to: each for to, each in broker.sent() if isinstance(each, m.StartSays)}
-            if cancelled:
-                assert {to: each.says for to, each in said.items()} == {site: "over"}
-            elif told or remembered.keys() == set(machines):
-                assert said.keys() == {each.partition("/")[0] for each in machines}
-                told |= {each.parts for each in said.values()}
-            else:
-                assert not said
-    assert not told or asked == set(machines)
-    assert len(told) <= 1
-    for parts in told:
+        machine = machines[which % len(machines)]
+        site = machine.partition("/")[0]
+        started = bool(hosts.starts)
+        match what:
+            case "the broker dies":
+                hosts.broker = Broker(
+                    hosts.broker.register, name="bcdefghijklmnopqrstuvwxyzabcdefg"[number],
+                    ms=hosts.broker.ms,
+                )  # fmt: skip
+                hosts.hear()
+            case "time passes":
+                hosts.broker.advance(1_500)
+            case "is cancelled" if not cancelled:
+                hosts.broker.cancel(hosts.rid, 99)
+                cancelled = True
+                hosts.hear()
+            case "asks":
+                hosts.come[machine] = StepPart(machine, which + 1, (f"host-{attempt}",))
+                hosts.ask(machine)
+            case "answers" if site in hosts.questions:
+                hosts.ask(machine, question=hosts.questions.pop(site))
+            case "gives up" if machine in hosts.come:
+                hosts.ask(machine, gives_up=True)
+                gave_up = gave_up or not started
+                assert cancelled or bool(hosts.starts) == started
+        if (cancelled or gave_up) and not started:
+            assert not hosts.starts, "nothing starts after one has given up"
+    assert len(hosts.starts) <= 1
+    for parts in hosts.starts:
         assert tuple(part.machine for part in parts) == machines
-    assert bool(broker.row(rid).started) == bool(told)
+        assert hosts.come.keys() == set(machines)
+        assert cancelled or not hosts.over
+
+
+@given(machines=st.permutations(MACHINES), delays=st.lists(st.integers(0, 40_000), max_size=6))
+def test_whoever_comes_late_all_start_once_all_have_come_and_answer(
+    machines: list[str], delays: list[int]
+) -> None:
+    hosts = Hosts(tuple(machines))
+    for number, machine in enumerate(machines):
+        hosts.come[machine] = StepPart(machine, number + 1, ("host",))
+        hosts.ask(machine)
+        assert not hosts.starts
+    for delay_ms in delays:
+        hosts.broker.advance(delay_ms)
+        hosts.ask(machines[0])
+    for _ in range(2):  # What was asked before may be too old.
+        for site, question in sorted(hosts.questions.items()):
+            hosts.ask(f"{site}/one", question=question)
+    assert hosts.starts
 
 
 ENDINGS = st.lists(

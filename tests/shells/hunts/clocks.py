@@ -10,6 +10,7 @@ import kalends
 from tests.shells.customers import Customers
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
+from tests.shells.outcomes import must_have_happened
 from tests.shells.scenarios import Broken, scenario
 
 DAY_S: Final = 86_400
@@ -43,4 +44,6 @@ async def years(facility: Facility, chance: random.Random) -> None:
         except kalends.KalendsError as error:
             raise Broken(f"all clocks are right again, and a booking fails: {error}") from error
     await asyncio.sleep(60)
-    judge(facility, {**customers.told, **meanwhile.told})
+    slots = customers.slots | meanwhile.slots
+    judge(facility, {**customers.told, **meanwhile.told}, slots=slots)
+    must_have_happened(facility, {"told and kept": 5})

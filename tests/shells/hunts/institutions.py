@@ -11,6 +11,7 @@ from tests.shells.customers import AGAIN_S, TRIES_MAX, Customers
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.storms import END_S, STRIKES, Strikes
 from tests.shells.judging import Reclaimed, calm, judge
+from tests.shells.outcomes import must_have_happened
 from tests.shells.scenarios import Broken, scenario
 
 SLOTS: Final = 30
@@ -41,6 +42,7 @@ async def institutions(facility: Facility, chance: random.Random) -> None:
     await asyncio.sleep(120)
     facility.counts["reclaims"] = len(reclaimed)
     judge(facility, customers.told, cancelled=customers.cancelled, reclaimed=reclaimed)
+    must_have_happened(facility, {"told and kept": 5, "reclaims": 3})
 
 
 async def _reclaim(facility: Facility, site: str, chance: random.Random) -> list[Reclaimed]:

@@ -12,12 +12,15 @@ from tests.shells.disk import CRASH, OK, Kind
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
 from tests.shells.nodes import Node
+from tests.shells.outcomes import must_have_happened
 from tests.shells.scenarios import scenario
 from tests.shells.stage import NOBODY
 
 STRIKES: Final = 14
 WRITES_MAX: Final = 200
 END_S: Final = 900.0
+KEPT: Final = 5
+"""So many reservations must have been told, and kept to the end."""
 
 
 class Strikes:
@@ -124,7 +127,8 @@ async def storm(facility: Facility, chance: random.Random) -> None:
     await calm(facility)
     await customers.end(END_S)
     await asyncio.sleep(60)
-    judge(facility, customers.told, cancelled=customers.cancelled)
+    judge(facility, customers.told, cancelled=customers.cancelled, slots=customers.slots)
+    must_have_happened(facility, {"told and kept": KEPT})
 
 
 @scenario(Plan())
@@ -148,7 +152,8 @@ async def power(facility: Facility, chance: random.Random) -> None:
             facility.start(name)
     await customers.end(END_S)
     await calm(facility)
-    judge(facility, customers.told)
+    judge(facility, customers.told, slots=customers.slots)
+    must_have_happened(facility, {"told and kept": KEPT})
 
 
 @scenario(Plan(sites=3, replicas=2, capacity=1))
@@ -167,4 +172,5 @@ async def crowd(facility: Facility, chance: random.Random) -> None:
     await calm(facility)
     await customers.end(END_S)
     await asyncio.sleep(60)
-    judge(facility, customers.told, cancelled=customers.cancelled)
+    judge(facility, customers.told, cancelled=customers.cancelled, slots=customers.slots)
+    must_have_happened(facility, {"told and kept": KEPT})

@@ -16,6 +16,7 @@ from kalends.core.features import Feature, Since
 from tests.shells.customers import Customers
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
+from tests.shells.outcomes import must_have_happened
 from tests.shells.scenarios import Broken, scenario
 from tests.shells.stage import NODE
 from tests.support.pretended_features import pretend
@@ -65,7 +66,8 @@ async def upgrades(facility: Facility, chance: random.Random) -> None:
         await _probe(facility, number)
     await customers.end(END_S)
     await calm(facility)
-    judge(facility, customers.told)
+    judge(facility, customers.told, slots=customers.slots)
+    must_have_happened(facility, {"told and kept": 10, "known": 3, "not known": 1})
     if complaints := [*facility.logged("not_a_frame"), *facility.logged("session_refused")]:
         raise Broken(f"something was said that is not known there: {complaints[0]}")
 

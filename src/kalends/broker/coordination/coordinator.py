@@ -43,6 +43,7 @@ from kalends.broker.coordination.site_waits import SiteWaits
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.step_starts import StepStarts
 from kalends.broker.coordination.steps import Steps
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
@@ -162,10 +163,8 @@ class Coordinator:
         self.ends = JobEnds(
             outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
         )
-        self.steps = Steps(
-            owner, outbox, credentials,
-            certain=certain, owner_alive=owner_alive, cancel=self.calls.cancel,
-        )  # fmt: skip
+        self.step_starts = StepStarts(outbox, credentials, directory, certain)
+        self.steps = Steps(owner, outbox, owner_alive=owner_alive, cancel=self.calls.cancel)
         self.reclaims = self.reclaims_type(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
             new_query_id=new_query_id, owner_alive=owner_alive,
@@ -260,7 +259,7 @@ class Coordinator:
 
     def start_asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """A job has its nodes: it starts here alone, or with the other parts."""
-        (self.steps if ask.parts else self.starts).asked(reply_to, ask, now)
+        (self.step_starts if ask.parts else self.starts).asked(reply_to, ask, now)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """The answer to a query: of a search, or for the move of a reservation."""
@@ -281,7 +280,7 @@ class Coordinator:
         op = result.operation
         self.table.at_work_on = rid_of(op)
         match op:
-            case r.Ask() | r.Permit() | r.NoteEnd() | r.Assemble() | r.Recover() if (
+            case r.Ask() | r.Permit() | r.NoteEnd() | r.Assemble() | r.GiveUp() | r.Recover() if (
                 result.unreadable is not None
             ):
                 pass  # Nothing follows: who asks for its outcome is not answered.
@@ -292,8 +291,10 @@ class Coordinator:
             case r.NoteEnd():
                 self.ends.noted(op, result.record, now)
                 self.starts.over(result.record, now)
-            case r.Assemble():
-                self.steps.assembled(op, result)
+            case r.Assemble() | r.GiveUp():
+                self.step_starts.decided(op, result, now)
+            case r.NoteBegan():
+                pass
             case r.Recover():
                 if (known := self.cases.get(op.record.rid)) is not None:
                     self.table.write(known, r.Read(known.rid))

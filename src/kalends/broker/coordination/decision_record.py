@@ -34,8 +34,12 @@ NoteEnd   a commit, or cancelled, of a job at the    its end is written down, on
           site, which has not to start elsewhere,    as it can be true; of one that was to start
           and did not end before it was asked for;   elsewhere then, and has ended by itself, as
           or replaced after it had started there     the end of that, too
-Assemble  a commit whose parts in step have all     where each of them runs, for ever
-          come, for the first time
+Assemble  a commit whose parts in step are all       where each of them runs, and when they start,
+          ready, of which none has given up          for ever
+GiveUp    a commit whose parts in step were not      that none of them starts, for ever
+          assembled
+NoteBegan a commit, or what it was, whose parts were  when a part has begun, once for ever
+          assembled
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
                                                    request that it replaces is `replaced`
 ========= ======================================== =======================================
@@ -64,6 +68,9 @@ RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
 
 FORGOTTEN = "?"
 """The place of a start that the register may have forgotten: no site has such a name."""
+
+GIVEN_UP = "[]"
+"""The parts in step that start where one has given up: none (`encode_parts`)."""
 
 COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"})
 """States in which the outcome of the record's attempt is commit, for ever."""
@@ -181,7 +188,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     started: str | None = None
     """The site where a job starts that asks first; "" until one has asked. A column.
 
-    For a job in step, its parts once all have arrived (`encode_parts`).
+    For a job in step, its parts once all have arrived (`encode_parts`), or `GIVEN_UP`.
     """
     ended: PlacedEnd | None = None
     """How a job ended, as its site reported; a column."""
@@ -406,8 +413,9 @@ class NoteEnd(msgspec.Struct, frozen=True):
 
 
 class Assemble(msgspec.Struct, frozen=True):
-    """These `parts` of the job in step have their nodes; the site that asks wants to start its own.
+    """These `parts` of the job in step are ready; the site that asks wants to start its own.
 
+    If they are all, they start at `begins_ms` (UTC), unless the slot of one is over by then.
     `proved`: the asker is that site; else nothing is written.
     """
 
@@ -417,13 +425,37 @@ class Assemble(msgspec.Struct, frozen=True):
     reply_to: str
     parts: tuple[StepPart, ...]
     proved: bool
+    begins_ms: int
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The parts of the job in step at `site` wait no longer: none starts anywhere, if none is to start yet.
+
+    `proved`: as for `Assemble`.
+    """
+
+    rid: str
+    att: int
+    site: str
+    reply_to: str
+    proved: bool
+
+
+class NoteBegan(msgspec.Struct, frozen=True):
+    """The program of the part on `machine` of the job in step began at `at` (seconds UTC)."""
+
+    rid: str
+    machine: str
+    at: int
 
 
 Telling = Note | Commit | Close | Cancel
 """Operations that may bring notices."""
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
-Operation = CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | Recover
+Operation = (
+    CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | GiveUp | NoteBegan | Recover
+)
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -460,12 +492,14 @@ class Registered(msgspec.Struct, frozen=True):
     """The answer to `operation`, after it is durable. `record` is the row, where it was not won.
 
     There is a row that cannot be read where `unreadable` is given: then nothing follows from `record`.
+    The parts of a job in step start at `begins_ms` (UTC) if they were assembled.
     """
 
     operation: Operation
     won: bool
     record: Record | None = None
     unreadable: Unreadable | None = None
+    begins_ms: int = 0
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -1,11 +1,7 @@
-"""Jobs in step: their parts start when all have their nodes, and end when one of them fails.
+"""Jobs in step: which jobs their parts are, when these began, and that all end when one of them fails.
 
 When all have ended, what is left of their slots is given back, on every site or on none: the reservation is
-cancelled, by one word in the register.
-
-Each site says which job its part is, and asks when that has its nodes. Once all have asked, the register
-writes down where each part runs, and all are told at once: so nothing of a job in step begins anywhere before
-every part can, each part knows the addresses of all, and whoever asks again is told the same.
+cancelled, by one word in the register. How they start: `step_starts`.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.hearing import is_of
 from kalends.broker.coordination.outbox import CoordinatorOutbox
@@ -46,65 +41,28 @@ class CancelReserved(Protocol):
 class Steps:
     """What sites say of parts, in memory only; what counts for ever is in the register.
 
-    `certain` tells whether the register has forgotten nothing, `owner_alive` whether another replica lives.
+    `owner_alive` tells whether another replica lives.
     """
 
     owner: str
     outbox: CoordinatorOutbox
-    credentials: Credentials
     _: KW_ONLY
-    certain: Callable[[], bool]
     owner_alive: Callable[[str], bool]
     cancel: CancelReserved
     _heard: OrderedDict[str, dict[str, StepPart]] = field(init=False, default_factory=OrderedDict)
     """By request and machine."""
-    _come: OrderedDict[str, dict[str, StepPart]] = field(init=False, default_factory=OrderedDict)
-    """The parts that have their nodes, likewise."""
     _failed: OrderedDict[str, m.PartNews] = field(init=False, default_factory=OrderedDict)
     """By request, until it is known what stands of it."""
     _ended: OrderedDict[str, dict[str, int]] = field(init=False, default_factory=OrderedDict)
     """When parts have ended (seconds UTC), by request and machine."""
 
-    # Together
-
-    def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
-        """Ask the register whether all parts have come, for a site that proves its name."""
-        proved = self.credentials.proves(ask.secret, ask.site, ask.rid) and self.certain()
-        proved = proved and all(is_of(ask.site, part.machine) for part in ask.parts)
-        parts: tuple[StepPart, ...] = ()
-        if proved:
-            come = _of(self._come, ask.rid)
-            for part in ask.parts:
-                _note(come, ask.site, part)
-            parts = tuple(come.values())
-        self.outbox.write(r.Assemble(ask.rid, ask.att, ask.site, reply_to, parts, proved))
-
-    def assembled(self, op: r.Assemble, result: Registered) -> None:
-        """Let all parts start once the register has written them down; else who asks waits for the others."""
-        row = result.record
-        if row is None or row.state == "open" or op.site not in row.chosen:
-            return
-        if result.won and row.started:
-            self._come.pop(row.rid, None)
-            parts = r.decode_parts(row.started)
-            for site in row.chosen:
-                to = op.reply_to if site == op.site else site
-                self.outbox.send(to, self._says(row, site, "start", parts))
-        elif row.state == "cancelled":
-            self.outbox.send(op.reply_to, self._says(row, op.site, "over", ()))
-
-    def _says(
-        self, row: Record, site: str, says: m.StartVerdict, parts: tuple[StepPart, ...]
-    ) -> m.StartSays:
-        secret = self.credentials.secret(row, site)
-        return m.StartSays(rid=row.rid, att=row.att, secret=secret, says=says, parts=parts)
-
-    # All, or none
-
     def told(self, site: str, news: m.PartNews, now: Moment) -> None:
-        """Note which job a part is; look first what stands of its request once one has failed, or ended."""
+        """Note which job a part is, and when it began.
+
+        Look first what stands of its request once one has failed, or ended.
+        """
         if news.job:
-            _note(_of(self._heard, news.rid), site, StepPart(news.machine, news.job))
+            self._heard_of(site, news, min(news.began_at, now.wall_s))
         if news.failed:
             self._failed[news.rid] = news
             if len(self._failed) > HEARD_MAX:
@@ -115,6 +73,13 @@ class Steps:
             self._ended.get(news.rid, {}).pop(news.machine, None)
         if news.failed or news.ended_at:
             self.outbox.write(r.Examine(news.rid))
+
+    def _heard_of(self, site: str, news: m.PartNews, began_at: int) -> None:
+        heard = _of(self._heard, news.rid)
+        known = heard.get(news.machine)
+        _note(heard, site, StepPart(news.machine, news.job, began_at=began_at))
+        if began_at and (known is None or not known.began_at):
+            self.outbox.write(r.NoteBegan(news.rid, news.machine, began_at))
 
     def examined(self, rid: str, result: Registered, now: Moment) -> None:
         """Cancel what has a part that failed: the sites end the others; and what has only parts that ended.
@@ -149,7 +114,7 @@ class Steps:
 
     def parts_of(self, record: Record) -> tuple[StepPart, ...]:
         """Return the parts of which it is known which jobs they are, in their order."""
-        if record.machines and record.started:
+        if record.machines and record.started and record.started != r.GIVEN_UP:
             return r.decode_parts(record.started)
         heard = self._heard.get(record.reservation, {}) | self._heard.get(record.rid, {})
         return tuple(heard[machine] for machine in record.machines if machine in heard)

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.coordination.decision_record import Record, Unreadable, decode_parts
 from kalends.broker.coordination.event_log import as_told
 from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
@@ -108,7 +108,7 @@ class Records:
             as_told(each, event)
             for each in history
             if isinstance(each, Record)
-            for event in each.trail
+            for event in (*each.trail, *_begins(each))
         ]
         return calls.Story(
             request=self.view(record),
@@ -168,6 +168,23 @@ class Records:
             unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )
+
+
+def _begins(record: Record) -> list[calls.Event]:
+    """Return when each part of a job in step began, by the clock of its site."""
+    if not record.machines or not record.started:
+        return []
+    return [
+        calls.Event(
+            number=part.began_at * 1_000,
+            at_ms=part.began_at * 1_000,
+            id=record.reservation,
+            kind="began",
+            detail=f"{part.machine}/{part.job}",
+        )
+        for part in decode_parts(record.started)
+        if part.began_at
+    ]
 
 
 def may_see(caller: Caller, user: str) -> bool:

@@ -98,7 +98,9 @@ class StepDesk:
             self._fail(rid, machine, known.first, LOST)
             return
         self._tell(lambda site, now: site.part_reports.submitted(rid, machine, known.first))
-        if part is not None:
+        if part is None:
+            self._began(machine, rid, table.jobs[known.first])
+        else:
             self._ended(rid, part, part.over)
 
     def _submit(
@@ -126,7 +128,9 @@ class StepDesk:
             return
         if not is_key_of_part(job.key):
             self._loop.call_soon(self._other_over, machine, rid, over_of(machine, job))
-        elif _had_its_time(ending):
+            return
+        self._loop.call_soon(self._began, machine, rid, job)
+        if _had_its_time(ending):
             part = over_of(machine, job)
             self._loop.call_soon(self._ended, rid, part, part.over)
         else:
@@ -136,14 +140,23 @@ class StepDesk:
             self._loop.call_soon(self._fail, rid, machine, job.number, why or LOST)
 
     def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
-        """Take back that the slot of a part is of no more use where its user has another job in it."""
+        """Report parts that have begun; and that a slot is used again, if its user has another job in it."""
         queue = self._service.queues[machine]
         for number in numbers:
             job = queue.flow.table.jobs.get(number)
-            if job is None or not job.request.reservation or is_key_of_part(job.key):
+            if job is None or not job.request.reservation:
                 continue
-            if rid := request_of(queue, job):
+            if not (rid := request_of(queue, job)):
+                continue
+            if is_key_of_part(job.key):
+                self._loop.call_soon(self._began, machine, rid, job)
+            else:
                 self._loop.call_soon(self._used_again, rid, machine)
+
+    def _began(self, machine: str, rid: str, job: BatchJob) -> None:
+        if job.begun_attempt:
+            number, at = job.number, job.begun_s
+            self._tell(lambda site, now: site.part_reports.began(rid, machine, number, at))
 
     def _used_again(self, rid: str, machine: str) -> None:
         self._tell(lambda site, now: site.part_reports.used_again(rid, machine))

@@ -73,13 +73,14 @@ class PlaceAsk(NamedTuple):
 class StartWord(NamedTuple):
     """What the broker of a request says about the start of its job here; `at` is where it has started.
 
-    `parts` are those of a job in step, which start with it.
+    `parts` are those of a job in step, which start with it, `in_ms` milliseconds from now.
     """
 
     rid: str
     says: StartVerdict
     at: str
     parts: tuple[StepPart, ...] = ()
+    in_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -210,7 +210,7 @@ class Participant:
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
 
-        self.starts = self.starts_type(here, book.stakes, outbox, jitter)
+        self.starts = self.starts_type(here, book.stakes, known, outbox, jitter)
         self.ends = EndReports(book.stakes, outbox, jitter)
         self.part_reports = PartReports(book.stakes, claims, outbox, jitter)
         self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
@@ -466,6 +466,7 @@ class Participant:
         self.places.met()
         self.reminders.remind_all(now)
         self.part_reports.tell_all()
+        self.starts.met(now)
 
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
@@ -589,6 +590,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.Await: lambda site, source, wish, now: site.lists.wait(source, wish, now),
     m.Outcome: lambda site, source, outcome, now: site.in_doubt.outcome(outcome, now),
     m.StartSays: lambda site, source, says, now: site.starts.said(says),
+    m.ReadyAsk: lambda site, source, ready, now: site.starts.ready(ready, now),
     m.EndNoted: lambda site, source, noted, now: site.ends.noted(noted),
     m.PeerAsk: lambda site, source, ask, now: site.in_doubt.peer_ask(source, ask),
     m.PeerSays: lambda site, source, says, now: site.in_doubt.peer_says(source, says, now),

@@ -17,6 +17,7 @@ from kalends.contract import messages as m
 from kalends.contract.versions import OURS, ServerVersion
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
+from kalends.core.features import Feature
 from kalends.core.vouched_names import ANYBODY, VouchedNames
 
 REGISTERS_OF_KEY_MAX: Final = 64
@@ -151,6 +152,11 @@ class Registers:
     def sources(self, register: str) -> list[str]:
         """All that have said that they speak for `register`."""
         return [source for source, of_one in self._of_source.items() if of_one == register]
+
+    def all_lack(self, register: str, feature: Feature) -> bool:
+        """Whether all that have come for `register` know nothing of `feature`; false if none has come."""
+        sources = self.sources(register)
+        return bool(sources) and not any(self.version(each).knows(feature) for each in sources)
 
     def admit(
         self, source: str, welcome: m.Welcome, badge: Badge, name: str = ""

@@ -6,8 +6,10 @@ from msgspec.structs import replace
 from tests.protocol_broker import SITES, START, WANTS, Broker
 from tests.protocol_support import DAY, T0, secret_of
 
+from kalends.broker.coordination.step_starts import AHEAD_MS, READY_MS
 from kalends.broker.coordination.views import view_of
 from kalends.contract import messages as m
+from kalends.contract.versions import ServerVersion
 from kalends.core.jobs import JobRequest
 from kalends.core.steps import Step, StepPart
 
@@ -18,6 +20,9 @@ PARTS = tuple(
 )
 
 
+Said = list[tuple[str, m.StartSays | m.ReadyAsk]]
+
+
 def reserved(broker: Broker, step: Step = STEP) -> str:
     rid = broker.submit(step=step)
     broker.visited(rid)
@@ -26,16 +31,34 @@ def reserved(broker: Broker, step: Step = STEP) -> str:
     return rid
 
 
-def ask(broker: Broker, rid: str, number: int, *, att: int = 1, secret: str = "") -> list[str]:
-    """The part of this number has its nodes; return who is told to start."""
+def say(broker: Broker, rid: str, number: int, **fields: object) -> Said:
+    """Let the site of this part ask; return who is told what."""
     site = SITES[number]
     asked = m.StartAsk(
-        rid=rid, att=att, site=site, secret=secret or secret_of(rid, site), parts=(PARTS[number],)
+        rid=rid, att=1, site=site, secret=secret_of(rid, site), parts=(PARTS[number],)
     )
-    broker.receive(site, asked)
-    said = [(to, each) for to, each in broker.sent() if isinstance(each, m.StartSays)]
-    assert all(each.parts == PARTS for _, each in said if each.says == "start")
-    return [to if each.says == "start" else f"{to}: {each.says}" for to, each in said]
+    broker.receive(site, replace(asked, **fields))  # type: ignore[arg-type]  # fields of a message
+    return [(to, each) for to, each in broker.sent() if isinstance(each, m.StartSays | m.ReadyAsk)]
+
+
+def questions(said: Said) -> dict[str, int]:
+    """The sites that are asked whether they are ready."""
+    return {to: each.question for to, each in said if isinstance(each, m.ReadyAsk)}
+
+
+def starts(said: Said) -> list[tuple[str, m.StartSays]]:
+    return [(to, each) for to, each in said if isinstance(each, m.StartSays)]
+
+
+def ask(broker: Broker, rid: str, number: int, *, att: int = 1, secret: str = "") -> list[str]:
+    """The part of this number has its nodes, and all asked are ready; return who is told to start."""
+    secret = secret or secret_of(rid, SITES[number])
+    said = say(broker, rid, number, att=att, secret=secret)
+    for site, question in questions(said).items():
+        said += say(broker, rid, SITES.index(site), question=question)
+    told = starts(said)
+    assert all(each.parts == PARTS for _, each in told if each.says == "start")
+    return [to if each.says == "start" else f"{to}: {each.says}" for to, each in told]
 
 
 def news(rid: str, number: int, **fields: object) -> m.PartNews:
@@ -101,6 +124,140 @@ def test_nothing_starts_once_it_is_cancelled() -> None:
     broker.cancel(rid, 2)
     broker.sent()
     assert ask(broker, rid, 1) == ["there: over"]
+
+
+def test_a_part_that_is_cut_off_by_now_is_waited_for_and_none_starts_without_it() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    say(broker, rid, 0)
+    first = questions(say(broker, rid, 1))
+    assert first.keys() == {"here", "there"}
+    assert say(broker, rid, 1, question=first["there"]) == [], "here is silent"
+    broker.advance(READY_MS)
+    again = questions(say(broker, rid, 1))
+    assert again.keys() == {"here", "there"}, "what was said before may be true no longer"
+    assert questions(say(broker, rid, 0, question=first["here"])) == {"here": again["here"]}
+    assert say(broker, rid, 0, question=again["here"]) == []
+    assert not broker.row(rid).started
+    told = starts(say(broker, rid, 1, question=again["there"]))
+    assert [(to, each.says) for to, each in told] == [("here", "start"), ("there", "start")]
+
+
+def test_answers_that_are_always_late_get_more_time() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    say(broker, rid, 0)
+    asked = questions(say(broker, rid, 1))
+    for _ in range(10):
+        broker.advance(3 * READY_MS)
+        told = say(broker, rid, 0, question=asked["here"])
+        told += say(broker, rid, 1, question=asked["there"])
+        if broker.row(rid).started:
+            break
+        asked = questions(told)
+    assert broker.row(rid).started
+
+
+def test_all_are_told_how_long_it_is_until_the_same_moment_whenever_they_ask() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    say(broker, rid, 0)
+    asked = questions(say(broker, rid, 1))
+    say(broker, rid, 0, question=asked["here"])
+    told = starts(say(broker, rid, 1, question=asked["there"]))
+    assert {each.in_ms for _, each in told} == {AHEAD_MS}
+    other = Broker(broker.register, name="b", ms=broker.ms + 1_000)
+    other.sent()
+    assert {each.in_ms for _, each in starts(say(other, rid, 0))} == {AHEAD_MS - 1_000}
+    other.advance(AHEAD_MS)
+    assert {each.in_ms for _, each in starts(say(other, rid, 0))} == {0}
+
+
+def test_of_giving_up_and_starting_the_first_one_counts_for_ever() -> None:
+    broker = Broker()
+    for number, first in enumerate((True, False)):
+        later = tuple(
+            replace(want, start=START + 60 * number, end=START + 60 * number + 60) for want in WANTS
+        )
+        rid = broker.submit(number + 1, key=f"the-key-of-{number}", wants=later, step=STEP)
+        broker.visited(rid)
+        broker.done(rid)
+        broker.sent()
+        if first:
+            assert ask(broker, rid, 0) == []
+            gave_up = [(to, each.says) for to, each in starts(say(broker, rid, 0, gives_up=True))]
+            assert gave_up == [("here", "over")]
+            assert ask(broker, rid, 1) == ["there: over"], "whoever comes later does not start"
+            assert ask(broker, rid, 0) == ["here: over"]
+        else:
+            ask(broker, rid, 0)
+            assert ask(broker, rid, 1) == ["here", "there"]
+            told = starts(say(broker, rid, 0, gives_up=True))
+            assert [(to, each.says) for to, each in told] == [("here", "start"), ("there", "start")]
+        assert broker.row(rid).state == "commit", "the site ends its part, and says so"
+
+
+def test_who_is_not_the_site_gives_nothing_up() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    assert say(broker, rid, 1, gives_up=True, secret="s" * 32) == []
+    assert say(broker, rid, 1, gives_up=True, att=2) == []
+    assert ask(broker, rid, 1) == ["here", "there"]
+
+
+def test_nothing_starts_when_the_slot_of_a_part_is_over_by_then() -> None:
+    broker = Broker()
+    short, long = WANTS[0], replace(WANTS[1], end=START + 600)
+    rid = broker.submit(wants=(short, long), step=STEP)
+    broker.visited(rid)
+    broker.done(rid)
+    broker.advance((DAY + 60) * 1_000 - AHEAD_MS)
+    broker.sent()
+    ask(broker, rid, 0)
+    assert ask(broker, rid, 1) == ["there: over"]
+    assert ask(broker, rid, 0) == ["here: over"]
+
+
+def test_a_change_keeps_what_was_decided_of_the_start() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    ask(broker, rid, 1)
+    longer = tuple(replace(want, end=START + 120) for want in WANTS)
+    changed = broker.submit(2, key="the-other-key", wants=longer, replaces=broker.row(rid))
+    broker.visited(changed)
+    broker.done(changed)
+    broker.sent()
+    assert ask(broker, changed, 1) == ["here", "there"], "the other part runs already"
+
+
+def test_a_site_that_knows_no_such_questions_starts_at_once_and_so_do_all_with_it() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    broker.directory.sites["here"].version = ServerVersion("1.0")
+    say(broker, rid, 0)
+    asked = questions(say(broker, rid, 1))
+    assert asked.keys() == {"there"}
+    told = starts(say(broker, rid, 1, question=asked["there"]))
+    assert [(to, each.says, each.in_ms) for to, each in told] == [
+        ("here", "start", 0), ("there", "start", 0),
+    ]  # fmt: skip
+
+
+def test_when_each_part_began_is_written_down_once() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ask(broker, rid, 0)
+    ask(broker, rid, 1)
+    for at in (T0 - 7, T0 - 5):
+        broker.receive("there", news(rid, 1, began_at=at))
+    heir = Broker(broker.register, name="b")
+    heir.receive("there", news(rid, 1, began_at=T0 - 5))
+    parts = heir.coordinator.steps.parts_of(heir.row(rid))
+    assert [part.began_at for part in parts] == [0, T0 - 7]
+    heir.sent()
+    assert ask(heir, rid, 0) == ["here", "there"], "they are told as they were"
 
 
 def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:

@@ -6,6 +6,7 @@ from msgspec import structs
 from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of, want
 
 from kalends.contract import messages as m
+from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.core.steps import StepPart
@@ -16,6 +17,7 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
     REGISTER,
     REMIND_AFTER_MS,
 )
+from kalends.resource_servers.participation.registers import Badge
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, command=("true",))
@@ -160,6 +162,79 @@ def test_the_broker_is_asked_anew_when_another_part_here_has_its_nodes() -> None
     assert repeated == {f"{REGISTER}{stake(site).register}"}, "what may be long is not posted"
     says = m.StartSays(rid=rid(1), att=1, secret=secret_of(rid(1)), says="start", parts=(one, two))
     assert site.receive(says).starts == [StartWord(rid(1), "start", "", (one, two))]
+
+
+def asked_by(site: Site, question: int = 0, *, gives_up: bool = False) -> m.StartAsk:
+    part = StepPart(POOL, 7, ("here.example",))
+    return m.StartAsk(
+        rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)), parts=(part,), question=question,
+        gives_up=gives_up,
+    )  # fmt: skip
+
+
+def ask(site: Site, *, gives_up: bool = False) -> None:
+    parts = asked_by(site).parts
+    site.call(
+        lambda participant, now: participant.starts.ask(rid(1), now, parts, gives_up=gives_up)
+    )
+
+
+def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -> None:
+    site = locked()
+    ready = m.ReadyAsk(rid=rid(1), att=1, secret=secret_of(rid(1)), question=1_234)
+    assert site.receive(ready).starts == [], "nothing is asked for here"
+    ask(site)
+    assert told(site) == [asked_by(site)]
+    heard = site.receive(ready)
+    assert ([send.message for send in heard.sends], heard.starts) == ([asked_by(site, 1_234)], [])
+    assert [send.message for send in site.advance(ASK_AGAIN_MS).sends] == [asked_by(site)], (
+        "what is asked again by itself answers nothing"
+    )
+
+
+def test_to_give_up_is_asked_until_it_is_answered() -> None:
+    site = locked()
+    ask(site)
+    told(site)
+    ask(site, gives_up=True)
+    ask(site, gives_up=True)
+    assert told(site) == [asked_by(site, gives_up=True)]
+    ready = m.ReadyAsk(rid=rid(1), att=1, secret=secret_of(rid(1)), question=1_234)
+    assert site.receive(ready).sends == [], "it is ready no longer"
+    for _ in range(3):
+        sent = [send.message for send in site.advance(20_000).sends]
+        assert asked_by(site, gives_up=True) in sent
+    over = m.StartSays(rid=rid(1), att=1, secret=secret_of(rid(1)), says="over")
+    assert site.receive(over).starts == [StartWord(rid(1), "over", "")]
+
+
+def test_before_brokers_that_know_no_giving_up_a_part_gives_up_unasked() -> None:
+    site = locked()
+    welcome = m.Welcome(register=stake(site).register, secret="s" * 16)
+    for replica in ("broker", "a", "b"):
+        site.participant.registers.admit(replica, welcome, Badge(version=ServerVersion("1.0")))
+    ask(site)
+    told(site)
+    ask(site, gives_up=True)
+    assert told(site) == []
+    site.participant.registers.admit("broker", welcome, Badge(version=OURS))
+    ask(site, gives_up=True)
+    assert told(site) == [asked_by(site, gives_up=True)]
+
+
+def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began() -> None:
+    site = locked()
+    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: participant.part_reports.began(rid(1), POOL, 7, T0 + 5))
+    site.call(lambda participant, now: participant.part_reports.began(rid(1), POOL, 7, T0 + 5))
+    began = structs.replace(news(), began_at=T0 + 5)
+    assert told(site) == [news(), began]
+    ask(site)
+    told(site)
+    site.call(lambda participant, now: participant.broker_came(now))
+    assert told(site) == [began, asked_by(site)]
+    site.call(lambda participant, now: participant.part_reports.failed(rid(1), POOL, 7, "no", now))
+    assert told(site) == [structs.replace(news(why="no"), began_at=T0 + 5)]
 
 
 def test_of_what_is_not_locked_here_any_more_nothing_is_told_or_remembered() -> None:

@@ -30,10 +30,11 @@ PARTS_MAX: Final = 10_000
 class _PartState(NamedTuple):
     """The job of a part, 0 if there is none; `why` it has failed, or when it ended well (seconds UTC).
 
-    Either is said again at `due_ms` (monotonic).
+    Either is said again at `due_ms` (monotonic). Its program began at `began_at` (seconds UTC; 0: not yet).
     """
 
     job: int
+    began_at: int = 0
     why: str = ""
     ended_at: int = 0
     due_ms: int = 0
@@ -69,22 +70,34 @@ class PartReports:
             self.tell_all()
             self._looked_at = max(2 * len(self._parts), PARTS_MAX)
 
+    def began(self, rid: str, machine: str, job: int, at: int) -> None:
+        """The program of this part began `at` (seconds UTC)."""
+        known = self._parts.get((rid, machine), _PartState(job))
+        if (known.job, known.began_at) != (job, at):
+            self._parts[rid, machine] = known._replace(job=job, began_at=at)
+            self._tell(rid, machine)
+
     def failed(self, rid: str, machine: str, job: int, why: str, now: Moment) -> None:
         """The other parts are to end, as this one has; `job` is 0 if the queue has not taken it."""
-        self._parts[rid, machine] = _PartState(job, why[:TEXT_MAX] or "has failed")
+        why = why[:TEXT_MAX] or "has failed"
+        self._parts[rid, machine] = _PartState(job, self._began_at(rid, machine), why)
         self._remind(rid, machine, now)
 
     def ended(self, rid: str, machine: str, job: int, at: int, now: Moment) -> None:
         """This part has ended well, `at` (seconds UTC), and what is left of its slot nobody needs."""
-        self._parts[rid, machine] = _PartState(job, ended_at=at)
+        self._parts[rid, machine] = _PartState(job, self._began_at(rid, machine), ended_at=at)
         self._remind(rid, machine, now)
 
     def used_again(self, rid: str, machine: str) -> None:
         """Its user has another job in the slot of a part that had ended: it is not to be given back."""
         known = self._parts.get((rid, machine))
         if known is not None and known.ended_at:
-            self._parts[rid, machine] = _PartState(known.job)
+            self._parts[rid, machine] = _PartState(known.job, known.began_at)
             self._tell(rid, machine)
+
+    def _began_at(self, rid: str, machine: str) -> int:
+        known = self._parts.get((rid, machine))
+        return known.began_at if known is not None else 0
 
     def tell_all(self) -> None:
         """Say everything again: a broker has come that may not know it."""
@@ -124,6 +137,7 @@ class PartReports:
             failed=bool(part.why),
             detail=part.why,
             ended_at=part.ended_at,
+            began_at=part.began_at,
         )
         self.outbox.send(f"{REGISTER}{stake.register}", news)
         return True

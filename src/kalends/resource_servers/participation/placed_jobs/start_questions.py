@@ -1,9 +1,9 @@
 """Jobs that start at most once: before its first process, a job's broker is asked whether it may start here.
 
-Parts of a job in step are asked for in the same way: they may start once all of them have their nodes. The
-question goes to all replicas that are connected, and is repeated until it is answered: at one address of
-the broker after the other as well. Without an answer nothing starts. That a job has started elsewhere, which
-a broker says of its own accord, is passed on, too.
+Parts of a job in step are asked for in the same way: they may start once all of them have their nodes, and
+give up once that is written down. The question goes to all replicas that are connected, and is repeated until
+it is answered: at one address of the broker after the other as well. Without an answer nothing starts. That a
+job has started elsewhere, which a broker says of its own accord, is passed on, too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kalends.contract import messages as m
+from kalends.core.features import STEP_STARTS
 from kalends.core.intervals import Moment
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500
@@ -30,6 +32,7 @@ class _Question(NamedTuple):
     due_ms: int
     """When it is asked again (monotonic)."""
     parts: tuple[StepPart, ...] = ()
+    gives_up: bool = False
 
 
 @dataclass(eq=False)
@@ -38,19 +41,32 @@ class StartQuestions:
 
     here: ThisSite
     stakes: Stakes
+    registers: Registers
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
     _asked: dict[str, _Question] = field(init=False, default_factory=dict)
 
-    def ask(self, rid: str, now: Moment, parts: tuple[StepPart, ...] = ()) -> None:
+    def ask(
+        self, rid: str, now: Moment, parts: tuple[StepPart, ...] = (), *, gives_up: bool = False
+    ) -> None:
         """Ask until there is an answer, or the request is locked here no more.
 
-        Of a job in step, `parts` are all that have their nodes here by now.
+        Of a job in step, `parts` are all that have their nodes here by now. With `gives_up` they wait no
+        longer: the answer is that all start, or that none does.
         """
         known = self._asked.get(rid)
-        if known is None or known.parts != parts:
-            self._asked[rid] = _Question(0, now.monotonic_ms, parts)
+        if known is None or (known.parts, known.gives_up) != (parts, gives_up):
+            self._asked[rid] = _Question(0, now.monotonic_ms, parts, gives_up)
             self._ask(rid, now)
+
+    def ready(self, ready: m.ReadyAsk, now: Moment) -> None:
+        """Answer at once for parts that have their nodes, and still wait."""
+        stake, known = self.stakes.get(ready.rid), self._asked.get(ready.rid)
+        if stake is None or stake.att != ready.att or known is None:
+            return
+        if known.parts and not known.gives_up:
+            self._asked[ready.rid] = known._replace(times=0)
+            self._ask(ready.rid, now, ready.question)
 
     def said(self, says: m.StartSays) -> None:
         """Take the word of the request's own broker."""
@@ -59,7 +75,12 @@ class StartQuestions:
             return
         known = self._asked.pop(says.rid, None)
         if known is not None or says.says != "start":
-            self.outbox.start(StartWord(says.rid, says.says, says.at, says.parts))
+            self.outbox.start(StartWord(says.rid, says.says, says.at, says.parts, says.in_ms))
+
+    def met(self, now: Moment) -> None:
+        """Ask everything again: a broker has come that may not have heard it."""
+        for rid in list(self._asked):
+            self._ask(rid, now)
 
     def advance(self, now: Moment) -> None:
         for rid in [rid for rid, each in self._asked.items() if each.due_ms <= now.monotonic_ms]:
@@ -68,18 +89,24 @@ class StartQuestions:
     def next_deadline_ms(self) -> int | None:
         return min((each.due_ms for each in self._asked.values()), default=None)
 
-    def _ask(self, rid: str, now: Moment) -> None:
-        stake, (times, _, parts) = self.stakes.get(rid), self._asked[rid]
-        if stake is None or not stake.has("locked"):
+    def _ask(self, rid: str, now: Moment, question: int = 0) -> None:
+        stake, asked = self.stakes.get(rid), self._asked[rid]
+        times, parts = asked.times, asked.parts
+        if (
+            stake is None
+            or not stake.has("locked")
+            or (asked.gives_up and self.registers.all_lack(stake.register, STEP_STARTS))
+        ):
             del self._asked[rid]
             self.outbox.start(StartWord(rid, "over", ""))
             return
         ask = m.StartAsk(
-            rid=rid, att=stake.att, site=self.here.name, secret=stake.secret, parts=parts
-        )
+            rid=rid, att=stake.att, site=self.here.name, secret=stake.secret, parts=parts,
+            question=question, gives_up=asked.gives_up,
+        )  # fmt: skip
         self.outbox.send(f"{REGISTER}{stake.register}", ask)
         if times and stake.coords and not parts:  # Which may be too long to be posted there.
             self.outbox.send(stake.coords[times % len(stake.coords)], ask)
         later_ms = min(ASK_AGAIN_MS << min(times, 8), ASK_AGAIN_MS_MAX)
         due_ms = now.monotonic_ms + int(later_ms * (1 + 0.2 * self.jitter()))
-        self._asked[rid] = _Question(times + 1, due_ms, parts)
+        self._asked[rid] = asked._replace(times=times + 1, due_ms=due_ms)

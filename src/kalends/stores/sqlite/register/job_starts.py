@@ -13,12 +13,16 @@ from msgspec import structs
 from kalends.broker.coordination.believed_ends import believed_end
 from kalends.broker.coordination.decision_record import (
     FORGOTTEN,
+    GIVEN_UP,
     Assemble,
+    GiveUp,
+    NoteBegan,
     NoteEnd,
     Permit,
     Record,
     Registered,
     Unreadable,
+    decode_parts,
     encode_parts,
 )
 from kalends.contract.calls import PlacedEnd
@@ -114,20 +118,89 @@ def _ends(connection: sqlite3.Connection, rid: str, end: PlacedEnd) -> bool:
 
 
 def assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
-    """Write down the parts once all have come; who asks later is told the same."""
+    """Write down the parts once all are ready, and when they start; who asks later is told the same.
+
+    A part whose slot is over by then would not start with the others: so none does.
+    """
+    found = _step_of(connection, op)
+    if isinstance(found, Registered):
+        return found
+    ready = {part.machine: part for part in op.parts}
+    if not found.started and found.machines and ready.keys() >= set(found.machines):
+        parts = [ready[machine] for machine in found.machines]
+        ends = [want.end for want in found.wants if want.resource in ready]
+        in_time = op.begins_ms < min(ends) * 1_000
+        found.started = encode_parts(parts) if in_time else GIVEN_UP
+        _decide_start(connection, found, op.begins_ms)
+    return _decided(connection, op, found)
+
+
+def give_up(connection: sqlite3.Connection, op: GiveUp) -> Registered:
+    """Write down that no part starts, unless it is written down that all do; either stands for ever."""
+    found = _step_of(connection, op)
+    if isinstance(found, Registered):
+        return found
+    if not found.started and found.machines:
+        found.started = GIVEN_UP
+        _decide_start(connection, found, 0)
+    return _decided(connection, op, found)
+
+
+def note_began(connection: sqlite3.Connection, op: NoteBegan) -> Registered:
+    """What was said first stands."""
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or not found.machines:
+        return registered(op, False, found)
+    rid, started = _start_of(connection, found)
+    parts = {part.machine: part for part in decode_parts(started or GIVEN_UP)}
+    part = parts.get(op.machine)
+    if part is None or part.began_at:
+        return Registered(op, False, found)
+    parts[op.machine] = structs.replace(part, began_at=op.at)
+    connection.execute(
+        "update start set site = ? where rid = ?", (encode_parts([*parts.values()]), rid)
+    )
+    return Registered(op, True, found)
+
+
+def _step_of(connection: sqlite3.Connection, op: Assemble | GiveUp) -> Record | Registered:
+    """Return the commit that is asked about, with what is decided of its start; or the answer, if it is none.
+
+    A change keeps what was decided of the reservation before it.
+    """
     if not op.proved:
         return Registered(op, False)
     found = row(connection, op.rid)
     if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
         return registered(op, False, found)
-    come = {part.machine: part for part in op.parts}
-    if not found.started and found.machines and come.keys() >= set(found.machines):
-        parts = encode_parts([come[machine] for machine in found.machines])
-        connection.execute(
-            "insert into start (rid, site, places) values (?, ?, '')", (op.rid, parts)
-        )
-        found.started = parts
-    return Registered(op, bool(found.started), found)
+    if op.site not in found.chosen:
+        return Registered(op, False, found)
+    _, found.started = _start_of(connection, found)
+    return found
+
+
+def _start_of(connection: sqlite3.Connection, record: Record) -> tuple[str, str | None]:
+    """Return which request of a reservation has the start of its job in step, and that."""
+    if record.started is None and record.replaces:
+        for each in history(connection, record.reservation):
+            if isinstance(each, Record) and each.machines and each.started:
+                return each.rid, each.started
+    return record.rid, record.started
+
+
+def _decide_start(connection: sqlite3.Connection, record: Record, begins_ms: int) -> None:
+    connection.execute(
+        "insert into start (rid, site, places) values (?, ?, ?)",
+        (record.rid, record.started, str(begins_ms)),
+    )
+
+
+def _decided(connection: sqlite3.Connection, op: Assemble | GiveUp, record: Record) -> Registered:
+    rid, _ = _start_of(connection, record)
+    (begins_ms,) = connection.execute(
+        "select cast(places as integer) from start where rid = ?", (rid,)
+    ).fetchone() or (0,)
+    return Registered(op, bool(record.started), record, begins_ms=begins_ms)
 
 
 def stranded(

@@ -22,7 +22,9 @@ from kalends.broker.coordination.decision_record import (
     Commit,
     Examine,
     Finish,
+    GiveUp,
     Note,
+    NoteBegan,
     NoteEnd,
     Operation,
     Permit,
@@ -37,6 +39,8 @@ from kalends.broker.coordination.decision_record import (
 from kalends.stores.sqlite import notice_table, script_table
 from kalends.stores.sqlite.register.job_starts import (
     assemble,
+    give_up,
+    note_began,
     note_end,
     permit,
     start_no_more,
@@ -323,6 +327,8 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Permit: permit,
     NoteEnd: note_end,
     Assemble: assemble,
+    GiveUp: give_up,
+    NoteBegan: note_began,
     Recover: _recover,
 }
 
