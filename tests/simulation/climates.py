@@ -118,6 +118,11 @@ CHANGING: Final = Size(
 )  # fmt: skip
 """Most of what is reserved is changed, and much of that is cancelled while the change waits."""
 
+CHANGING_CROWD: Final = CHANGING._replace(
+    hours=2, clients=8, pause_ms=3_000, kinds=(40, 10, 0, 0, 45, 5), patience=(10, 80, 10)
+)
+"""The same for so little that older requests take what waits for an owner."""
+
 LIMITED: Final = Size(
     sites=3, clients=8, sagas=5, hours=6, pause_ms=3_000,
     kinds=(35, 20, 15, 10, 15, 5), patience=(30, 40, 30), long=0.3,
@@ -369,7 +374,7 @@ HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, co
 
 OWNERS_THINK: Final = Climate("owners-think", None, owners_think, participant=Guarded)
 OWNERS_ANSWER: Final = Climate(
-    "owners-answer", CHANGING, calm_owners, hard=0.0, participant=Guarded, costs=2
+    "owners-answer", CHANGING_CROWD, calm_owners, hard=0.0, participant=Guarded, costs=2
 )
 OWNERS_AND_CHANGES: Final = Climate(
     "owners-and-changes", CHANGING, owners_think, participant=Guarded, costs=2

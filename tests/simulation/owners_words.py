@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation.claims.claim_sets import Fact, StakeStored
 from tests.support.register_rows import COMMITTED, Row
 
@@ -82,6 +83,8 @@ class OwnersWords:
             self.refused += 1
         for rid, words in sorted(self._words.items()):
             row = self._auditor.rows.get(rid)
+            if row is not None and self._nothing_fails and _is_given_up_too_soon(row, words):
+                yield f"{rid} was given up before its owners' time was over: {row.body['trail']}"
             if (
                 row is None
                 or not words
@@ -132,6 +135,18 @@ class OwnersWords:
 
 def _state(petition: Mapping[str, Any]) -> str:
     return str(petition.get("state", "pending"))
+
+
+def _is_given_up_too_soon(row: Row, words: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether its user was told that an owner has not answered, who still had time to, as its user had."""
+    last = row.body["trail"][-1] if row.body.get("trail") else {}
+    codes = {refusal["code"] for refusal in last.get("refusals", ())}
+    if row.state != "closed" or RefusalCode.UNANSWERED not in codes:
+        return False
+    states = {_state(petition) for petition in words.values()}
+    until_s = min(petition["until_s"] for petition in words.values())
+    until_s = min(until_s, row.body["spec"].get("give_up_at") or until_s)
+    return "lapsed" not in states and last["at_ms"] // 1_000 < until_s
 
 
 def _is_taken_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
