@@ -21,6 +21,7 @@ from kalends.contract import agreement
 from kalends.core.features import Feature
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.neighbours import links
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
 from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.memory.recovery import Recovery
@@ -188,6 +189,12 @@ def what_was_taken_back_is_forgotten() -> None:
 def nobody_goes_for_a_part() -> None:
     """Units that an owner has taken back, and that somebody has, are asked of nobody."""
     reclaim_choice._fewest_beyond = lambda told, lacks: Cover(frozenset(), True)
+
+
+@mutation
+def a_second_word_is_taken() -> None:
+    """A site that was put back takes a word again, before the broker has come that knows the first."""
+    OwnerApproval._check_is_certain = lambda self, stake, rid: None  # type: ignore[method-assign]
 
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:

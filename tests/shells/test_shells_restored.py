@@ -41,3 +41,8 @@ def test_a_promise_that_was_forgotten_with_the_disk_counts_for_nothing() -> None
 
 def test_a_site_that_forgot_a_change_that_was_cancelled_since_opens_again() -> None:
     check("half_told", 10)
+
+
+def test_a_site_that_was_put_back_takes_no_owners_word_that_its_broker_may_know_better() -> None:
+    check("approving", 3)
+    assert seeds_to_catch("approving", "a_second_word_is_taken", 30) is not None

@@ -19,7 +19,8 @@ from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
-from tests.simulation.owners import Guarded, owners_think
+from tests.simulation.owners import Guarded, owners_answer, owners_think
+from tests.simulation.owners_limits import owners_limit
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
@@ -109,6 +110,24 @@ LISTED: Final = Size(
     kinds=(55, 0, 45, 0, 0, 0), patience=(20, 0, 80), long=0.4,
 )  # fmt: skip
 """Many for little, most of whom wait on lists for what is locked."""
+
+
+CHANGING: Final = Size(
+    sites=3, clients=6, sagas=4, pause_ms=8_000,
+    kinds=(35, 25, 10, 10, 15, 5), patience=(15, 45, 40), uses=(10, 20, 70), second_thoughts=0.4,
+)  # fmt: skip
+"""Most of what is reserved is changed, and much of that is cancelled while the change waits."""
+
+CHANGING_CROWD: Final = CHANGING._replace(
+    hours=2, clients=8, pause_ms=3_000, kinds=(40, 10, 0, 0, 45, 5), patience=(10, 80, 10)
+)
+"""The same for so little that older requests take what waits for an owner."""
+
+LIMITED: Final = Size(
+    sites=3, clients=8, sagas=5, hours=6, pause_ms=3_000,
+    kinds=(35, 20, 15, 10, 15, 5), patience=(30, 40, 30), long=0.3,
+)  # fmt: skip
+"""Room for more than owners allow anybody."""
 
 
 # What goes wrong
@@ -214,6 +233,18 @@ def wild_clocks(world: World) -> None:
             wrong_ms = random.choice(WRONG_MS) * random.choice((1, -1))
             world.kernel.after(begin_ms, _set_clock, node, wrong_ms)
             world.kernel.after(begin_ms + random.choice((5_000, 70_000)), _set_clock, node, 0)
+
+
+def calm_owners(world: World) -> None:
+    """Owners approve bookings, and all servers answer: whoever has all approvals gets the slots."""
+    calm(world)
+    owners_answer(world)
+
+
+def owners_and_clocks(world: World) -> None:
+    """Owners approve bookings while clocks are wrong by hours, days and years."""
+    wild_clocks(world)
+    owners_think(world)
 
 
 def hostile_site(world: World) -> None:
@@ -342,6 +373,16 @@ HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
 
 OWNERS_THINK: Final = Climate("owners-think", None, owners_think, participant=Guarded)
+OWNERS_ANSWER: Final = Climate(
+    "owners-answer", CHANGING_CROWD, calm_owners, hard=0.0, participant=Guarded, costs=2
+)
+OWNERS_AND_CHANGES: Final = Climate(
+    "owners-and-changes", CHANGING, owners_think, participant=Guarded, costs=2
+)
+OWNERS_AND_CLOCKS: Final = Climate(
+    "owners-and-clocks", CHANGING, owners_and_clocks, hard=0.0, participant=Guarded, costs=2
+)
+OWNERS_LIMIT: Final = Climate("owners-limit", LIMITED, owners_limit)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
@@ -369,6 +410,10 @@ CLIMATES: Final = {
         HOSTILE_BROKER,
         HOSTILE_NEAR,
         OWNERS_THINK,
+        OWNERS_ANSWER,
+        OWNERS_AND_CHANGES,
+        OWNERS_AND_CLOCKS,
+        OWNERS_LIMIT,
         BATCH_SYSTEMS,
         BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,

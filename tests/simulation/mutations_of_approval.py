@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.owner_approvals import OwnerApprovals
+from kalends.contract.owner_words import refusal_of
+from kalends.core.refusals import error_of
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
-from tests.simulation.climates import OWNERS_THINK
+from tests.simulation.climates import OWNERS_AND_CHANGES, OWNERS_ANSWER, OWNERS_THINK
+from tests.simulation.disks import RegisterDisk
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.owners import AnsweredSoon, Guarded
 
@@ -58,7 +65,59 @@ class WordForgotten(Guarded):
     claims_type: type[Claims] = WordsInMemory
 
 
+class ReplacesWhatIsGone(RegisterDisk):
+    """A change that has waited for its owner takes the place of what was cancelled meanwhile."""
+
+    def apply(
+        self, operations: Any, who: str, memories: Any, live: Any, *, full: float, sync: float
+    ) -> Any:
+        for op in operations:
+            if isinstance(op, r.Commit) and op.replaces:
+                self.connection.execute(
+                    "update request set state = 'commit' where rid = ? and state = 'cancelled' and done"
+                    " and exists (select 1 from request where rid = ? and att = ? and state = 'open')",
+                    (op.replaces, op.rid, op.att),
+                )
+        return super().apply(operations, who, memories, live, full=full, sync=sync)
+
+
+class RecallEnds(Negotiation):
+    """What an older request takes while owners think is not waited for."""
+
+    def _hold_again(self, case: Any, now: Any) -> None:
+        wanted = next(iter(case.record.wants or case.record.spec.wants), None)
+        where = wanted.resource if wanted is not None else ""
+        self.prepare.close(case, error_of([refusal_of(where, False, "")]), "failed", now)
+
+
+class AsksAnew(AnsweredSoon):
+    """A word that is not what its broker hoped for is asked for again."""
+
+    def ask(self, source: str, ask: Any, now: Any) -> None:
+        stake = self.book.stakes.get(ask.rid)
+        if stake is not None and stake.petition is not None and not stake.petition.stands:
+            stake.petition = replace(stake.petition, state="pending")
+            self.claims.store(stake, "petition")
+            return
+        super().ask(source, ask, now)
+
+
+class DeclinedForNow(Guarded):
+    approval_type: type[OwnerApproval] = AsksAnew
+
+
 MUTATIONS_OF_APPROVAL: Final = (
+    Mutation(
+        "a change may replace what was cancelled",
+        world_with(participant=Guarded, register=ReplacesWhatIsGone),
+        OWNERS_AND_CHANGES,
+    ),
+    Mutation(
+        "a recall ends what owners think about",
+        world_with(participant=Guarded, coordinator=RecallEnds),
+        OWNERS_ANSWER,
+    ),
+    Mutation("declined for now", world_with(participant=DeclinedForNow), OWNERS_AND_CHANGES),
     Mutation(
         "promised before the owner's word",
         world_with(participant=PromisedBeforeTheWord, coordinator=Impatient),

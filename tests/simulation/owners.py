@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.contract.approval_calls import DecideApproval
-from kalends.core.errors import Conflict
+from kalends.core.errors import Conflict, Unavailable
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.nodes import SiteNode
+from tests.simulation.owners_words import OwnersWords
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -37,6 +39,16 @@ class Guarded(Participant):
 
 def owners_think(world: World) -> None:
     """Some owners approve each booking of theirs; every fault strikes."""
+    _guard(world, nothing_fails=False)
+
+
+def owners_answer(world: World) -> None:
+    """The same, and nothing else goes wrong."""
+    _guard(world, nothing_fails=True)
+
+
+def _guard(world: World, *, nothing_fails: bool) -> None:
+    OwnersWords(nothing_fails=nothing_fails).attach(world)
     random = world.kernel.random
     guarded = [site for site in world.sites if random.random() < 0.6] or world.sites[:1]
     for site in guarded:
@@ -69,6 +81,8 @@ def _decide(world: World, site: SiteNode) -> None:
     """Say a word about some of those who wait; a repeat, as of an answer that was lost, does no harm."""
     random = world.kernel.random
     for stake, petition in list(site.participant.approval.pending()):
+        if not _may_be_decided(site, stake, petition.revision):
+            continue
         choice = random.choices(("approve", "decline", "forget"), (60, 15, 25))[0]
         if choice == "forget":
             continue
@@ -90,6 +104,22 @@ def _decide(world: World, site: SiteNode) -> None:
             continue
         raise AssertionError(f"{site.name}: {stake.rid} was approved and declined")
     site._carry_out()
+
+
+def _may_be_decided(site: SiteNode, stake: Stake, revision: int) -> bool:
+    """Whether its broker has come in this life of the site; until then no word is taken."""
+    if stake.register in site.participant.registers.welcomed():
+        return site.participant.recovery.refusal() is None
+    for approve in (True, False):
+        body = DecideApproval(id=stake.rid, approve=approve, revision=revision)
+        try:
+            site.participant.decide_approval(body, "owner", site.now())
+        except Unavailable:
+            continue
+        raise AssertionError(
+            f"{site.name}: a word about {stake.rid} was taken before its broker came"
+        )
+    return False
 
 
 def _say_too_late(site: SiteNode, rid: str, revision: int, *, approve: bool) -> None:

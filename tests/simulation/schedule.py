@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tests.simulation.histories import Numbers, Recorder
@@ -75,7 +76,7 @@ def run(
         faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
-        if not world.hostile and not world.batch:
+        if not (world.hostile or world.batch or world.limited):
             # They judge what every site says, and by what all of them say.
             recorder.attach(world)
             oracle.attach(world)
@@ -90,7 +91,8 @@ def run(
         world.auditor.finish(world.honest_sites)
         for each in world.hostile:
             each.told.finish()
-        for complaint_of_one in (*recorder.finish(), *oracle.finish()):
+        of_judges = chain.from_iterable(judge.finish() for judge in world.judges)
+        for complaint_of_one in (*recorder.finish(), *oracle.finish(), *of_judges):
             raise Violation(complaint_of_one)
         if forgets and not kernel.run(kernel.now_ms + FORGET_MS_MAX, world.forgotten):
             raise Violation(f"kept for ever: {world.kept()}")

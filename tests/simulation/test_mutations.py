@@ -10,6 +10,7 @@ from tests.simulation import (
     mutations_of_approval,
     mutations_of_belief,
     mutations_of_forgetting,
+    mutations_of_limits,
     mutations_of_provision,
     mutations_of_waiting,
 )
@@ -18,6 +19,7 @@ from tests.simulation.mutations import MUTATIONS, Mutation, seeds_to_catch
 from tests.simulation.mutations_of_approval import MUTATIONS_OF_APPROVAL
 from tests.simulation.mutations_of_belief import MUTATIONS_OF_BELIEF
 from tests.simulation.mutations_of_forgetting import MUTATIONS_OF_FORGETTING
+from tests.simulation.mutations_of_limits import MUTATIONS_OF_LIMITS
 from tests.simulation.mutations_of_provision import MUTATIONS_OF_PROVISION
 from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
 from tests.simulation.overriding import idle, mutated
@@ -34,6 +36,7 @@ ALL = (
     *MUTATIONS_OF_BELIEF,
     *MUTATIONS_OF_PROVISION,
     *MUTATIONS_OF_APPROVAL,
+    *MUTATIONS_OF_LIMITS,
 )
 
 
@@ -44,6 +47,7 @@ BROKEN = [
         mutations_of_approval,
         mutations_of_belief,
         mutations_of_forgetting,
+        mutations_of_limits,
         mutations_of_provision,
         mutations_of_waiting,
     )

@@ -49,6 +49,10 @@ class Size(NamedTuple):
     """How often it waits for nothing, for what is held, for what is taken."""
     long: float = 0.0
     """How many of those who name what they want need two slots, one after the other."""
+    uses: tuple[int, int, int] = (35, 25, 40)
+    """How often a reservation is kept, cancelled, changed."""
+    second_thoughts: float = 0.0
+    """How many are cancelled while a change of them may still wait."""
 
 
 CROWD: Final = Size(sites=3, clients=8, sagas=3, hours=2, pause_ms=4_000)
@@ -157,7 +161,7 @@ class Client:
 
     def _use(self, rid: str, spec: Spec) -> None:
         """What people do with a reservation."""
-        kind = self._random.choices(("keep", "cancel", "change"), (35, 25, 40))[0]
+        kind = self._random.choices(("keep", "cancel", "change"), self._size.uses)[0]
         wait_ms = self._random.randrange(1, 15_000)
         if kind == "keep":
             self._kernel.after(wait_ms, self._next)
@@ -195,6 +199,8 @@ class Client:
         if self._random.random() < 0.15:
             broker = self._world.any_broker()
             self._world.network.carry(broker, broker.call, Call("cancel", self._user, rid=rid))
+        elif self._size.second_thoughts and self._random.random() < self._size.second_thoughts:
+            self._kernel.after(self._random.randrange(1, 20_000), self._think_again, rid)
 
         def changed(answer: Any) -> None:
             new = self._world.rid_of(self._user, key)
@@ -210,6 +216,11 @@ class Client:
             self._pause()
 
         self._call(call, changed)
+
+    def _think_again(self, rid: str) -> None:
+        """Cancel what stands; whether the change comes before that is for the register to say."""
+        broker = self._world.any_broker()
+        self._world.network.carry(broker, broker.call, Call("cancel", self._user, rid=rid))
 
     # Requests
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record
@@ -23,6 +24,13 @@ from tests.simulation.workload import Client, Size
 
 SITES = ("argo", "bode", "cray", "dune", "echo")
 USERS = ("ann", "bob", "eve", "cyd")
+
+
+class Judge(Protocol):
+    """Whoever has watched a schedule."""
+
+    def finish(self) -> Iterable[str]:
+        """Return all that was wrong, once all is quiet."""
 
 
 class World:
@@ -53,9 +61,13 @@ class World:
         self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
+        self.judges: list[Judge] = []
+        """More judges, who say in the end what was wrong."""
         self.hostile: list[Node] = []
         self.batch = False
         """Whether batch systems stand behind sites: lines and slots are then theirs to refuse."""
+        self.limited = False
+        """Whether owners limit users: what is free may then be refused, and not be shown."""
         self.involved: set[str] = set()
         """Clients who may deal with a hostile site; the others do not name it."""
         self.clients = [

@@ -104,6 +104,11 @@ class Admission:
             return self.here.refusal(RefusalCode.DRAINED, OWNER_DRAINS)
         return self.recovery.refusal()
 
+    def closed_for_long(self) -> Refusal | None:
+        """As `closed`, but for the seconds after a start in which brokers are awaited."""
+        awaits = not self.draining and self.recovery.awaits_brokers()
+        return None if awaits else self.closed()
+
     def room_of(self, user: str) -> int:
         """Return how many more claims this user may hold here."""
         return self.limits.held_per_principal_max - self.book.count(user, "held")

@@ -98,6 +98,8 @@ class ClaimHandler:
             self.outbox.send(source, self.here.turned_down(visit, (refusal,)))
             return
         if visit.mode == "vote" and stake.has("held"):
+            if self.admission.recovery.awaits_brokers():
+                return
             named = {claim.hold_id for claim in stake.claims}
             refusals = self.admission.why_not_promise(stake, named, now)
             if refusals:
@@ -147,6 +149,14 @@ class ClaimHandler:
     # Prepare: promise what is held
 
     def prepare(self, source: str, prepare: m.Prepare, now: Moment) -> None:
+        """Promise what is held; without an answer, brokers ask again.
+
+        What a restart has kept held may be another's by now, if the store is an older copy: none is given
+        until all brokers could say so.
+        """
+        stake = self.stakes.get(prepare.rid)
+        if stake is not None and stake.has("held") and self.admission.recovery.awaits_brokers():
+            return
         vote, refusals = self._vote(prepare, now)
         stake = self.stakes.get(prepare.rid)
         if vote == "yes" and stake is not None and stake.has("intended"):

@@ -190,7 +190,9 @@ class Participant:
         self.in_doubt = self.in_doubt_type(
             here, book.stakes, claims, self.outcomes, self.retention, self.recovery, known, outbox, jitter
         )  # fmt: skip
-        approval = self.approval = self.approval_type(here, book, claims, outbox, limits.approval_s)
+        approval = self.approval = self.approval_type(
+            here, book, claims, outbox, self.recovery, limits.approval_s
+        )  # fmt: skip
         self.comparison = Comparison(
             book,
             claims,
@@ -245,7 +247,12 @@ class Participant:
         )  # fmt: skip
         self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)
         self.views = Views(
-            here, book, room, self.lists.listed, provisions, lambda: self.admission.draining
+            here,
+            book,
+            room,
+            self.lists.listed,
+            provisions,
+            lambda: self.admission.closed_for_long(),
         )
         self.visit_handler = VisitHandler(
             here, book, claims, then, attempts, room, self.admission, visits, runs, self.agent_recalls,
@@ -259,7 +266,7 @@ class Participant:
             here, book.stakes, claims, known, outbox,
             (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of, places.secret_of),
         )  # fmt: skip
-        self.owner_room.may_take = lambda: not self.recovery.recovering
+        self.owner_room.may_take = lambda: self.recovery.refusal() is None
         self._listen(then)
         self.in_doubt.restore(now)
         approval.restore(now)

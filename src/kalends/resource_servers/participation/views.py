@@ -12,7 +12,7 @@ from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.calendars.profiles import Change, Step
 from kalends.contract.messages import FreeSteps, Query, View, Want
 from kalends.core import limits
-from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.errors import Refusal
 from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.resources import Slot
@@ -23,14 +23,14 @@ from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.contention.waiting_list import WaitingList
 from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.this_site import OWNER_DRAINS, ThisSite
+from kalends.resource_servers.participation.this_site import ThisSite
 
 
 @dataclass(frozen=True)
 class Views:
     """Answers what is free: booked in `book`, kept by `room` for those before the asker, or hoped for by
-    those who are `listed`; and what the batch systems behind resources leave, by `provisions`. A site that
-    its owner has `drained` says so to whoever would book.
+    those who are `listed`; and what the batch systems behind resources leave, by `provisions`. With `closed`
+    nothing can be booked here at all, and the answer to whoever would book is why.
     """
 
     here: ThisSite
@@ -38,7 +38,7 @@ class Views:
     room: FreeRoom
     listed: WaitingList
     provisions: Provisions
-    drained: Callable[[], bool]
+    closed: Callable[[], Refusal | None]
 
     def look(
         self, query: Query, wall_s: int, register: str = "", lost: Sequence[Piece] = ()
@@ -66,8 +66,8 @@ class Views:
         never = calendar.never(query.principal, query.length_s)
         if never is not None:
             return FreeSteps(resource=want.resource, until=want.end, refusal=never)
-        if query.needs and self.drained():
-            refusal = Refusal(where=want.resource, code=RefusalCode.DRAINED, detail=OWNER_DRAINS)
+        if query.needs and (closed := self.closed()) is not None:
+            refusal = structs.replace(closed, where=want.resource)
             return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
         caps: list[list[Step]] = []
         if query.needs and not query.replaces:

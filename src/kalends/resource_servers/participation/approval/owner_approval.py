@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kalends.contract import messages as m
 from kalends.contract.fields import Want
 from kalends.contract.owner_words import refusal_of
-from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode
+from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.approval.petitions import (
@@ -30,6 +30,7 @@ from kalends.resource_servers.participation.claims.occupancy import (
     are_alternatives,
     pieces_beyond,
 )
+from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -48,6 +49,7 @@ class OwnerApproval:
     book: ClaimTable
     claims: Claims
     outbox: ParticipantOutbox
+    recovery: Recovery
     within_s: int
     _askers: dict[str, str] = field(init=False, default_factory=dict)
     """Where the broker of each pending petition has last asked from."""
@@ -212,9 +214,11 @@ class OwnerApproval:
         """Give the owner's word; the same word again changes nothing.
 
         Raises `NotFound` where nothing of `rid` was put before the owner, and `Conflict` where it is
-        decided otherwise, is over, or is about other slots than those of `revision`.
+        decided otherwise, is over, or is about other slots than those of `revision`. Raises `Unavailable`
+        while the site may have forgotten an earlier word: its store may be an older copy.
         """
         stake, petition = _with_petition(self.book.stakes.get(rid))
+        self._check_is_certain(stake, rid)
         if stake is None or petition is None or not petition.wants:
             raise NotFound(
                 "no such request was put before the owner here", where="id",
@@ -241,6 +245,20 @@ class OwnerApproval:
         petition = replace(petition, state=wanted, word=word, by=by, decided_s=now.wall_s)
         self._end(stake, petition)
         return stake, petition
+
+    def _check_is_certain(self, stake: Stake | None, rid: str) -> None:
+        """Only the broker that has asked knows whether this word was given before, and is forgotten."""
+        closed = self.recovery.refusal()
+        if closed is None and (stake is None or self.recovery.is_certain_of(stake.register)):
+            return
+        why = (
+            closed.detail if closed is not None else "its broker has not connected since the start"
+        )
+        raise Unavailable(
+            f"this site cannot tell yet whether it was decided already: {why}", where="id",
+            remedy="try again in a minute; if brokers never return: kalends admin reconcile --help",
+            request_id=rid,
+        )  # fmt: skip
 
     def _end(self, stake: Stake, petition: Petition) -> None:
         """Store the word, or that there was none in time; then the broker hears it."""
@@ -270,6 +288,13 @@ class OwnerApproval:
     def _schedule(self, rid: str, petition: Petition, now: Moment) -> None:
         left_ms = max(petition.until_s * 1000 - now.wall_ms, 0)
         self._due_ms[rid] = now.monotonic_ms + min(left_ms, LOOK_AGAIN_MS)
+
+
+def as_committed(petition: Petition | None) -> Petition | None:
+    """Return what a commit says of `petition`: it was approved, by a word that is forgotten here."""
+    if petition is None or petition.state == "approved":
+        return petition
+    return replace(petition, state="approved", word="", by="", decided_s=0)
 
 
 def _with_petition(stake: Stake | None) -> tuple[Stake | None, Petition | None]:
@@ -321,9 +346,7 @@ def _decided_already(petition: Petition, rid: str) -> Conflict:
     remedy = "its user may ask again"
     if petition.state == "approved":
         remedy = "to have the slot back, reclaim it: kalends admin reclaim --help"
+    by = f", by {petition.by}" if petition.by else ""
     return Conflict(
-        f"it was {petition.state} already, by {petition.by}",
-        where="id",
-        remedy=remedy,
-        request_id=rid,
+        f"it was {petition.state} already{by}", where="id", remedy=remedy, request_id=rid
     )

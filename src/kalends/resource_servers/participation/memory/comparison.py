@@ -9,12 +9,17 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kalends.calendars.rules.blackouts import RECLAIMED
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core import limits
+from kalends.core.errors import Refusal
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.approval.owner_approval import (
+    OwnerApproval,
+    as_committed,
+)
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
@@ -106,8 +111,7 @@ class Comparison:
         unapproved = self.approval.why_not_again(relock)
         if unapproved and not self.outcomes.recovery.recovering:
             return (unapproved,)
-        first = min(want.start for want in relock.wants)
-        refusals = self.book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
+        refusals = self._rules_against(relock)
         if refusals:
             return tuple(f"its owner's rules: {refusal.detail}"[:256] for refusal in refusals)
         claims = [
@@ -132,13 +136,23 @@ class Comparison:
             proofs=relock.proofs,
             warrant=relock.warrant,
             replaces=relock.replaces,
-            petition=before.petition if before is not None else None,
+            petition=as_committed(before.petition) if before is not None else None,
         )
         full = self.claims.lock_again(stake, before)
         if full:
             return self._blockers_of(stake) or (f"{full} has no room",)
-        self.in_doubt.forget(stake.rid)
+        self.outcomes.consequences.committed(stake, stake.rid, stake.att)
         return ()
+
+    def _rules_against(self, relock: m.Relock) -> list[Refusal]:
+        """Return what the owner's rules have against it, as of something that was booked in good time.
+
+        What the owner has taken back since, while this was forgotten, is asked for once it is locked again.
+        """
+        first = min(want.start for want in relock.wants)
+        found = self.book.refusals(relock.principal, relock.wants, ("lock",), first, rid=relock.rid)
+        recovering = self.outcomes.recovery.recovering
+        return [each for each in found if not (recovering and each.rule == RECLAIMED)]
 
     def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
         """Return the other requests that have what the claims of `stake` need."""

@@ -117,7 +117,7 @@ class InDoubtResolver:
         stake = self.stakes.get(ask.rid)
         if not self.takes_part(ask, stake):
             return
-        if not self._may_refuse_for_ever(ask.register) and not (stake and stake.claims):
+        if not self.recovery.is_certain_of(ask.register) and not (stake and stake.claims):
             return  # What it may have promised is forgotten.
         if stake is None:
             stake = self._stake_of_refusal(ask)
@@ -159,12 +159,6 @@ class InDoubtResolver:
         if not key or (stake is not None and stake.register != ask.register):
             return False
         return proofs.same(ask.secret, proofs.of_peer(key, ask.rid, ask.site))
-
-    def _may_refuse_for_ever(self, register: str) -> bool:
-        """Whether "never promised" is certain: in this life the register has found nothing forgotten."""
-        return not self.recovery.recovering and (
-            not register or register in self.registers.welcomed()
-        )
 
     def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
         return Stake(

@@ -101,11 +101,25 @@ class Recovery:
         if self.recovering:
             detail = "what was promised here is compared with the brokers first"
             return self.here.refusal(RefusalCode.DRAINED, detail)
-        if self._recovers_at_ms is not None and self.registers.missing():
-            # One of them may be about to find that we have forgotten what we promised it.
+        if self.awaits_brokers():
             detail = "the site has just started and waits a few seconds for its brokers"
             return self.here.refusal(RefusalCode.DRAINED, detail)
         return None
+
+    def awaits_brokers(self) -> bool:
+        """Whether a broker that has not come yet may be about to find that it has promises forgotten here."""
+        return (
+            not self.recovering
+            and self._recovers_at_ms is not None
+            and bool(self.registers.missing())
+        )
+
+    def is_certain_of(self, register: str) -> bool:
+        """Whether nothing that was promised to `register` is forgotten here, as far as it can tell itself.
+
+        It has connected in this life of the site, and has found nothing that is forgotten.
+        """
+        return not self.recovering and (not register or register in self.registers.welcomed())
 
     def unsettled(self) -> dict[str, int]:
         """Return the registers that have not compared yet, with the number of their reservations here."""
@@ -120,6 +134,7 @@ class Recovery:
 
     def go_on(self) -> None:
         """Take new bookings again, as the owner says, whatever has not been compared."""
+        self._recovers_at_ms = None
         self._recover()
 
     def settle(self, source: str, now: Moment) -> None:
