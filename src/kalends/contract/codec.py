@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
 from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgpack
 import msgspec
@@ -37,9 +36,7 @@ _JSON_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A text, or what begins as one and has no end; it never looks at a byte twice."""
 
 
-class _Decoder(Protocol[T]):
-    def decode(self, body: bytes, /) -> T:
-        """As those of msgspec."""
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def encode_msgpack(value: object) -> bytes:
@@ -57,7 +54,10 @@ def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_B
     exactly a `kind`. For types without free-form parts; `plain_msgpack` is for the others.
     """
     check_size(body, bytes_max)
-    return _typed(_from_msgpack(kind), body, kind, "MessagePack")
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except _UNREADABLE as error:
+        raise _wrong(error, kind, "MessagePack") from error
 
 
 def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
@@ -69,7 +69,7 @@ def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     check_size(body, limits.FRAME_BYTES_MAX)
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         detail, where = detail_and_path(error)
         raise InvalidInput(detail, where=where or "body") from error
 
@@ -77,7 +77,10 @@ def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
 def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
     """As `decode_msgpack`, from JSON."""
     check_size(body, bytes_max)
-    return _typed(_from_json(kind), body, kind, "JSON")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except _UNREADABLE as error:
+        raise _wrong(error, kind, "JSON") from error
 
 
 def plain_msgpack(body: bytes) -> Any:
@@ -122,7 +125,7 @@ def plain_json(body: bytes) -> Any:
             raise _too_many()
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise InvalidInput("the body is not valid JSON", where="body") from error
 
 
@@ -139,25 +142,11 @@ def _too_many() -> InvalidInput:
     )
 
 
-def _typed(decoder: _Decoder[T], body: bytes, kind: type[T], form: str) -> T:
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        detail, where = detail_and_path(error)
-        remedy = remedy_at(kind, detail, where)
-        raise InvalidInput(detail, where=where or "body", remedy=remedy) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the body is not valid {form}", where="body") from error
-
-
-@cache
-def _from_msgpack(kind: type[T]) -> _Decoder[T]:
-    return msgspec.msgpack.Decoder(kind)
-
-
-@cache
-def _from_json(kind: type[T]) -> _Decoder[T]:
-    return msgspec.json.Decoder(kind)
+def _wrong(error: Exception, kind: object, form: str) -> InvalidInput:
+    if not isinstance(error, msgspec.ValidationError):
+        return InvalidInput(f"the body is not valid {form}", where="body")
+    detail, where = detail_and_path(error)
+    return InvalidInput(detail, where=where or "body", remedy=remedy_at(kind, detail, where))
 
 
 def check_size(body: bytes, bytes_max: int) -> None:

@@ -143,7 +143,7 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
     return Listener(runner, door, f"{scheme}://{shown}:{sockets[0].getsockname()[1]}")
 
 
-class _Protocol(RequestHandler):  # type: ignore[type-arg]  # only the type checker's copy has one
+class _Protocol(RequestHandler):
     """Does not send back, and does not log, what is no HTTP: it may hold a token, or be long."""
 
     __slots__ = ()
@@ -162,7 +162,7 @@ class _Protocol(RequestHandler):  # type: ignore[type-arg]  # only the type chec
         return response
 
 
-def _protocol(server: web.Server[web.Request]) -> asyncio.Protocol:
+def _protocol(server: web.Server) -> asyncio.Protocol:
     return _Protocol(server, loop=asyncio.get_running_loop(), **server._kwargs)
 
 
