@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import kalends
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.rim.private_files import write_new
 from kalends.serving.auth.keys import load_private_key, write_key_pair
@@ -124,7 +123,7 @@ def _program() -> list[Path]:
     """Return what the interpreter of this program reads: behind links, its libraries, and kalends itself."""
     return [
         Path(sys.executable).resolve(), Path(sys.prefix), Path(sys.base_prefix),
-        Path(kalends.__file__).resolve(),
+        Path(__file__).resolve(),
     ]  # fmt: skip
 
 
