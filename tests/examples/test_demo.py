@@ -16,8 +16,16 @@ from pathlib import Path
 import pytest
 from transcripts import environment
 
+import kalends
 from kalends.core.errors import Unavailable
-from kalends.demo.facility import make_keys, servers, write_configurations
+from kalends.demo.facility import (
+    TOKEN_LIFETIME_S,
+    facility,
+    make_keys,
+    make_tokens,
+    servers,
+    write_configurations,
+)
 
 END_S_MAX = 600
 UNITS = {"sdsc/sp2": 64, "caltech/beamline": 1, "ncsa/cave": 1}
@@ -162,7 +170,8 @@ def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path
 
 def test_a_server_that_does_not_start_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
     write_configurations(tmp_path)
-    make_keys(tmp_path, int(time.time()))
+    make_keys(tmp_path)
+    make_tokens(tmp_path, int(time.time()))
     broken = tmp_path / "site-caltech.toml"
     broken.write_text(broken.read_text().replace('grain = "30m"', 'grain = "30"'))
 
@@ -176,6 +185,37 @@ def test_a_server_that_does_not_start_is_named_with_the_end_of_its_log(tmp_path:
     assert first == "the server caltech did not start: it ended with exit code 2"
     assert "'30' has no unit" in "\n".join(log)
     assert_all_stopped(tmp_path)
+
+
+def test_a_demo_that_was_kept_can_be_started_again_with_new_tokens_and_all_that_was_booked(
+    tmp_path: Path,
+) -> None:
+    now_s = int(time.time())
+
+    async def booked_on_friday() -> str:
+        async with (
+            facility(tmp_path, now_s) as running,
+            kalends.connect(running.broker_url, token=running.token("ada")) as client,
+        ):
+            view = await client.book("ncsa/cave", duration="1h", window=("now+2d", None))
+        # It has run out since.
+        running.token_file("ada").write_text("an old token")
+        return view.id
+
+    async def seen_on_monday(id: str) -> str:
+        async with (
+            facility(tmp_path, now_s) as running,
+            kalends.connect(running.broker_url, token=running.token("ada")) as client,
+        ):
+            return (await client.show(id)).state
+
+    assert asyncio.run(seen_on_monday(asyncio.run(booked_on_friday()))) == "reserved"
+    assert_all_stopped(tmp_path)
+
+
+def test_tokens_of_a_demo_live_longer_than_a_weekend() -> None:
+    friday_evening_to_monday_noon_s = 3 * 86_400
+    assert friday_evening_to_monday_noon_s < TOKEN_LIFETIME_S
 
 
 def test_a_directory_with_something_in_it_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

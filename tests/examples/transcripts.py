@@ -37,7 +37,10 @@ _SUBSTITUTIONS = [
     (r"RestrictedPython-[0-9.]+ Python-[0-9.]+", "VERSIONS"),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "YYYY-MM-DD"),
     # A broker that has just lost a site has not tried to reach it again.
-    (r"the connection was closed \(1006\)", "it cannot be reached: connection refused"),
+    (
+        r"the connection broke, or nothing was heard on it for too long",
+        "it cannot be reached: connection refused",
+    ),
     # A site may confirm before or after the answer is out.
     (r"(?m)  (promised|confirmed|being freed|freed|-)$", "  SAID"),
     (r"\bP[SD]T\b", "PT"),

@@ -21,7 +21,8 @@ from kalends.cli.console.settings import Settings, pass_settings
     "--directory",
     type=click.Path(path_type=Path),
     metavar="DIRECTORY",
-    help="New directory for the files, which stay there.  [default: a temporary one]",
+    help="New directory for the files, which stay there, or that of an earlier demo, to start its servers "
+    "again.  [default: a temporary one]",
 )
 @click.option(
     "--slurm",

@@ -31,7 +31,8 @@ BROKER: Final = "npaci"
 MACHINE: Final = "sdsc/sp2"
 USER: Final = "ada"
 OPERATOR: Final = "operator"
-TOKEN_LIFETIME_S: Final = 10 * 3_600
+TOKEN_LIFETIME_S: Final = 4 * 86_400
+"""A demo that is kept over a weekend can be used on Monday; one that is started again has new tokens."""
 
 _LISTEN = re.compile(r'^listen = "127\.0\.0\.1:[0-9]+"$', re.MULTILINE)
 _PEER = re.compile(r'^name = "([a-z]+)"\nurl = "[^"]*"$', re.MULTILINE)
@@ -103,15 +104,20 @@ async def facility(
     said: Callable[[str], None] = lambda line: None,
     plan: FacilityPlan = THREE_SITES,
 ) -> AsyncIterator[Facility]:
-    """Run a facility in `directory`, new or empty, until this context ends.
+    """Run a facility in `directory`, new or empty, or kept from an earlier time, until this context ends.
 
-    `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
+    Only one of `THREE_SITES` is started again. `said` is told what goes on. Raises `Conflict` for a directory
+    with something else in it, and what
     `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
     """
-    make_directory(directory)
-    said("writing configurations, making keys and tokens")
-    write_configurations(directory, plan)
-    make_keys(directory, now_s, plan)
+    if plan is THREE_SITES and is_kept(directory):
+        said("making new tokens")
+    else:
+        make_directory(directory)
+        said("writing configurations, making keys and tokens")
+        write_configurations(directory, plan)
+        make_keys(directory)
+    make_tokens(directory, now_s, plan)
     async with servers(directory, said, plan) as running:
         made = Facility(directory, running)
         (directory / "environment").write_text(
@@ -132,6 +138,14 @@ async def all_sites_up(running: Facility) -> None:
         )
 
 
+def is_kept(directory: Path) -> bool:
+    """Return whether `directory` has all that a facility of `THREE_SITES` was started with."""
+    names = [*(f"site-{site}" for site in THREE_SITES.sites), "broker"]
+    files = [directory / f"{name}.toml" for name in names]
+    keys = [directory / "keys" / name for name in ("people", BROKER)]
+    return (directory / "environment").is_file() and all(each.is_file() for each in files + keys)
+
+
 def make_directory(directory: Path) -> None:
     """Make `directory`, for its owner only; raises `Conflict` when there is something in it."""
     try:
@@ -145,7 +159,7 @@ def make_directory(directory: Path) -> None:
         raise Conflict(
             "the directory is not empty",
             where=str(directory),
-            remedy="give a new directory, or remove this one",
+            remedy="give a new directory, or that of a demo that was kept",
         )
 
 
@@ -158,17 +172,22 @@ def write_configurations(directory: Path, plan: FacilityPlan = THREE_SITES) -> N
     _write(directory / "broker.toml", plan.broker)
 
 
-def make_keys(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
-    """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users.
+def make_keys(directory: Path) -> None:
+    """Make the keys of examples/facility/make-keys.sh: for people and the broker."""
+    keys = directory / "keys"
+    keys.mkdir(mode=0o700)
+    write_key_pair(keys / "people")
+    write_key_pair(keys / BROKER)
+
+
+def make_tokens(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
+    """Make the tokens of examples/facility/make-keys.sh, in the place of earlier ones.
 
     The user's token is good at the broker alone, whose passes lead to the sites.
     """
-    keys, tokens = directory / "keys", directory / "tokens"
-    for made in (keys, tokens):
-        made.mkdir(mode=0o700)
-    write_key_pair(keys / "people")
-    write_key_pair(keys / BROKER)
-    people = load_private_key(keys / "people")
+    tokens = directory / "tokens"
+    tokens.mkdir(mode=0o700, exist_ok=True)
+    people = load_private_key(directory / "keys" / "people")
     for user, group, audience, scopes in (
         (USER, "crystallography", [BROKER], ["use"]),
         (OPERATOR, "operators", [BROKER, *plan.sites, *plan.virtual], ["use", "audit", "admin"]),

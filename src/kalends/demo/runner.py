@@ -18,7 +18,7 @@ from kalends.cli.console.settings import Settings
 from kalends.demo import narrator
 from kalends.demo.clusters import story as clusters
 from kalends.demo.clusters.sites import centres
-from kalends.demo.facility import facility
+from kalends.demo.facility import facility, is_kept
 from kalends.demo.federation import story as bids
 from kalends.demo.federation.sites import federation
 from kalends.demo.one_job import end_all
@@ -86,7 +86,23 @@ async def _watched(performance: Performance, show: Coroutine[None, None, None]) 
 async def _three_sites(
     settings: Settings, directory: Path, performance: Performance, *, keep: bool
 ) -> None:
+    kept = is_kept(directory)
     async with facility(directory, int(time.time()), _progress) as running:
+        if kept:
+            # What the story would book is booked already.
+            try:
+                await _told(
+                    settings,
+                    performance,
+                    "kept_demo",
+                    running.environment(),
+                    narrator.try_now(running),
+                    keep=True,
+                )
+            finally:
+                performance.stop()
+                await end_all(running)
+            return
         teller: Teller = narrator.SilentTeller()
         if not settings.json:
             teller = narrator.TextTeller(settings.time_zone())
@@ -133,7 +149,7 @@ async def _told(
     settings: Settings,
     performance: Performance,
     kind: str,
-    report: msgspec.Struct,
+    report: msgspec.Struct | dict[str, str],
     try_now: Iterable[str],
     *,
     keep: bool,

@@ -13,6 +13,7 @@ from kalends.contract.paths import WAY_HEADER
 from kalends.contract.versions import VERSION_HEADERS
 from kalends.core import limits
 from kalends.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
+from kalends.rim.broken_connections import broken_words
 from kalends.serving.auth.callers import GROUPS_HEADER, USER_HEADER, asked_on_loopback
 from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.configuration import VirtualConfiguration
@@ -101,7 +102,7 @@ class Members:
 
     def out_of_reach(self, member: str, error: Exception) -> Unavailable:
         """Return what whoever asks is told; the reason is for the operator, each once."""
-        reason = str(error) or type(error).__name__
+        reason = broken_words(error)
         if self._reasons.get(member) != reason:
             self._reasons[member] = reason
             self._logger.warning("member_out_of_reach", member=member, reason=reason)

@@ -26,6 +26,7 @@ from kalends.contract.versions import ServerVersion, agreed, version_in
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, TooLarge, Unavailable
 from kalends.core.features import Feature
+from kalends.rim.broken_connections import BROKE, broken_words
 from kalends.rim.handshakes import answer_headers
 from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.peer_auth import Proof
@@ -308,6 +309,8 @@ class SiteLink:
     async def _frame(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> Sequence[m.Message]:
         message = await socket.receive()
         if message.type is not aiohttp.WSMsgType.BINARY:
+            if socket.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
+                raise LinkLost(BROKE)
             code = f" ({socket.close_code})" if socket.close_code else ""
             reason = f": {message.extra}" if message.extra else ""
             raise LinkLost(f"the connection was closed{code}{reason}")
@@ -382,7 +385,7 @@ def _reason(error: Exception) -> str:
         return f"its certificate is not trusted: {cause.verify_message}"
     if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
         return os.strerror(cause.errno).lower()
-    return str(cause) or type(cause).__name__
+    return broken_words(cause)
 
 
 def _untrusted(error: Exception) -> bool:

@@ -169,8 +169,8 @@ class ServerCommand(LocalCommand):
         if isinstance(error, click.NoSuchOption):
             own = {name for parameter in self.params for name in parameter.opts}
             alike = [each for names in _ALIKE if error.option_name in names for each in names & own]
-            error.possibilities = alike or error.possibilities
-            return error
+            hint = f"{error.message} Did you mean {' or '.join(map(repr, alike))}?"
+            return click.UsageError(hint, error.ctx) if alike else error
         if "request" not in {parameter.name for parameter in self.params}:
             return error
         if "unexpected extra argument" in error.message:

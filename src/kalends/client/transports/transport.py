@@ -24,6 +24,7 @@ from kalends.core.errors import (
     Unavailable,
     error_from_problem,
 )
+from kalends.rim.broken_connections import broken_words
 from kalends.version import VERSION
 
 if TYPE_CHECKING:
@@ -213,4 +214,4 @@ def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
         type(error).__name__ == "ServerDisconnectedError"
     ):  # aiohttp's, which is not loaded for that.
         return ConnectionFailed(CLOSED, sent=sent)
-    return ConnectionFailed(str(error) or type(error).__name__, sent=sent)
+    return ConnectionFailed(broken_words(error), sent=sent)

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.rim.broken_connections import broken_words
 from kalends.rim.proxies import proxy_url
 from kalends.rim.web_addresses import is_here
 from kalends.serving.auth.addresses import check_fetched
@@ -131,7 +132,7 @@ class Provider:
             async with asyncio.timeout(FETCH_S_MAX):
                 found = await self._published()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError, KalendsError) as error:
-            reason = str(error) or type(error).__name__
+            reason = broken_words(error)
             self._trouble(f"the keys of {self.issuer} did not come: {reason}")
         else:
             self.keys = found
