@@ -114,7 +114,7 @@ async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs
         for number in numbers:
             assert (await capricious.over(client, number)).end == "exit"
         (load,) = (await client.jobs(MACHINE)).machines
-        assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy", True)
+        assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy-priority", True)
         assert "two too many" in load.put_aside
         problems = (await client.audit()).problems
         assert any("its policy was put aside, easy-priority decides" in each for each in problems)

@@ -38,7 +38,7 @@ async def test_a_site_that_its_policy_holds_ends_and_begins_again_without_it(pol
         try:
             async with laboratory.client() as client:
                 (load,) = (await client.jobs(MACHINE)).machines
-                assert load.policy == "easy"
+                assert load.policy == "easy-priority"
                 assert f"policy {own}: it did not come back" in load.put_aside
                 assert f"({erring_policies.__file__}:" in load.put_aside
                 problems = (await client.audit()).problems

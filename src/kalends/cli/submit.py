@@ -10,9 +10,6 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.jobs import in_step, job_options, job_script, shown_jobs
-from kalends.cli.jobs.each_line import made_words
-from kalends.cli.jobs.each_line import submit as submit_each_line
-from kalends.cli.jobs.placed import check_broker, placed_words
 from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
@@ -93,7 +90,9 @@ def command(
             raise click.UsageError(
                 "--each-line excludes a command, --script, --implementations and --pick."
             )
-        submit_each_line(settings, each_line, machine, key)
+        from kalends.cli.jobs import each_line as lines  # Imported here: few submit many.
+
+        lines.submit(settings, each_line, machine, key)
         return
     text = job_script.read_script(script) if script else ""
     order = job_script.read_text(pick, "--pick") if pick else ""
@@ -139,6 +138,8 @@ def _submit_one(settings: Settings, said: _Said) -> None:
         limit = f"{max(ways[0].limits_s)}s"
     with shown_jobs.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
+            from kalends.cli.jobs.placed import check_broker  # Others start without it.
+
             check_broker(client, "submit")
         job = job_from(
             machine, program, script=text, limit=limit, options=options,
@@ -187,7 +188,7 @@ def _implementations(
 
 def _tell_submitted(settings: Settings, made: Submitted) -> None:
     first, zone = made.job, settings.time_zone()
-    name = made_words(first.machine, first.job, made.count)
+    name = shown_jobs.made_words(first.machine, first.job, made.count)
     output.answer(
         settings,
         "submitted",
@@ -197,6 +198,8 @@ def _tell_submitted(settings: Settings, made: Submitted) -> None:
 
 
 def _place_told(settings: Settings, view: RequestView) -> list[str]:
+    from kalends.cli.jobs.placed import placed_words
+
     placed, short = view.placed, short_id(view.id)
     if placed is None:
         return [f"{short} is {view.state}: kalends show {short}"]

@@ -50,7 +50,7 @@ def submit(settings: Settings, path: str, machine: str, key: str) -> None:
                 if settings.json:
                     output.print_json("made", each, one_line=True)
                 else:
-                    output.say(made_words(each.machine, each.job, each.count))
+                    output.say(shown_jobs.made_words(each.machine, each.job, each.count))
         except KalendsError as error:
             if error.where.startswith(f"jobs[{made}]"):
                 field = error.where.removeprefix(f"jobs[{made}]").lstrip(".")
@@ -59,12 +59,6 @@ def submit(settings: Settings, path: str, machine: str, key: str) -> None:
             again = f"; then repeat the command with --key {key}: no job is submitted twice"
             error.remedy = f"{error.remedy or 'change that line'}{again}"
             raise
-
-
-def made_words(machine: str, first: int, count: int) -> str:
-    """Return how a job that was submitted is named, or the jobs of an array."""
-    more = f", and {count - 1} more, up to {first + count - 1}" if count > 1 else ""
-    return f"{machine}/{first}{more}"
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -12,7 +12,6 @@ import click
 
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs.in_step import is_request
-from kalends.client.inputs.place_builder import preference_named
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 
@@ -79,7 +78,11 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
             where="MACHINE",
             remedy="name the machine whose nodes are reserved",
         )
-    prefer = dict(preference_named(each) for each in given["prefer"])
+    prefer: dict[str, str] = {}
+    if given["prefer"]:
+        from kalends.client.inputs.place_builder import preference_named  # Others start without it.
+
+        prefer = dict(preference_named(each) for each in given["prefer"])
     return Wish(
         given["on"], given["end_by"] or None, prefer, given["home"],
         given["at_most_once"], given["redundant"], given["by_limits"],

@@ -47,6 +47,12 @@ def settings_at(settings: Settings, machine: str) -> Settings:
     return site_calls.settings_at(settings, split_resource(machine)[0])
 
 
+def made_words(machine: str, first: int, count: int) -> str:
+    """Return how a job that was submitted is named, or the jobs of an array."""
+    more = f", and {count - 1} more, up to {first + count - 1}" if count > 1 else ""
+    return f"{machine}/{first}{more}"
+
+
 def left_lines(machine: str, number: int) -> list[str]:
     """Return what to say to one who leaves a job to itself."""
     name = f"{machine}/{number}"
