@@ -106,8 +106,13 @@ async def test_a_job_that_vanishes_is_lost_and_not_done(far: FarSite) -> None:
     job = await far.submit("echo $$ > pid; exec sleep 100000")
     await far.marked("pid")
     (folder,) = far.attempts
-    native = int((folder / "native").read_text())
-    _end_at_once(native)
+
+    async def numbered() -> str:
+        # The job may begin before the desk has written down its number.
+        path = folder / "native"
+        return path.read_text() if path.exists() else ""
+
+    _end_at_once(int(await until(numbered, "the job is numbered")))
     over = await far.over(job)
     assert (over.phase, over.end) == ("lost", "lost")
     assert over.detail.startswith("distant has it no more")
