@@ -137,8 +137,13 @@ async def test_a_job_that_vanishes_is_lost_and_not_done(far: FarSite) -> None:
     job = await far.submit("echo $$ > pid; exec sleep 100000")
     await far.marked("pid")
     (folder,) = far.attempts
-    native = int((folder / "native").read_text())
-    _end_at_once(native)
+
+    async def numbered() -> str:
+        # The job may begin before the desk has written down its number.
+        path = folder / "native"
+        return path.read_text() if path.exists() else ""
+
+    _end_at_once(int(await until(numbered, "the job is numbered")))
     over = await far.over(job)
     assert (over.phase, over.end) == ("lost", "lost")
     assert over.detail.startswith("distant has it no more")
@@ -202,7 +207,7 @@ async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) 
     await far.marked("mark")
     await far.die()
     (folder,) = far.attempts
-    (folder / "native").unlink()
+    (folder / "native").unlink(missing_ok=True)
     await far.site.start()
     late = await asyncio.create_subprocess_exec("/bin/sh", str(folder / "run"))
     assert await late.wait() == 0

@@ -180,7 +180,7 @@ def _told(found: _Found) -> str:
     )
     others = _named([who for who in found.agreeing if who])
     told = (
-        f"the clocks of this host and of {others} agree, but {odd}. Its owner has to set it (NTP)"
+        f"the clock of this host is confirmed by {others}, but {odd}. Its owner has to set it (NTP)"
     )
     return f"{own}. {told}" if own else told
 

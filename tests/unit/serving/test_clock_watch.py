@@ -150,7 +150,7 @@ def test_a_host_that_the_majority_agrees_with_does_not_doubt_itself() -> None:
     host.hear("bode", wrong_ms=-2 * HOUR_MS)
     (told,) = host.told
     assert told.startswith(
-        "the clocks of this host and of argo agree, but that of bode is 2h behind"
+        "the clock of this host is confirmed by argo, but that of bode is 2h behind"
     )
     assert host.watch.doubt == "", "nothing suggests that the clock of this host is wrong"
 
