@@ -66,7 +66,8 @@ def moments(view: CalendarView) -> list[UnitCounts]:
         locked, held, free = (
             sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
         )
-        known, past = start < view.until, end <= view.now
+        # What is free of the grain that runs can be booked still.
+        known, past = start < view.until, end <= view.now and not free
         steps.append(UnitCounts(start, end, locked, held, free, known, past))
     return steps
 

@@ -48,7 +48,8 @@ def test_what_is_past_is_drawn_as_past_and_not_as_closed() -> None:
         for client in (ann, site):
             view = client.calendar("lab/stm", **day)
             rests = [(step.past, step.taken, step.free) for step in moments(view)]
-            assert rests == [(True, 0, 0), (True, 1, 0), (True, 0, 0), (False, 0, 1)]
+            assert rests[:3] == [(True, 0, 0), (True, 1, 0), (True, 0, 0)]
+            assert set(rests[3:]) == {(False, 0, 1)}
             drawn = ["".join(text for text, _ in line) for line in draw(
                 view, ZoneInfo("UTC"), width=80, glyphs=ASCII
             )]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
@@ -11,6 +12,7 @@ from tests.protocol_support import DAY, HERE, T0, Site, commit, lock, rid, vote,
 
 from kalends.calendars import Blackout, Limit, Recurrence, UsageShare
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.memory.retention import Retention
 
 MINUTE = 60
 POOL = f"{HERE}/pool"
@@ -174,3 +176,27 @@ def _within(
     if start > now:
         start = min(start + later, end - 1)
     return start, max(end - sooner, start + 1, now + 1), max(units - fewer, 1)
+
+
+def test_what_was_used_is_known_until_its_week_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reservation is of a Saturday; without a limit on weeks, its record goes a day later."""
+    monkeypatch.setattr(Retention, "sure_window_ms", 1_000)
+    known = []
+    for limits in ((FAIR,), ()):
+        site = Site(owners_limits=limits)
+        lock(site, 1, want("pool", 0, 3_600))
+        lock(site, 2, want("pool", 7_200, 10_800))
+        site.advance((DAY + 1_800) * 1_000)
+        cancelled(site, 1)
+        for number in (1, 2):
+            site.receive(m.Forget(rid=rid(number), att=1, secret=""))
+        hours = []
+        for _ in range(5 * 24):
+            site.advance(3_600_000)
+            hours.append((weeks_used(site), site.stake(1) is not None, site.stake(2) is not None))
+        known.append(hours)
+    counted, free = known
+    sunday_evening, wednesday = 36, 100
+    assert free[sunday_evening] == (0, False, False)
+    assert counted[sunday_evening] == (90, True, True)
+    assert counted[wednesday] == (0, False, False)
