@@ -34,31 +34,6 @@ def whoever_has_come_starts() -> None:
 
 
 @mutation
-def a_part_gives_up_unasked() -> None:
-    """By its own timer, while the register still counts on it."""
-
-    def end(self: StepGate, seat: Any, start: Any) -> None:
-        waits = self._waiting.get(seat)
-        if waits is not None and waits.start is start:
-            self._end(seat, waits, "it has waited long enough")
-
-    StepGate._waited_enough = end  # type: ignore[method-assign]
-
-
-@mutation
-def giving_up_undoes_a_start() -> None:
-    """It does not look whether the others are told to start."""
-    give_up = job_starts.give_up
-
-    def anyway(connection: Any, op: Any) -> Registered:
-        if op.proved:
-            connection.execute("delete from start where rid = ?", (op.rid,))
-        return give_up(connection, op)
-
-    request_writes._HANDLERS[request_writes.GiveUp] = anyway
-
-
-@mutation
 def nothing_starts_in_step() -> None:
     """Every job is given up before it starts: none of them runs alone."""
 

@@ -192,6 +192,19 @@ def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -
     )
 
 
+def test_a_word_for_another_attempt_starts_nothing_and_answers_nothing() -> None:
+    site = locked()
+    ask(site)
+    told(site)
+    parts = asked_by(site).parts
+    says = m.StartSays(rid=rid(1), att=2, secret=secret_of(rid(1)), says="start", parts=parts)
+    ready = m.ReadyAsk(rid=rid(1), att=2, secret=secret_of(rid(1)), question=1_234)
+    assert site.receive(says).starts == []
+    assert site.receive(ready).sends == []
+    right = site.receive(structs.replace(says, att=1)).starts
+    assert right == [StartWord(rid(1), "start", "", parts)]
+
+
 def test_to_give_up_is_asked_until_it_is_answered() -> None:
     site = locked()
     ask(site)
