@@ -374,15 +374,15 @@ HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, co
 
 OWNERS_THINK: Final = Climate("owners-think", None, owners_think, participant=Guarded)
 OWNERS_ANSWER: Final = Climate(
-    "owners-answer", CHANGING_CROWD, calm_owners, hard=0.0, participant=Guarded, costs=2
+    "owners-answer", CHANGING_CROWD, calm_owners, hard=0.0, participant=Guarded, costs=4
 )
 OWNERS_AND_CHANGES: Final = Climate(
-    "owners-and-changes", CHANGING, owners_think, participant=Guarded, costs=2
+    "owners-and-changes", CHANGING, owners_think, participant=Guarded, costs=4
 )
 OWNERS_AND_CLOCKS: Final = Climate(
-    "owners-and-clocks", CHANGING, owners_and_clocks, hard=0.0, participant=Guarded, costs=2
+    "owners-and-clocks", CHANGING, owners_and_clocks, hard=0.0, participant=Guarded, costs=4
 )
-OWNERS_LIMIT: Final = Climate("owners-limit", LIMITED, owners_limit)
+OWNERS_LIMIT: Final = Climate("owners-limit", LIMITED, owners_limit, costs=3)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
