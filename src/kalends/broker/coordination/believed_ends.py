@@ -18,7 +18,7 @@ def believed_end(row: Record, site: str, end: PlacedEnd) -> PlacedEnd | None:
     was ahead when the job was asked for, the site has offered an earlier start: its end is counted from that.
     """
     offered_s = (want.start for want in row.wants if split_resource(want.resource)[0] == site)
-    asked_s = min(minted_ms(row.rid) // 1_000, *offered_s)
+    asked_s = min([minted_ms(row.rid) // 1_000, *offered_s])
     since_s = end.at - asked_s + CLOCKS_DIFFER_S
     if since_s < 0:
         return None
