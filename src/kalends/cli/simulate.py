@@ -179,16 +179,7 @@ def _simulate(
     if options["loads"] is not None or options["repeat"] > 1:
         from kalends.cli.replays import sweep
 
-        for name, given_there, said in (
-            ("--predict", predict, "predicts no starts"),
-            ("--by", by, "has no metrics by class of job"),
-        ):
-            if given_there:
-                raise InvalidInput(
-                    f"a sweep {said}",
-                    where=name,
-                    remedy=f"leave out {name}, or --loads and --repeat",
-                )
+        _refuse_in_a_sweep(predict, by)
         cells = sweep.run(workload, names, out, plot, options, given, force=force)
         _say_left_out(cells[0].results[0])
         output.answer(settings, "swept", sweep.as_cells(cells), lambda: sweep.lines(cells))
@@ -215,6 +206,17 @@ def _simulate(
             *class_tables.lines(results),
         ],
     )
+
+
+def _refuse_in_a_sweep(predict: bool, by: Sequence[str]) -> None:
+    for name, given, said in (
+        ("--predict", predict, "predicts no starts"),
+        ("--by", by, "has no metrics by class of job"),
+    ):
+        if given:
+            raise InvalidInput(
+                f"a sweep {said}", where=name, remedy=f"leave out {name}, or --loads and --repeat"
+            )
 
 
 def _say_left_out(result: SimulationResult) -> None:

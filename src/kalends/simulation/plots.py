@@ -103,12 +103,8 @@ def comparison(schedules: Sequence[Schedule], results: Sequence[SimulationResult
         waits(axes["e"], schedules)
         utilization(axes["f"], schedules, results[0].nodes)
         depth(axes["g"], schedules)
-        figure.suptitle(
-            f"{results[0].jobs:,} jobs on {results[0].nodes:,} nodes",
-            x=0.01,
-            ha="left",
-            fontsize=11,
-        )
+        said = f"{results[0].jobs:,} jobs on {results[0].nodes:,} nodes"
+        figure.suptitle(said, x=0.01, ha="left", fontsize=11)
         _foot(figure, results)
     return figure
 
@@ -237,7 +233,8 @@ def utilization(axes: Axes, schedules: Sequence[Schedule], nodes: int) -> None:
         _steps(axes, edges, shares, number, schedule.name, filled=len(schedules) == 1)
     axes.set(xlim=(0, max(map(_days, schedules))), ylim=(0, 101))
     axes.set(ylabel="busy nodes, %", xlabel="days", title="Utilization")
-    _legend(axes, schedules)
+    if len(schedules) > 1:
+        axes.legend(loc="lower right")
 
 
 def depth(axes: Axes, schedules: Sequence[Schedule]) -> None:
@@ -264,7 +261,8 @@ def waits(axes: Axes, schedules: Sequence[Schedule]) -> None:
         _shares(axes, waited_s, number, schedule.name)
     _time_scale(axes)
     axes.set(xlabel="wait", title="Waits")
-    _legend(axes, schedules)
+    if len(schedules) > 1:
+        axes.legend(loc="lower right")
 
 
 def waits_by_size(axes: Axes, schedule: Schedule) -> None:
@@ -291,11 +289,8 @@ def bars(
     places = list(range(len(results)))
     colours = [COLOURS[place % len(COLOURS)] for place in places]
     drawn = axes.barh(places, values, color=colours, height=0.7)
-    axes.bar_label(
-        drawn,
-        [f" {value:,.0f}" if value >= 1000 else f" {value:.3g}" for value in values],
-        fontsize=8,
-    )
+    labels = [f" {value:,.0f}" if value >= 1000 else f" {value:.3g}" for value in values]
+    axes.bar_label(drawn, labels, fontsize=8)
     axes.margins(x=0.25)
     axes.set_yticks(places, [result.policy if named else "" for result in results])
     axes.tick_params(left=False)
@@ -355,11 +350,6 @@ def _time_scale(axes: Axes) -> None:
     shown = {at: text for at, text in ticks.items() if at <= axes.get_xlim()[1]}
     axes.set_xticks(list(shown), list(shown.values()))
     axes.minorticks_off()
-
-
-def _legend(axes: Axes, schedules: Sequence[Schedule]) -> None:
-    if len(schedules) > 1:
-        axes.legend(loc="lower right")
 
 
 def _edges(schedule: Schedule, bins: int = _BINS) -> list[float]:
