@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kalends.batch.orders import named_path
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.milestones import ArrayTally, Milestone
 from kalends.batch.views import over_of, view_over
 from kalends.contract.job_calls import JobView, end_words
+from kalends.core.job_paths import named_path
 from kalends.core.jobs import Occasion
 from kalends.notices.letter import Letter, one_line, utc_text
 
