@@ -41,7 +41,7 @@ STEPS = st.lists(
 
 @dataclass
 class World:
-    """`nodes` of the slot cannot be used. Messages are `on_the_way` to the site named, or to the broker ("")."""
+    """`nodes` of the slot cannot be used. Messages are `on_the_way` to a site, or to the broker ("")."""
 
     sites: dict[str, Site] = field(init=False)
     broker: Broker = field(init=False)
