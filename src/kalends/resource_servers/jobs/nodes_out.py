@@ -72,13 +72,13 @@ class NodesOutWatch:
         """Return when to look again if nothing changes: when a slot begins on a machine without some."""
         now_s = self._service.now_s()
         begins = [
-            each.start_s - now_s
+            each.start - now_s
             for queue in map(self._service.queues.__getitem__, self._repair_s)
             if _nodes_out(queue)
-            for each in queue.flow.room.reservations()
-            if each.start_s > now_s
+            for each in queue.flow.room.claims().values()
+            if each.start > now_s
         ]
-        return min(begins, default=RENEW_S)
+        return min([*begins, RENEW_S])
 
     def _look(self, machine: str) -> None:
         with contextlib.suppress(Unavailable):  # The next life looks at once.
@@ -122,15 +122,14 @@ def _lacking(queue: BatchQueue, now_s: int) -> dict[int, int]:
     If it does not matter which nodes a reservation has, all that have begun share what is in service with
     jobs outside, and each is told what is lacking in all.
     """
-    cluster, out = queue.flow.room.scheduler.cluster, _nodes_out(queue)
-    begun = [
-        each
-        for each in queue.flow.room.reservations()
-        if each.start_s <= now_s < each.end_s and int(each.name) > 0
-    ]
+    room, out = queue.flow.room, _nodes_out(queue)
+    begun = [each for each in room.claims().values() if each.start <= now_s < each.end]
+    if not out:
+        return {each.booking: 0 for each in begun}
+    cluster = room.scheduler.cluster
     if isinstance(cluster, MappedCluster):
-        kept = {each.name: kept.nodes for each, kept in cluster.made_rooms}
-        return {int(each.name): len(out.intersection(kept.get(each.name, ()))) for each in begun}
+        kept = {int(each.name): kept.nodes for each, kept in cluster.made_rooms}
+        return {each.booking: len(out.intersection(kept.get(each.booking, ()))) for each in begun}
     outside = {
         node
         for job in queue.flow.table
@@ -138,7 +137,7 @@ def _lacking(queue: BatchQueue, now_s: int) -> dict[int, int]:
         for node in job.nodes
     }
     lacking = sum(each.nodes for each in begun) - (cluster.nodes - len(out | outside))
-    return {int(each.name): max(0, min(each.nodes, lacking)) if out else 0 for each in begun}
+    return {each.booking: max(0, min(each.nodes, lacking)) for each in begun}
 
 
 def _nodes_out(queue: BatchQueue) -> frozenset[int]:
