@@ -126,7 +126,7 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class NodesLack(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a site has reported last, under `number`, of slots on one resource: `nodes` units cannot be used.
+    """The last report of a site, under `number`, about slots on one resource: `nodes` units cannot be used.
 
     Its user has been sent `told` notices of this resource.
     """

@@ -76,7 +76,7 @@ def on_close(record: Record, now: Moment, *, released: bool) -> tuple[RequestNot
 
 
 def on_nodes(record: Record, resource: str, lack: NodesLack) -> RequestNotice:
-    """Return what its user is told when units of its slots on `resource` cannot be used, or can again."""
+    """Return the notice that units of its slots on `resource` cannot be used, or can again."""
     if lack.nodes:
         units = sum(want.units for want in record.wants if want.resource == resource)
         reason = f"{lack.nodes} of {units} units on {resource} cannot be used"

@@ -34,7 +34,7 @@ class _Repeat(NamedTuple):
 
 @dataclass(eq=False)
 class LossReports:
-    """What was reported is in the stakes; here is what is not noted yet, by request and resource."""
+    """The reports are in the stakes; here are those that are not noted yet, by request and resource."""
 
     stakes: Stakes
     claims: Claims
@@ -61,7 +61,7 @@ class LossReports:
         self._remind(rid, resource, now)
 
     def noted(self, noted: m.LossNoted) -> None:
-        """The broker shows this to the user, or its reservation is no more."""
+        """The broker shows this to the user, or has no such reservation."""
         stake = self.stakes.peek(noted.rid)
         known = stake.nodes_out.get(noted.resource) if stake is not None else None
         if known is None or known.noted or known.number != noted.number:

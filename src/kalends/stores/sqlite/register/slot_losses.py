@@ -1,4 +1,4 @@
-"""What sites report of nodes in reserved slots: the newest of each resource, and notices of it."""
+"""Reports of sites about nodes in reserved slots: the newest of each resource, and notices of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTICES_MAX: Final = 10
 
 
 def note_nodes(connection: sqlite3.Connection, op: NoteNodes) -> Registered:
-    """Write down what has the highest number; its user is told if the count has changed."""
+    """Write down the report with the highest number, and a notice if the count has changed."""
     found = row(connection, op.rid)
     if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
         return registered(op, False, found)
