@@ -95,3 +95,41 @@ async def test_on_a_topology_one_that_gets_other_nodes_stays_and_one_that_does_n
         assert (await begins(booker, stays, alone)) == [soon, soon + 2 * HOUR]
         assert (await begins(booker, gone.id)) == [gone.to_start]
         assert gone.to_start != soon
+
+
+async def test_users_see_failed_nodes_of_what_has_begun_until_these_are_back(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    await see_failed_nodes(laboratory, tmp_path)
+
+
+async def test_on_a_topology_users_see_which_of_their_own_nodes_have_failed(
+    mesh: Laboratory, tmp_path: Path
+) -> None:
+    await see_failed_nodes(mesh, tmp_path)
+
+
+async def see_failed_nodes(laboratory: Laboratory, tmp_path: Path) -> None:
+    """Nodes of a reservation that has begun fail one after the other, and come back."""
+    async with booking_with(laboratory, tmp_path) as booker, laboratory.client("owner") as owner:
+        rid = (await booker.book(f"{MACHINE}:4", duration="1h", at=int(time.time()) + 2)).id
+        later = int(time.time()) + 10 * HOUR
+        other = (await booker.book(f"{MACHINE}:1", duration="1h", at=later)).id
+
+        async def lacks(units: int) -> bool:
+            out = (await booker.show(rid)).units_out
+            return sum(each.units for each in out) == units
+
+        async def begun() -> bool:
+            return (await booker.show(rid)).start < int(time.time())
+
+        await until(begun, "one that has not begun is moved")
+        await owner.serve_nodes(MACHINE, "fail", [2], detail="new fans")
+        await until(lambda: lacks(1), "it is shown")
+        (out,) = (await booker.show(rid)).units_out
+        assert (out.resource, out.detail) == (MACHINE, "a node is out of service: new fans")
+        await owner.serve_nodes(MACHINE, "drain", [3])
+        await until(lambda: lacks(2), "another one")
+        assert not (await booker.show(other)).units_out, "it has not begun"
+        await owner.serve_nodes(MACHINE, "resume", [2, 3])
+        await until(lambda: lacks(0), "all are back")

@@ -13,12 +13,13 @@ from kalends.backends.psij.desk_line import DeskLine
 from kalends.backends.psij.handed_over import BY_COMMANDS, Executor, HandedOver
 from kalends.batch.job_output import Writer, not_kept
 from kalends.batch.job_rights import no_account
-from kalends.batch.orders import named_path, variables_of
+from kalends.batch.orders import variables_of
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Kill, LookUp, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.runner import Report
 from kalends.core.errors import NotAllowed, NotFound, Unavailable
+from kalends.core.job_paths import named_path
 from kalends.serving.configuration import MachineConfiguration
 from kalends.serving.logs import Logger
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kalends.batch.orders import named_path
+from kalends.batch.place_keys import request_of_key
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.milestones import ArrayTally, Milestone
 from kalends.batch.views import over_of, view_over
 from kalends.contract.job_calls import JobView, end_words
+from kalends.core.job_paths import named_path
 from kalends.core.jobs import Occasion
 from kalends.notices.letter import Letter, one_line, utc_text
 
 FAILED_SHOWN_MAX: Final = 20
 """Indices of an array in one letter."""
+
+AT_ANOTHER_SITE: Final = (
+    "Its broker asks other sites for it. If one takes it, that site sends you its notices; if none does, the "
+    "job has ended here."
+)
 
 _HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "is over", "fail": "has failed"}
 
@@ -27,6 +33,8 @@ def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
     has = _HAS[milestone.occasion] + (" again" if milestone.again else "")
     view = view_over(over_of(machine, job), whole=True) if job.over else None
     how = _array_words(array) if array is not None else end_words(view) if view else ""
+    if goes_on(milestone):
+        has, how = "could not start there, and its broker looks for another site", ""
     called = f" ({job.request.name})" if job.request.name else ""
     what = f"array {name}" if array is not None else name
     return Letter(
@@ -34,10 +42,17 @@ def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
         user=job.principal.user,
         to=to,
         subject=f"{what}{called} {has}" + (f": {how}" if how else ""),
-        text=_text(name, milestone, how),
+        text=_text(name, milestone, end_words(view) if view and not array else how),
         facts=_facts(machine, number, milestone, view),
         made_s=now,
     )
+
+
+def goes_on(milestone: Milestone) -> bool:
+    """Whether it is about a job that a broker has placed and that could not start: other sites are asked."""
+    job, ending = milestone.job, milestone.job.ending
+    not_started = ending is not None and ending.kind == "not-started"
+    return milestone.array is None and job.over and not_started and bool(request_of_key(job.key))
 
 
 def _text(name: str, milestone: Milestone, how: str) -> str:
@@ -64,8 +79,9 @@ def _text(name: str, milestone: Milestone, how: str) -> str:
     if array is None:
         rows.append(("output", _output(name, job)))
     lines = [f"{title:<10} {one_line(text)}" for title, text in rows if text]
+    next_lines = [AT_ANOTHER_SITE] if goes_on(milestone) else []
     look = f"kalends queue {name.rpartition('/')[0]} --over" if array else f"kalends job {name}"
-    return "\n".join([*lines, "", f"{look} tells more.", ""])
+    return "\n".join([*lines, "", *next_lines, f"{look} tells more.", ""])
 
 
 def _output(name: str, job: BatchJob) -> str:
@@ -92,6 +108,8 @@ def _facts(machine: str, number: int, milestone: Milestone, view: JobView | None
         facts["started"] = job.started_s
     if view is not None:
         facts |= {"over": view.over, "end": view.end, "status": view.status, "detail": view.detail}
+    if goes_on(milestone):
+        facts["other_sites"] = True
     return facts
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from kalends.batch.machine_host import JobHistory
-from kalends.batch.orders import named_path
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.kept_file import cut_line
@@ -16,6 +15,7 @@ from kalends.batch.shepherds.launcher import Launcher
 from kalends.contract.output_calls import OUTPUT_BYTES_MAX, JobOutput
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotFound, Unavailable
+from kalends.core.job_paths import named_path
 from kalends.core.jobs import JobRequest
 
 LOOK_EVERY_S: Final = 0.2

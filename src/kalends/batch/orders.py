@@ -12,6 +12,7 @@ from kalends.batch.host_locale import locale_of_this_host
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.shepherds.order import JobOrder
+from kalends.core.job_paths import named_path
 from kalends.core.jobs import LimitWarning
 from kalends.serving.configuration import MachineConfiguration
 
@@ -145,14 +146,6 @@ def variables_of(machine: str, job: BatchJob, nodes: int) -> dict[str, str]:
 def _warn_s(warning: LimitWarning | None, limit_s: int) -> float:
     """Return how long before its end a program is warned; 0: never, for then it would be at its start."""
     return float(warning.before_s) if warning and warning.before_s < limit_s else 0.0
-
-
-def named_path(path: str, number: int, index: int | None, user: str) -> str:
-    """Return a path of a job with its number, index and user in the place of their signs."""
-    signs = (("%j", str(number)), ("%a", "" if index is None else str(index)), ("%u", user))
-    for sign, text in signs:
-        path = path.replace(sign, text)
-    return path
 
 
 def cores_of_this_host() -> tuple[int, ...]:

@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 @job_options.job_options
 @click.option("--input", default="", metavar="PATH", help="File that it reads on standard input.")
 @click.option("--output", default="", metavar="PATH",
-              help="File for its output; %j is its number.  [default: kept for kalends log]")  # fmt: skip
+              help="File for its output; %j is the job's number, %a its index in an array, %u its user, %% a "
+                   "% sign.  [default: kept for kalends log]")  # fmt: skip
 @click.option("--error", default="", metavar="PATH",
-              help="File for its standard error.  [default: with the output]")  # fmt: skip
+              help="File for its standard error, with these signs, too.  [default: the same]")  # fmt: skip
 @click.option(
     "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
 )
@@ -134,6 +135,8 @@ def _submit_one(settings: Settings, said: _Said) -> None:
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, limit, options)
+        for way in ways:
+            job_script.tell_unread(way.script, options_are_read=False)
         program, text = ways[0].command, ways[0].script
         limit = f"{max(ways[0].limits_s)}s"
     with shown_jobs.client_at(settings, machine) if machine else settings.connect() as client:

@@ -222,6 +222,15 @@ class PlacedJob(Answer, frozen=True, kw_only=True):
     ended: PlacedEnd | None = None
 
 
+class UnitsOut(Answer, frozen=True, kw_only=True):
+    """`units` of a slot on `resource` that has begun cannot be used since `at` (seconds UTC)."""
+
+    resource: str
+    units: int
+    at: int
+    detail: str = ""
+
+
 class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     """A request and what became of it.
 
@@ -263,6 +272,8 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     """Resources of what is held whose owners have to approve it, once it is to be locked."""
     priority: int | None = None
     """What the broker has granted of the priority that was asked for; None where it does not say."""
+    units_out: tuple[UnitsOut, ...] = ()
+    """Units of its slots that cannot be used at present, because of failed nodes for instance."""
     changed: ChangeByOthers | None = None
     """The last that was made of it without its user; None once the user has changed it since."""
     problem: Problem | None = None

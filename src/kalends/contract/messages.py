@@ -53,6 +53,8 @@ Referred from manager  these: an opinion
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
 EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
 PartNews site->broker  which job a part of one in step is here; that it has failed, or ended
+SlotLoss site->broker  units of a slot that has begun cannot be used; or they can again
+LossNoted broker->site the answer to SlotLoss: it is written down, or of no use any more
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
 PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
 ======== ============= ==========================================================================
@@ -74,7 +76,7 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
-from kalends.core.features import APPROVAL, STEP_STARTS, since
+from kalends.core.features import APPROVAL, SLOT_NODES, STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -874,6 +876,36 @@ class EndNoted(Message, frozen=True, kw_only=True):
     secret: Proof = ""
 
 
+class SlotLoss(Message, frozen=True, kw_only=True):
+    """Since `at`, `nodes` units of slots of `rid` on `resource` that have begun cannot be used; 0: all can.
+
+    `number` increases with every change at the site: the highest one counts. The message is repeated until it
+    was noted, or the slots have ended. A slot that has not begun is moved to other nodes instead.
+    """
+
+    SINCE: ClassVar = SLOT_NODES
+
+    rid: RequestId
+    att: Attempt
+    resource: ResourceName
+    number: HoldId
+    nodes: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)]
+    at: TimeS
+    detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
+
+
+class LossNoted(Message, frozen=True, kw_only=True):
+    """`number` is that of the message that was noted."""
+
+    SINCE: ClassVar = SLOT_NODES
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    resource: ResourceName
+    number: HoldId
+
+
 class PeerAsk(Message, frozen=True, kw_only=True):
     """`until` is the latest end of the asker's slots: how long a refusal must be remembered.
 
@@ -920,6 +952,7 @@ ToSite = (
     | StartSays
     | ReadyAsk
     | EndNoted
+    | LossNoted
 )
 """What a broker may send to a site on a session."""
 
@@ -946,6 +979,7 @@ ToBroker = (
     | StartAsk
     | EndOfJob
     | PartNews
+    | SlotLoss
 )
 """What a site may send to a broker on a session."""
 

@@ -30,8 +30,9 @@ class Feature(NamedTuple):
 
 APPROVAL: Final = Feature("approval", "owners' approval")
 STEP_STARTS: Final = Feature("step-starts", "common starts of jobs in step")
+SLOT_NODES: Final = Feature("slot-nodes", "nodes that fail in reserved slots")
 
-FEATURES: Final[tuple[Feature, ...]] = (APPROVAL, STEP_STARTS)
+FEATURES: Final[tuple[Feature, ...]] = (APPROVAL, STEP_STARTS, SLOT_NODES)
 """All that this kalends knows, the oldest first. Peers that do not say what they know have none of them."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()

@@ -17,6 +17,7 @@ from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
+from kalends.core.job_paths import check_other_path, check_output_path
 
 JobNumber = Annotated[int, Meta(ge=1, le=1 << 53)]
 """The number of a job, given by its machine; never used again."""
@@ -80,10 +81,11 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     machine's PATH) or `script` (text that begins with ``#!``) is to run, in `directory` ("": the user's
     home there), with `environment` besides what the machine sets.
 
-    `output` and `error` are paths for the standard streams, with ``%j`` for the job's number, ``%a`` for its
-    index and ``%u`` for its user; "" keeps them with the machine, to be read by ``kalends log``; `error` ""
-    goes where `output` goes. With `terminal` it has a terminal instead, to which its user attaches;
-    with `piped`, too, pipes stand in the place of that: bytes go through as they are, and have an end.
+    `output` and `error` are paths for the standard streams, in which the signs of `job_paths.SIGNS` are
+    replaced, as ``%j`` by the job's number; "" keeps them with the machine, to be read by ``kalends log``;
+    `error` "" goes where `output` goes. With `terminal` it has a terminal instead, to which its user
+    attaches; with `piped`, too, pipes stand in the place of that: bytes go through as they are, and have an
+    end.
 
     With `reservation` (the id of one of the user's own, that has nodes of the machine) it runs on its nodes
     and in its time, and `limit_s` may be 0: until that ends. With `at` it starts then: its nodes are booked.
@@ -214,6 +216,10 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
         for where, text in _texts(self):
             if "\0" in text:
                 raise InvalidInput("a null character", where=where, remedy="leave it out")
+        for where in ("output", "error"):
+            check_output_path(getattr(self, where), where, is_array=bool(self.indices))
+        for where in ("directory", "input"):
+            check_other_path(getattr(self, where), where)
 
 
 def _check_program(request: JobRequest) -> None:

@@ -26,6 +26,8 @@ _HAPPENED: Final[dict[Occasion, str]] = {
     "gave-up": "{id} did not get what it waited for",
     "placed-elsewhere": "job {id} was placed elsewhere, for {by}",
     "not-placed": "job {id} finds no other place",
+    "nodes-out": "reservation {id} has failed nodes",
+    "nodes-back": "reservation {id} has all its nodes again",
     "test": "a test of your notices",
 }
 
@@ -40,6 +42,8 @@ _NEXT: Final[dict[Occasion, str]] = {
     "gave-up": "kalends why {id} tells more. To wait again, repeat kalends book with --when-free.",
     "placed-elsewhere": "kalends job {place} tells more.",
     "not-placed": "It keeps its place, and another is looked for again. To give it up: kalends cancel {id}.",
+    "nodes-out": "It is not moved, because it has begun. To give the rest of it up: kalends cancel {id}.",
+    "nodes-back": "Nothing needs to be done.",
     "test": "Nothing has happened: you have asked for this with kalends notify test.",
 }
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."

@@ -10,7 +10,7 @@ from kalends.contract.fields import Want
 
 Occasion = Literal[
     "moved", "shortened", "cancelled", "recalled", "came", "gave-up", "placed-elsewhere", "not-placed",
-    "approved", "not-approved",
+    "approved", "not-approved", "nodes-out", "nodes-back",
     "test",
 ]  # fmt: skip
 """What users are told of.
@@ -18,6 +18,7 @@ Occasion = Literal[
 ``came``: what a request was on waiting lists for is reserved, or held. ``gave-up``: it was not, in time.
 ``approved``: the owners have approved it, and it is reserved. ``not-approved``: one has declined, or said
 nothing in time. ``not-placed``: a job was to leave its site, and there is no other place for it.
+``nodes-out``: units of a slot that has begun cannot be used. ``nodes-back``: all of them can be used again.
 """
 
 

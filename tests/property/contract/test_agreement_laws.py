@@ -17,10 +17,10 @@ from tests.support.wire_shapes import kinds, shapes, strange_in
 
 from kalends.contract import agreement
 from kalends.contract import messages as m
-from kalends.core.features import APPROVAL, STEP_STARTS, Feature, Since
+from kalends.core.features import APPROVAL, SLOT_NODES, STEP_STARTS, Feature, Since
 
 FEATURES: Final = [Feature(f"f{number}", f"the feature {number}") for number in range(4)]
-NAMES: Final = [*(each.name for each in FEATURES), APPROVAL.name, STEP_STARTS.name]
+NAMES: Final = [*(each.name for each in FEATURES), APPROVAL.name, STEP_STARTS.name, SLOT_NODES.name]
 
 MESSAGES: Final = [
     *get_args(m.ToSite), *get_args(m.ToBroker), *get_args(m.BetweenSites), m.Refer, m.Referred,
@@ -29,6 +29,7 @@ MESSAGES: Final = [
 WHOLE: Final = {
     m.PartNews: FEATURES[0], m.Reclaim: FEATURES[1], m.RoomNeed: FEATURES[2],
     m.OwnerAsk: APPROVAL, m.OwnerSays: APPROVAL, m.ReadyAsk: STEP_STARTS,
+    m.SlotLoss: SLOT_NODES, m.LossNoted: SLOT_NODES,
 }  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def _differences(one: Any, other: Any) -> set[tuple[type, str]]:
         return {each for pair in pairs for each in _differences(*pair)}
     if isinstance(one, dict) and one.keys() == other.keys():
         return {each for key in one for each in _differences(one[key], other[key])}
-    if not isinstance(one, msgspec.Struct) or one == other:
+    if not isinstance(one, msgspec.Struct) or not isinstance(other, type(one)) or one == other:
         return set()
     found: set[tuple[type, str]] = set()
     for name in type(one).__struct_fields__:

@@ -108,3 +108,14 @@ def test_a_file_is_read_as_well_as_standard_input(desk: Desk, tmp_path: Path) ->
     words = ["submit", "lab/box", "--for", "1h", f"--each-line={tmp_path / 'runs'}"]
     assert CliRunner().invoke(cli, words).stdout == "lab/box/17\n"
     assert len(desk.jobs) == 1
+
+
+def test_options_that_would_be_taken_for_a_command_or_a_comment_are_refused(desk: Desk) -> None:
+    for text, said in (
+        ("true\n#KALENDS -n 4\n", "line 2: #KALENDS lines are for scripts"),
+        ("true\n-n 4 ./solve\n", "line 2: -n begins the line, and no -- follows its options"),
+        ("true\n--output %x -- true\n", "line 2: --output: %x in '%x' is not a known sign"),
+    ):
+        done = submit(text, "--for", "1h")
+        assert (done.exit_code, desk.jobs) == (2, [])
+        assert said in done.stderr, done.stderr

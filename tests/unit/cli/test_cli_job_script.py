@@ -9,7 +9,7 @@ import click
 import pytest
 
 from kalends.cli import cli
-from kalends.cli.jobs.job_script import read_script
+from kalends.cli.jobs.job_script import read_script, tell_unread
 from kalends.cli.submit import command
 from kalends.client.inputs.job_texts import indices_in
 from kalends.core.errors import InvalidInput
@@ -151,3 +151,63 @@ def test_an_array_that_runs_backwards_is_no_single_job() -> None:
     for text in ("5-1", "1-2,9-8"):
         with pytest.raises(InvalidInput, match="end before its begin"):
             indices_in(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [
+        ("#SBATCH -N 2", "-n 2"),
+        ("#SBATCH -N2 --time=1-02:30:00", "-n 2 --for 1d2h30m"),
+        ("#SBATCH --nodes 2 -t 90  # minutes", "-n 2 --for 1h30m"),
+        ("#SBATCH --job-name='my run' -A dna", "--name 'my run' --project dna"),
+        ("#SBATCH --output=out-%A_%a.txt", "--output out-%j_%a.txt"),
+        ("#SBATCH --output=%x-%N.txt", "--output FILE"),
+        ("#SBATCH --array=1-10", "--array 1-10"),
+        ("#SBATCH --array=1-10%4", ""),
+        ("#SBATCH --dependency=afterok:17:18,afterany:19", "--after 17 --after 18 --after 19:ended"),
+        ("#SBATCH --mail-type=END,FAIL --signal=B:USR1@60", "--notify end,fail --warn USR1@60s"),
+        ("#SBATCH --mem=4G --gres gpu:1", ""),
+        ("#SBATCH --comment 'never closed", ""),
+        ("#PBS -l nodes=2:ppn=8,walltime=01:30:00", "-n 2 --for 1h30m"),
+        ("#PBS -l select=4:ncpus=8 -N solver -j oe", "-n 4 --name solver"),
+        ("#PBS -m abe -W depend=afterok:17", "--notify begin,end,fail --after 17"),
+        ("#$ -l h_rt=3600 -cwd -N solver -hold_jid 17", "--for 1h --name solver --after 17:ended"),
+        ("#$ -o out.$JOB_ID -hard -q all.q", "--output out.%j"),
+        ("#OAR -l /nodes=2/core=1,walltime=0:30:0 -O out.%jobid%", "-n 2 --for 30m --output out.%j"),
+        ("#BSUB -n 4", ""),
+    ],
+)  # fmt: skip
+def test_options_of_other_batch_systems_are_named_with_what_to_write(
+    file: Path, capsys: pytest.CaptureFixture[str], line: str, ours: str
+) -> None:
+    assert options_of(file, f"#!/bin/sh\n{line}\n")["nodes"] is None
+    said = capsys.readouterr().err
+    assert said == f"kalends: line 2 is not read: {line}{f'; write #KALENDS {ours}' * bool(ours)}\n"
+    if ours and "FILE" not in ours:
+        options_of(file, f"#!/bin/sh\n#KALENDS {ours}\n")  # What is advised can be typed.
+
+
+def test_lines_that_no_batch_system_reads_are_passed_over(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "#!/bin/sh\n# SBATCH -N 2\n##SBATCH -N 2\n#$HOME/bin\n#PBS\ntrue\n#SBATCH -N 2\n#$ -cwd\n"
+    )
+    options_of(file, text)
+    assert capsys.readouterr().err == "kalends: line 8 is not read: #$ -cwd\n"
+
+
+def test_many_unread_lines_are_counted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options_of(file, "#!/bin/sh\n" + "#SBATCH --mem=4G\n" * 30)
+    said = capsys.readouterr().err.splitlines()
+    assert (len(said), said[-1]) == (21, "kalends: 10 more lines with options are not read")
+
+
+def test_a_script_among_implementations_has_no_options_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell_unread("#!/bin/sh\n#KALENDS -n 4\n#SBATCH -N 2\n", options_are_read=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "kalends: line 2 is not read: #KALENDS lines are read in the file of --script alone",
+        "kalends: line 3 is not read: #SBATCH -N 2",
+    ]

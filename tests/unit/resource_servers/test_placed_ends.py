@@ -6,11 +6,11 @@ import sqlite3
 
 import pytest
 
+from kalends.batch.place_keys import key_of_place, request_of_key
 from kalends.batch.queue.facts import JobEnding
 from kalends.contract.calls import PlacedEnd
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import DURATION_S_MAX
-from kalends.resource_servers.jobs.place_keys import key_of_place, request_of_key
 from kalends.resource_servers.jobs.placed_ends import (
     TOLD_AGAIN_MAX,
     TOLD_AGAIN_S,

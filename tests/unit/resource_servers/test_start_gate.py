@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from kalends.batch.place_keys import key_of_place
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.job import BatchJob
@@ -13,7 +14,6 @@ from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.resource_servers.jobs.place_keys import key_of_place
 from kalends.resource_servers.jobs.start_gate import LATE_S, WAITS, StartGate
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.service import SiteEngine

@@ -40,6 +40,7 @@ from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.site_waits import SiteWaits
+from kalends.broker.coordination.slot_losses import SlotLosses
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
@@ -163,6 +164,7 @@ class Coordinator:
         self.ends = JobEnds(
             outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
         )
+        self.slot_losses = SlotLosses(outbox, credentials, table.cases)
         self.step_starts = StepStarts(outbox, credentials, directory, certain)
         self.steps = Steps(owner, outbox, owner_alive=owner_alive, cancel=self.calls.cancel)
         self.reclaims = self.reclaims_type(
@@ -295,6 +297,8 @@ class Coordinator:
                 self.step_starts.decided(op, result, now)
             case r.NoteBegan():
                 pass
+            case r.NoteNodes():
+                self.slot_losses.noted(op, result.record)
             case r.Recover():
                 if (known := self.cases.get(op.record.rid)) is not None:
                     self.table.write(known, r.Read(known.rid))
@@ -349,6 +353,7 @@ HANDLERS: Final[
     m.EndOfJob: lambda coordinator: coordinator.ends.heard,
     m.StartAsk: lambda coordinator: coordinator.start_asked,
     m.PartNews: lambda coordinator: coordinator.steps.told,
+    m.SlotLoss: lambda coordinator: coordinator.slot_losses.heard,
     m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
 }
 """The method that takes each message of sites."""

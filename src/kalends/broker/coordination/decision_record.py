@@ -40,6 +40,8 @@ GiveUp    a commit whose parts in step were not      that none of them starts, f
           assembled
 NoteBegan a commit, or what it was, whose parts were  when a part has begun, once for ever
           assembled
+NoteNodes a commit with the site among those that    how many units of its slots there cannot be used
+          were chosen, and nothing newer was noted
 Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
                                                    request that it replaces is `replaced`
 ========= ======================================== =======================================
@@ -123,6 +125,19 @@ class Left(msgspec.Struct, frozen=True):
     text: str
 
 
+class NodesLack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last report of a site, under `number`, about slots on one resource: `nodes` units cannot be used.
+
+    Its user has been sent `told` notices of this resource.
+    """
+
+    number: int
+    nodes: int
+    at: int
+    detail: str = ""
+    told: int = 0
+
+
 class Record(msgspec.Struct, omit_defaults=True):
     """One request. `reservation` is the id that users see, which survives move, extend and shrink.
 
@@ -194,6 +209,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     """How a job ended, as its site reported; a column."""
     ended_by: ChangeByOthers | None = None
     """It was cancelled, or released, by others than its user."""
+    nodes_out: dict[str, NodesLack] = {}
+    """By resource, what its site has reported of its slots."""
     parts_ended_at: int = 0
     """Cancelled since all parts of its job in step had ended, the last of them then (seconds UTC)."""
 
@@ -449,12 +466,32 @@ class NoteBegan(msgspec.Struct, frozen=True):
     at: int
 
 
+class NoteNodes(msgspec.Struct, frozen=True):
+    """The `site` of `resource` reports `lack` of the slots of attempt `att`, from `reply_to`."""
+
+    rid: str
+    att: int
+    site: str
+    resource: str
+    lack: NodesLack
+    reply_to: str
+
+
 Telling = Note | Commit | Close | Cancel
 """Operations that may bring notices."""
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
 Operation = (
-    CaseOperation | Examine | Ask | Permit | NoteEnd | Assemble | GiveUp | NoteBegan | Recover
+    CaseOperation
+    | Examine
+    | Ask
+    | Permit
+    | NoteEnd
+    | Assemble
+    | GiveUp
+    | NoteBegan
+    | NoteNodes
+    | Recover
 )
 
 

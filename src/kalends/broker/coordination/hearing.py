@@ -128,6 +128,8 @@ def complaint_about(site: str, message: m.Message) -> str:
             return "" if own else "speaks for another owner"
         case m.PartNews():
             return "" if is_of(site, message.machine) else "tells of another site's jobs"
+        case m.SlotLoss():
+            return "" if is_of(site, message.resource) else "tells of another site's nodes"
         case m.Reclaim():
             if not all(is_of(site, name) for name in message.resources):
                 return "reclaims what is not its own"

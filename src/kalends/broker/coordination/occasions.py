@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.decision_record import NodesLack, Record
 from kalends.contract.calls import PlacedJob
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers, Made
@@ -73,6 +73,20 @@ def on_close(record: Record, now: Moment, *, released: bool) -> tuple[RequestNot
         reason = record.problem.detail if record.problem is not None else ""
         return (_notice(record, "gave-up", now, reason=reason),)
     return ()
+
+
+def on_nodes(record: Record, resource: str, lack: NodesLack) -> RequestNotice:
+    """Return the notice that units of its slots on `resource` cannot be used, or can again."""
+    if lack.nodes:
+        units = sum(want.units for want in record.wants if want.resource == resource)
+        reason = f"{lack.nodes} of {units} units on {resource} cannot be used"
+        reason += f": {lack.detail}" if lack.detail else ""
+    else:
+        reason = f"all units on {resource} can be used again"
+    return RequestNotice(
+        id=f"{record.rid}-nodes-{resource}-{lack.number}", at_s=lack.at, reason=reason, slots=record.wants,
+        occasion="nodes-out" if lack.nodes else "nodes-back", **_of(record),
+    )  # fmt: skip
 
 
 def not_placed(record: Record) -> str:

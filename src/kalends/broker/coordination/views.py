@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record
 from kalends.broker.coordination.plain_data import plain_data
-from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView
+from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView, UnitsOut
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_term
@@ -67,6 +67,11 @@ def view_of(
         priority=record.spec.request.priority,
         changed=record.ended_by or (record.spec.by_others if reserved else None),
         parts_ended_at=record.parts_ended_at,
+        units_out=tuple(
+            UnitsOut(resource=resource, units=lack.nodes, at=lack.at, detail=lack.detail)
+            for resource, lack in record.nodes_out.items()
+            if lack.nodes and record.state == "commit"
+        ),
         problem=record.problem,
     )
 

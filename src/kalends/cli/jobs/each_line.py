@@ -15,7 +15,7 @@ from kalends.cli.console.settings import Settings
 from kalends.cli.jobs import shown_jobs
 from kalends.cli.jobs.in_step import is_request, refuse_alone
 from kalends.cli.jobs.job_options import wish_of
-from kalends.cli.jobs.job_script import JobCommand, words_in
+from kalends.cli.jobs.job_script import MARK, JobCommand, words_in
 from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.jobs import JobRequest
@@ -73,9 +73,22 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
         ) from error
     found = False
     for number, line in enumerate(text.splitlines(), 1):
+        if line.split(None, 1)[:1] == [MARK]:
+            raise InvalidInput(
+                f"{MARK} lines are for scripts",
+                where=f"line {number}",
+                remedy="write its options on the command line, or in each line before its --",
+            )
         if line.strip() and not line.lstrip().startswith("#"):
             found = True
-            yield number, words_in(line, f"line {number}")
+            words = words_in(line, f"line {number}")
+            if words[:1] and words[0].startswith("-") and "--" not in words:
+                raise InvalidInput(
+                    f"{words[0]} begins the line, and no -- follows its options",
+                    where=f"line {number}",
+                    remedy=f"write -- between the options and the command, e.g. {words[0]} ... -- ./solve",
+                )
+            yield number, words
     if not found:
         raise InvalidInput("no line names a command", where=OPTION, remedy="write a command a line")
 
@@ -104,6 +117,6 @@ def _job(
         )  # fmt: skip
     except (KalendsError, click.UsageError) as error:
         if isinstance(error, KalendsError):
-            error.where = f"{where}: {error.where}" if error.where else where
+            error.where = f"{where}: {shown(error.where)}" if error.where else where
             raise
         raise InvalidInput(error.format_message(), where=where) from error

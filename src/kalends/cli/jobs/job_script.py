@@ -12,12 +12,16 @@ import click
 
 from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
+from kalends.cli.jobs.foreign_lines import foreign_lines
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import JOB_SCRIPT_BYTES_MAX
 
 MARK: Final = "#KALENDS"
 _ALMOST: Final = re.compile(r"#\s*kalends\s+-", re.IGNORECASE)
 OPTION: Final = "--script"
+
+UNREAD_SHOWN_MAX: Final = 20
+UNREAD_CHARACTERS_MAX: Final = 80
 
 NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "key", "each_line"})
 """Options of this call alone: they name files of the caller's, or make the call repeatable."""
@@ -47,8 +51,7 @@ class JobCommand(ServerCommand):
     def _options_in(self, ctx: click.Context, text: str) -> list[str]:
         """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
         found: list[str] = []
-        for said in unread(text):
-            output.say(f"kalends: {said}", error=True)
+        tell_unread(text)
         for number, words in directives(text):
             self.check_options(ctx, words, f"{MARK}, line {number}")
             found += words
@@ -147,17 +150,33 @@ def directives(script: str) -> Iterator[tuple[int, list[str]]]:
             return
 
 
-def unread(script: str) -> Iterator[str]:
-    """Provide what is to be said of lines that look like options, and are not read as such."""
+def tell_unread(script: str, *, options_are_read: bool = True) -> None:
+    """Print which lines of a script look like options, and are not read as such."""
+    said = list(_unread(script, options_are_read))
+    for number, why in said[:UNREAD_SHOWN_MAX]:
+        output.say(f"kalends: line {number} is not read: {why}", error=True)
+    if len(said) > UNREAD_SHOWN_MAX:
+        more = len(said) - UNREAD_SHOWN_MAX
+        output.say(f"kalends: {more} more lines with options are not read", error=True)
+
+
+def _unread(script: str, options_are_read: bool) -> Iterator[tuple[int, str]]:
     commands = False
+    foreign = {each.number: each for each in foreign_lines(script)}
     for number, line in enumerate(map(str.strip, script.split("\n")), 1):
         commands = commands or (bool(line) and not line.startswith("#"))
-        if not _ALMOST.match(line):
+        if number in foreign:
+            ours = foreign[number].ours
+            there = f"; write {MARK} {ours}" if ours and options_are_read else ""
+            yield number, f"{line[:UNREAD_CHARACTERS_MAX]}{there}"
+        elif not _ALMOST.match(line):
             continue
-        if line.split(None, 1)[0] != MARK:
-            yield f"line {number} is not read: options stand behind {MARK}"
+        elif not options_are_read:
+            yield number, f"{MARK} lines are read in the file of --script alone"
+        elif line.split(None, 1)[0] != MARK:
+            yield number, f"options stand behind {MARK}"
         elif commands:
-            yield f"line {number} is not read: {MARK} stands before the first command"
+            yield number, f"{MARK} stands before the first command"
 
 
 def words_in(line: str, where: str) -> list[str]:

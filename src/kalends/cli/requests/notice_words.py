@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from kalends.cli.console.output import rows
 from kalends.cli.console.short_time import short_time
+from kalends.contract.calls import RequestView, UnitsOut
 from kalends.contract.notice_calls import ChangeByOthers, NoticeAddressView
 from kalends.contract.slot_words import slot_words
 from kalends.core.times import format_time
@@ -35,6 +36,13 @@ def added_lines(view: NoticeAddressView) -> list[str]:
     if view.secret:
         lines += [f"  secret   {view.secret}", "keep it: it is not shown again"]
     return lines
+
+
+def units_out_words(out: UnitsOut, view: RequestView, zone: ZoneInfo) -> str:
+    """Describe units of a slot that cannot be used."""
+    units = sum(each.units for each in view.claims if each.resource == out.resource)
+    why = f": {out.detail}" if out.detail else ""
+    return f"{out.units} of {units} units on {out.resource}, since {format_time(out.at, zone)}{why}"
 
 
 def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:

@@ -16,7 +16,7 @@ from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs.placed import how_words, placed_words
 from kalends.cli.requests.agent_options import argument_text
 from kalends.cli.requests.approval_words import approval_words, to_approve_lines, waits_how
-from kalends.cli.requests.notice_words import before_words, change_words
+from kalends.cli.requests.notice_words import before_words, change_words, units_out_words
 from kalends.cli.requests.polls import poll_lines
 from kalends.contract.calls import (
     AgentNote,
@@ -150,6 +150,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(
             ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
         )
+    facts += [("out", units_out_words(each, view, zone)) for each in view.units_out]
     if view.changed is not None:
         facts.append(("changed", change_words(view.changed, zone)))
         facts.append(("before", before_words(view.changed, zone)))

@@ -3,7 +3,8 @@
 They are the owner's for as long as a repair takes, from now on, and again from every later look. Of the
 reservations that begin until then, those go that cannot be placed around them: as few as have what lacks; on
 a topology those that have got no other nodes, one after the other, the largest first, for what one leaves
-may be what another needs.
+may be what another needs. Users of reservations that have begun are told how many of their nodes cannot be
+used.
 """
 
 from __future__ import annotations
@@ -64,8 +65,20 @@ class NodesOutWatch:
             for machine in sorted(due):
                 self._look(machine)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), RENEW_S)
+                await asyncio.wait_for(self._changed.wait(), self._rest_s())
             self._due = self._due or set(self._repair_s)
+
+    def _rest_s(self) -> int:
+        """Return when to look again if nothing changes: when a slot begins on a machine without some."""
+        now_s = self._service.now_s()
+        begins = [
+            each.start - now_s
+            for queue in map(self._service.queues.__getitem__, self._repair_s)
+            if _nodes_out(queue)
+            for each in queue.flow.room.claims().values()
+            if each.start > now_s
+        ]
+        return min([*begins, RENEW_S])
 
     def _look(self, machine: str) -> None:
         with contextlib.suppress(Unavailable):  # The next life looks at once.
@@ -75,7 +88,7 @@ class NodesOutWatch:
             until_s = hour_s + RENEW_S + self._repair_s[machine]
             out = OutOfService(
                 machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
-                _why(queue), self._stuck(machine, queue, now_s, until_s),
+                _why(queue), self._stuck(machine, queue, now_s, until_s), self._begun(machine, queue, now_s),
             )  # fmt: skip
             self._engine.apply(lambda site, now: site.nodes_out(out, now))
 
@@ -92,6 +105,39 @@ class NodesOutWatch:
             if claim is not None and claim.reservation and each.start_s < until_s:
                 return claim.reservation
         return ""
+
+    def _begun(self, machine: str, queue: BatchQueue, now_s: int) -> tuple[tuple[str, int], ...]:
+        """Return the reservations of the present, and how many nodes of each cannot be used."""
+        found: dict[str, int] = {}
+        for number, lacking in _lacking(queue, now_s).items():
+            claim = self._ledger.claim(machine, number)
+            if claim is not None and claim.reservation:
+                found[claim.reservation] = found.get(claim.reservation, 0) + lacking
+        return tuple(found.items())
+
+
+def _lacking(queue: BatchQueue, now_s: int) -> dict[int, int]:
+    """Return how many nodes cannot be used of each booking that has begun.
+
+    If it does not matter which nodes a reservation has, all that have begun share what is in service with
+    jobs outside, and each is told what is lacking in all.
+    """
+    room, out = queue.flow.room, _nodes_out(queue)
+    begun = [each for each in room.claims().values() if each.start <= now_s < each.end]
+    if not out:
+        return {each.booking: 0 for each in begun}
+    cluster = room.scheduler.cluster
+    if isinstance(cluster, MappedCluster):
+        kept = {int(each.name): kept.nodes for each, kept in cluster.made_rooms}
+        return {each.booking: len(out.intersection(kept.get(each.booking, ()))) for each in begun}
+    outside = {
+        node
+        for job in queue.flow.table
+        if job.on_nodes and not job.request.reservation
+        for node in job.nodes
+    }
+    lacking = sum(each.nodes for each in begun) - (cluster.nodes - len(out | outside))
+    return {each.booking: max(0, min(each.nodes, lacking)) for each in begun}
 
 
 def _nodes_out(queue: BatchQueue) -> frozenset[int]:

@@ -17,6 +17,14 @@ from msgspec import structs
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.batch.follower import Foreseen, Question
+from kalends.batch.place_keys import (
+    GONE,
+    Place,
+    claim_of_job,
+    key_of_place,
+    place_of_job,
+    request_of_key,
+)
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
@@ -37,14 +45,6 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
-from kalends.resource_servers.jobs.place_keys import (
-    GONE,
-    Place,
-    claim_of_job,
-    key_of_place,
-    place_of_job,
-    request_of_key,
-)
 from kalends.resource_servers.jobs.start_trust import StartTrust
 from kalends.resource_servers.jobs.starts_elsewhere import DecidingSystems, StartsElsewhere
 from kalends.resource_servers.participation.claims.occupancy import Placed

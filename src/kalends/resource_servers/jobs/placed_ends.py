@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
+from kalends.batch.place_keys import request_of_key
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.views import over_of
 from kalends.contract.calls import PlacedEnd
 from kalends.core.errors import Unavailable
 from kalends.core.limits import DURATION_S_MAX, TIME_S_MAX
-from kalends.resource_servers.jobs.place_keys import request_of_key
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite import job_journal
 from kalends.stores.sqlite.job_journal import JobOver

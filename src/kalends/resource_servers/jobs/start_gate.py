@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from kalends.batch.place_keys import GONE, place_of_job
 from kalends.batch.queue.effects import Action, LookUp, Relimit, Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import NotFound, Unavailable
-from kalends.resource_servers.jobs.place_keys import GONE, place_of_job
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.service import SiteEngine
 

@@ -32,6 +32,7 @@ from kalends.resource_servers.participation.this_site import ThisSite
 ABOUT_A_REQUEST: Final = (
     m.Visit, m.Solicit, m.Dispatch, m.Prepare, m.Decide, m.Forget, m.Cancel, m.Release, m.Renew, m.Give,
     m.OwnerAsk, m.Await, m.Outcome, m.StartSays, m.ReadyAsk, m.EndNoted,
+    m.LossNoted,
 )  # fmt: skip
 """Messages that only the request's own register may send."""
 

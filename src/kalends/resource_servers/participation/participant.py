@@ -50,6 +50,7 @@ from kalends.resource_servers.participation.contention.wait_queue import WaitQue
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.effects import ParticipantEffects
+from kalends.resource_servers.participation.loss_reports import LossReports
 from kalends.resource_servers.participation.memory.comparison import Comparison
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.past import Past
@@ -215,6 +216,8 @@ class Participant:
         self.starts = self.starts_type(here, book.stakes, known, outbox, jitter)
         self.ends = EndReports(book.stakes, outbox, jitter)
         self.part_reports = PartReports(book.stakes, claims, outbox, jitter)
+        self.losses = LossReports(book.stakes, claims, outbox, numbers.new, jitter)
+        dangers.lacks = self.losses.seen
         self.jobs = JobBookings(book, numbers.new, provisions.grants.room)
 
         line, offers = WaitQueue(), Earmarks()
@@ -375,6 +378,7 @@ class Participant:
         self.starts.advance(now)
         self.ends.advance(now)
         self.part_reports.advance(now)
+        self.losses.advance(now)
         self.retention.advance(now)
         self.provisions.advance(now)
         self._settle(now)
@@ -395,6 +399,7 @@ class Participant:
             self.starts.next_deadline_ms(),
             self.ends.next_deadline_ms(),
             self.part_reports.next_deadline_ms(),
+            self.losses.next_deadline_ms(),
             self.retention.next_deadline_ms(),
             self.provisions.next_deadline_ms(),
         )
@@ -473,6 +478,7 @@ class Participant:
         self.places.met()
         self.reminders.remind_all(now)
         self.part_reports.tell_all()
+        self.losses.tell_all(now)
         self.starts.met(now)
 
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
@@ -529,8 +535,13 @@ class Participant:
         return view
 
     def nodes_out(self, out: OutOfService, now: Moment) -> None:
-        """Take what a machine has out of service: as `ReclaimReminders.nodes_out`."""
+        """Take what a machine has out of service: as `ReclaimReminders.nodes_out`.
+
+        Brokers of slots that have begun are told how much of these cannot be used.
+        """
         self.reminders.nodes_out(out, now)
+        for rid, nodes in out.begun:
+            self.losses.seen(rid, out.resource, nodes, out.reason, now)
         self._settle(now)
 
     def end_reclaim(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
@@ -599,6 +610,7 @@ HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
     m.StartSays: lambda site, source, says, now: site.starts.said(says),
     m.ReadyAsk: lambda site, source, ready, now: site.starts.ready(ready, now),
     m.EndNoted: lambda site, source, noted, now: site.ends.noted(noted),
+    m.LossNoted: lambda site, source, noted, now: site.losses.noted(noted),
     m.PeerAsk: lambda site, source, ask, now: site.in_doubt.peer_ask(source, ask),
     m.PeerSays: lambda site, source, says, now: site.in_doubt.peer_says(source, says, now),
     m.Compare: lambda site, source, compare, now: site.comparison.page(source, compare),

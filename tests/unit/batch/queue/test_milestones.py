@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kalends.batch.job_letters import letter_of
+from kalends.batch.place_keys import key_of_place
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import InvalidInput
@@ -212,3 +213,23 @@ def test_what_can_never_be_told_is_refused(fields: Any, where: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         job.check()
     assert refused.value.where.startswith(f"notify.{where}")
+
+
+def test_a_job_of_a_broker_that_could_not_start_has_not_failed_yet() -> None:
+    hall = Hall()
+    job = JobRequest(machine="lab/box", limit_s=60, command=("true",), notify=ALL)
+    number = hall.queue.submit(ANN, job, key_of_place(7, "a-request"), hall.now)[0]
+    ending = f.JobEnding(kind="not-started", detail="no such command", of_site=True)
+    hall.end(number, ending)
+    (letter,) = hall.letters()
+    assert (
+        letter.subject == "lab/box/1 could not start there, and its broker looks for another site"
+    )
+    assert "not-started: no such command" in letter.text
+    assert "Its broker asks other sites for it." in letter.text
+    assert letter.facts["other_sites"] is True
+    own = hall.submit()
+    hall.end(own, ending)
+    (letter,) = hall.letters()
+    assert letter.subject == "lab/box/2 has failed: not-started: no such command"
+    assert "other_sites" not in letter.facts

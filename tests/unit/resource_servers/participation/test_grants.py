@@ -30,6 +30,7 @@ from kalends.backends.records import (
     SystemReservation,
     SystemState,
     Traits,
+    UnwellNode,
     Write,
 )
 from kalends.contract import messages as m
@@ -72,6 +73,7 @@ class Backed:
         self.stakes: dict[str, bytes] = {}
         self.grants: dict[int, bytes] = {}
         self.lives: dict[str, int] = {}
+        self.unwell: tuple[UnwellNode, ...] = ()
         self.ms = 1_000
         self.start()
 
@@ -175,7 +177,12 @@ class Backed:
     def _state(self) -> SystemState:
         cores = tuple(self.backend.room.items()) if self.backend.unit == "cores" else ()
         return SystemState(
-            self.now.wall_s, T0 - HOUR_S, self.backend.nodes, tuple(self.has.values()), cores=cores
+            self.now.wall_s,
+            T0 - HOUR_S,
+            self.backend.nodes,
+            tuple(self.has.values()),
+            cores=cores,
+            unwell=self.unwell,
         )
 
 
@@ -314,3 +321,22 @@ def test_an_operator_hears_what_was_undone_until_it_is_set_right_whatever_else_g
     assert said.endswith("it says: not now")
     site.pass_time(10_000)
     assert (about, "") in site.write().reports
+
+
+def test_a_node_that_fails_under_a_slot_that_has_begun_is_reported_until_it_is_well() -> None:
+    site = Backed(NODES)
+    site.lock(1, in_hours(0, 2, 2))
+    site.lock(2, in_hours(4, 5, 2))
+
+    def losses(ms: int) -> list[tuple[str, int, str]]:
+        found: list[tuple[str, int, str]] = []
+        for _ in range(4):  # It is looked at now and then, and what is not noted is said again.
+            news = told(site.pass_time(ms // 4), m.SlotLoss)
+            found += [(each.rid, each.nodes, each.detail) for each in news]
+        return list(dict.fromkeys(found))
+
+    assert losses((DAY + 600) * 1_000) == []
+    site.unwell = (UnwellNode("n2", "down"),)
+    assert losses(60_000) == [(rid(1), 1, "n2 is out of order")]
+    site.unwell = ()
+    assert losses(60_000)[-1] == (rid(1), 0, "")

@@ -52,6 +52,19 @@ class Claim(msgspec.Struct, gc=False):
         self.state = next_state(self.state, event)
 
 
+class SlotLack(msgspec.Struct, frozen=True, gc=False):
+    """Since `at` (seconds UTC), `nodes` units of slots that have begun cannot be used; 0: all can again.
+
+    It was reported to brokers under `number`; `noted` once they have noted that.
+    """
+
+    number: int
+    nodes: int
+    at: int
+    why: str = ""
+    noted: bool = False
+
+
 class Stake(msgspec.Struct, gc=False):
     """One request at this site.
 
@@ -89,6 +102,8 @@ class Stake(msgspec.Struct, gc=False):
     """What of it was put before the owner, and what was said."""
     used: tuple[Want, ...] = ()
     """What had passed of it when it was cancelled or replaced, beyond what took its place: it counts."""
+    nodes_out: dict[str, SlotLack] = {}
+    """By resource, what cannot be used of its slots that have begun: as it was reported last."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

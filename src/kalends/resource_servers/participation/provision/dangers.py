@@ -54,6 +54,8 @@ class Dangers:
     outbox: ParticipantOutbox
     give_up: Callable[[NodeGrant, str, Moment], bool] = field(init=False)
     """Has the broker of a grant's reservation move it; returns False if it cannot be asked now."""
+    lacks: Callable[[str, str, int, str, Moment], None] = field(init=False)
+    """Told how many units of a reservation that has begun, on a resource, cannot be used, and why."""
     keep: Callable[[NodeGrant], None] = field(init=False)
     """Told of a grant that was given up, and is kept again, or not needed any more."""
     _dangers: dict[int, _Danger] = field(init=False, default_factory=dict)
@@ -94,6 +96,7 @@ class Dangers:
         Return True if it was moved to other nodes.
         """
         why = self._why_not(grant)
+        self._tell_lack(grant, why, now)
         if why and not (granted and self._evade(grant, now, surely_absent=False)):
             self._note(grant, why, now, seen=True)
             return False
@@ -145,6 +148,15 @@ class Dangers:
     def next_deadline_ms(self) -> int | None:
         times_ms = (each.due_ms for each in self._dangers.values())
         return min((each for each in times_ms if each is not None), default=None)
+
+    def _tell_lack(self, grant: NodeGrant, why: str, now: Moment) -> None:
+        """Tell of a grant that has begun how much of it cannot be used: it has no other nodes."""
+        wanted = grant.wanted
+        if wanted is None or self._begins_in_ms(grant, now) > 0:
+            return
+        units = len(wanted.nodes)
+        lacking = units - self.foreign.units_left(grant.resource, wanted) if why else 0
+        self.lacks(grant.rid, grant.resource, lacking, why, now)
 
     def _leaves(self, number: int) -> tuple[int, int]:
         """Return how many units others could have if it went; of as many, that of the youngest is more."""

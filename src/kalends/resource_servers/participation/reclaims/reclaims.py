@@ -60,6 +60,7 @@ class OutOfService(NamedTuple):
     """Of the machine `resource`, `nodes` are out of service, from `start` until `end`.
 
     `units` less can be booked; the reservation `stuck` cannot be placed around them ("": there is none).
+    `begun` has every reservation of the present, and how many of its nodes cannot be used.
     """
 
     resource: str
@@ -69,6 +70,7 @@ class OutOfService(NamedTuple):
     units: int
     reason: str
     stuck: str = ""
+    begun: tuple[tuple[str, int], ...] = ()
 
 
 class ReclaimStored(msgspec.Struct, frozen=True):

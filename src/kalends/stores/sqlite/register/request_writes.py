@@ -26,6 +26,7 @@ from kalends.broker.coordination.decision_record import (
     Note,
     NoteBegan,
     NoteEnd,
+    NoteNodes,
     Operation,
     Permit,
     Raise,
@@ -53,6 +54,7 @@ from kalends.stores.sqlite.register.request_rows import (
     registered,
     row,
 )
+from kalends.stores.sqlite.register.slot_losses import note_nodes
 
 
 def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
@@ -329,6 +331,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Assemble: assemble,
     GiveUp: give_up,
     NoteBegan: note_began,
+    NoteNodes: note_nodes,
     Recover: _recover,
 }
 
