@@ -142,7 +142,7 @@ class Customer:
 
 @scenario(
     Plan(sites=2, replicas=2, capacity=2, site_options=GUARDED, audited=False),
-    least={"reserved": 999, "approved": 999, "declined": 999},
+    least={"reserved": 1, "approved": 5},
 )
 async def approving(facility: Facility, chance: random.Random) -> None:
     """Nothing is locked without a word, nothing that was declined, and all is told, whatever strikes."""

@@ -19,7 +19,7 @@ OPEN_S_MAX: Final = 120.0
 SETTLE_S: Final = 60.0
 
 
-@scenario(Plan(capacity=2, audited=False), least={"locked": 999, "changed": 999})
+@scenario(Plan(capacity=2, audited=False), least={"locked": 1, "changed": 1})
 async def half_told(facility: Facility, chance: random.Random) -> None:
     """What was changed, and cancelled before the site had heard of the change, keeps no site closed."""
     await facility.up()

@@ -22,7 +22,7 @@ SLOTS: Final = 4
 END_S: Final = 300.0
 
 
-@scenario(Plan(replicas=2, capacity=6), least={"keys with a reservation": 999})
+@scenario(Plan(replicas=2, capacity=6), least={"keys with a reservation": SLOTS})
 async def repeat(facility: Facility, chance: random.Random) -> None:
     """Whoever answers, and however often, a key has one request and one outcome."""
     await facility.up()

@@ -7,6 +7,7 @@ from tests.shells import job_substitutes, mutations_of_steps  # noqa: F401  # be
 # isort: split
 import asyncio
 import contextlib
+import itertools
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -64,14 +65,14 @@ async def steps_in_storms(facility: Facility, chance: random.Random) -> None:
     await judge_steps(facility, customers, punctual=False)
 
 
-@scenario(ROOMS, least={"in step": 1, "given up": 1, "cut off from its start": 1})
+@scenario(ROOMS, least={"in step": 2, "given up": 2, "cut off from its start": 1})
 async def steps_cut_off(facility: Facility, chance: random.Random) -> None:
     """Sites are cut off for longer than parts wait: before their slots begin, or when a start is decided."""
     await rooms_up(facility)
     customers = StepCustomers(
         facility, chance, count=USERS, jobs=JOBS, pause_s=SLOT_S, waits_s=SHORT_WAITS_S
     )
-    cutting = asyncio.create_task(_cut_off_in_each_slot(facility, chance))
+    cutting = asyncio.create_task(_cut_off_in_each_slot(facility, customers, chance))
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
     cutting.cancel()
@@ -81,17 +82,21 @@ async def steps_cut_off(facility: Facility, chance: random.Random) -> None:
     facility.counts["given up"] += sum(not machines for machines in decided)
 
 
-async def _cut_off_in_each_slot(facility: Facility, chance: random.Random) -> None:
+async def _cut_off_in_each_slot(
+    facility: Facility, customers: StepCustomers, chance: random.Random
+) -> None:
+    """Before one slot begins, and by the first start in the next one, in turn."""
     world = facility.world
-    while True:
-        to_next_s = SLOT_S - (WALL_AT_BEGIN_S + world.loop.now_s) % SLOT_S
-        await asyncio.sleep(max(to_next_s - chance.uniform(0.1, EARLY_S_MAX), 0))
-        if chance.random() < 0.5:
-            _cut_off(facility, chance.choice(facility.sites))
-            await asyncio.sleep(CUT_S)
-        else:
+    for early in itertools.cycle((True, False)):
+        now = WALL_AT_BEGIN_S + world.loop.now_s
+        start = int(now // SLOT_S + 1) * SLOT_S
+        await asyncio.sleep(max(start - now - chance.uniform(0.1, EARLY_S_MAX), 0))
+        if not early:
             with _cut_off_from_its_start(facility, chance):
                 await asyncio.sleep(CUT_S + EARLY_S_MAX)
+        elif due := customers.due(start):
+            _cut_off(facility, chance.choice(chance.choice(due).sites))
+            await asyncio.sleep(CUT_S)
         world.network.heal()
         await asyncio.sleep(SLOT_S / 2)
 

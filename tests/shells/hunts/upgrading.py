@@ -43,7 +43,7 @@ FIRST_SLOT: Final = 5_000
 
 @scenario(
     Plan(sites=3, brokers=2, virtual={"region": ("site2",)}),
-    least={"told and kept": 10, "known": 3, "not known": 1},
+    least={"told and kept": 30, "known": 3, "not known": 1},
 )
 async def upgrades(facility: Facility, chance: random.Random) -> None:
     """Each server is upgraded by its own owner, some half-way first: nothing that is not known is said.
