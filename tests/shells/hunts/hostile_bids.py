@@ -57,7 +57,7 @@ STUMBLES: Final = (
             "west": ("site7", "site8", "site9"),
         },
     ),
-    least={"ran": 999},
+    least={"placed": 32, "ran": 8},
 )
 async def hostile_bids(facility: Facility, chance: random.Random) -> None:
     """Of eight managers three lie, and of twelve sites three: who has no job with them loses nothing.

@@ -38,7 +38,7 @@ async def rooms_up(facility: Facility) -> None:
 
 @scenario(
     Plan(machine=True, audited=False),
-    least={"jobs exit": 999, "programs": 999, "reservations judged": 999},
+    least={"jobs exit": 8, "programs": 10},
 )
 async def machine_room(facility: Facility, chance: random.Random) -> None:
     """Jobs and reservations of one calendar, while everything fails that can."""
@@ -67,7 +67,7 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
     await judge_jobs(facility, customers)
 
 
-@scenario(Plan(sites=1, machine=True, audited=False), least={"told": 999, "programs": 999})
+@scenario(Plan(sites=1, machine=True, audited=False), least={"told": 20, "programs": 5})
 async def machine_restored(facility: Facility, chance: random.Random) -> None:
     """An older image of a site comes back: nothing runs twice that must not, or on nodes that are taken."""
     world = facility.world
