@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument(
         "--names", action="store_true", help="only list the scenarios that are short"
     )
+    parser.add_argument("--machines", action="store_true", help="of those, the ones with machines")
     parser.add_argument("--json", action="store_true", help="one report a line")
     parser.add_argument(
         "--told", action="store_true", help="play what lines of the input say, and report as many"
@@ -38,7 +39,8 @@ def main() -> int:
         return 0
     if options.names or options.name is None:
         known = sorted(scenarios.SCENARIOS.items())
-        print("\n".join(name for name, scenario in known if not scenario.long))
+        short = [(name, scenario.plan) for name, scenario in known if not scenario.long]
+        print("\n".join(name for name, plan in short if plan.machine or not options.machines))
         return 0
     last = options.first if options.last is None else options.last
     broken = 0

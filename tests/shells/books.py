@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,16 @@ def rows(facility: Facility, broker: str) -> dict[str, Row]:
     query = "select rid, client, key, att, state, owner, done, body from request"
     with reading(store_of(facility, broker)) as connection:
         return {rid: row_of(*columns) for rid, *columns in connection.execute(query)}
+
+
+def step_starts(facility: Facility, broker: str) -> dict[str, tuple[str, ...]]:
+    """The machines whose parts start together, by request, as `broker` has decided; none: given up."""
+    query = "select rid, site from start where site like '[%'"
+    with reading(store_of(facility, broker)) as connection:
+        return {
+            rid: tuple(part["machine"] for part in json.loads(parts))
+            for rid, parts in connection.execute(query)
+        }
 
 
 def row_of(

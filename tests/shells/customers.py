@@ -70,18 +70,13 @@ class Customers:
             for number in range(count)
         ]
 
-    async def end(self, within_s: float, *, nothing_is_fine: bool = False) -> None:
-        """Wait until all customers have been answered; `Broken` when some never are.
-
-        Also when nobody got anything, unless `nothing_is_fine`.
-        """
+    async def end(self, within_s: float) -> None:
+        """Wait until all customers have been answered; `Broken` when some never are."""
         done, late = await asyncio.wait(self._tasks, timeout=within_s)
         for task in done:
             task.result()
         if self._broken:
             raise Broken(self._broken)
-        if not (self.told or self.cancelled or nothing_is_fine):
-            raise Broken("nobody was told that anything is reserved")
         if late:
             raise Broken(
                 f"{len(late)} customers are not answered within {within_s:.0f} calm seconds"

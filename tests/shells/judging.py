@@ -63,7 +63,7 @@ def judge(
 
     `told` are the reservations whose users were told that they have it, `cancelled` those who were told
     that they have not any more. What owners have `reclaimed` is nobody's, and who had some of it may have
-    lost it.
+    lost it, or have been moved.
     """
     stored = {site: books.stakes(facility, site) for site in facility.sites}
     registers = {broker: books.rows(facility, broker) for broker in facility.brokers}
@@ -77,7 +77,9 @@ def judge(
         if states.count("commit") != 1 and not lost:
             raise Broken(f"{rid} was told as reserved, and its rows are {of_one[rid]}")
         facility.counts["told and kept"] += not lost
-        if rid in slots and not lost and _reserved(of_one[rid]) not in slots[rid]:
+        compared = rid in slots and not _had_some_of(of_one[rid], reclaimed)
+        facility.counts["slots compared"] += compared
+        if compared and _reserved(of_one[rid]) not in slots[rid]:
             raise Broken(f"{rid} was told as {slots[rid]}, and its rows are {of_one[rid]}")
     for rid in sorted(cancelled):
         states = sorted(row.state for row in of_one[rid] if row.state in COMMITTED)

@@ -18,6 +18,7 @@ from kalends.broker.sites import site_link
 from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.contract import agreement
+from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.neighbours import links
@@ -30,6 +31,7 @@ from kalends.resource_servers.participation.reclaims import reclaim_choice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.http.dispatch import Dispatcher
 from kalends.stores.sqlite import notice_table, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
 from kalends.stores.sqlite.register import request_reads
@@ -42,6 +44,22 @@ def mutation(change: Callable[[], None]) -> Callable[[], None]:
     """`change` breaks the product in this process, for good."""
     MUTATIONS[change.__name__] = change
     return change
+
+
+@mutation
+def nothing_is_ever_booked() -> None:
+    """Whoever asks for a reservation, or for a job, is refused; all else is done."""
+    asked = {"book", "job_place", "job_submit", "jobs_submit"}
+    initial = Dispatcher.__init__
+
+    def refuse(caller: Any, body: Any) -> Any:
+        raise NoCommonTime("no start suits all of it")
+
+    def refusing(self: Dispatcher, misdirected: Any, handlers: Any, *more: Any) -> None:
+        refused = dict.fromkeys(asked & handlers.keys(), refuse)
+        initial(self, misdirected, {**handlers, **refused}, *more)
+
+    Dispatcher.__init__ = refusing  # type: ignore[method-assign]
 
 
 @mutation

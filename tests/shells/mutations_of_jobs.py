@@ -16,6 +16,17 @@ from tests.shells.mutations import mutation
 
 
 @mutation
+def no_job_ever_starts() -> None:
+    """Each ends in the moment in which it was to start, as if somebody had withdrawn it."""
+
+    async def start(self: ShepherdRunner, starts: Any) -> None:
+        for each in starts:
+            self._end(each, f.JobEnding(kind="withdrawn"))
+
+    ShepherdRunner._start = start  # type: ignore[method-assign]
+
+
+@mutation
 def jobs_start_before_they_are_stored() -> None:
     """What a queue has decided is done at once."""
     store = JobLedger.store_jobs

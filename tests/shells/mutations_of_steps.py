@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kalends.broker.coordination.decision_record import Assemble, Registered, encode_parts
+from kalends.broker.coordination.decision_record import (
+    Assemble,
+    GiveUp,
+    Registered,
+    encode_parts,
+)
 from kalends.broker.coordination.step_starts import StepStarts
 from kalends.resource_servers.jobs.step_gate import StepGate
 from kalends.stores.sqlite.register import job_starts, request_writes
@@ -31,6 +36,30 @@ def whoever_has_come_starts() -> None:
 
     StepStarts._note = ready_at_once  # type: ignore[method-assign]
     request_writes._HANDLERS[Assemble] = assemble
+
+
+@mutation
+def a_part_gives_up_unasked() -> None:
+    """By its own timer, while the register still counts on it."""
+
+    def end(self: StepGate, seat: Any, start: Any) -> None:
+        waits = self._waiting.get(seat)
+        if waits is not None and waits.start is start:
+            self._end(seat, waits, "it has waited long enough")
+
+    StepGate._waited_enough = end  # type: ignore[method-assign]
+
+
+@mutation
+def giving_up_undoes_a_start() -> None:
+    """It does not look whether the others are told to start."""
+
+    def anyway(connection: Any, op: GiveUp) -> Registered:
+        if op.proved:
+            connection.execute("delete from start where rid = ?", (op.rid,))
+        return job_starts.give_up(connection, op)
+
+    request_writes._HANDLERS[GiveUp] = anyway
 
 
 @mutation

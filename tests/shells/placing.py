@@ -295,6 +295,7 @@ async def judge_places(
             raise Broken(f"it ran on after {wish.cancelled_s:.1f}, when it was cancelled: {what}")
         if punctual and placed is not None and runs and not at.intersection((*liars, *slow)):
             await _judge_start(facility, wish.user, placed, runs[0], what)
+        facility.counts["ran"] += bool(runs)
         facility.counts["placed" if placed is not None else "not placed"] += 1
         facility.counts["promised"] += bool(placed is not None and placed.start_by)
 

@@ -20,7 +20,7 @@ from typing import Any
 from tests.shells.facility import Facility, world_folder
 from tests.shells.mutations import MUTATIONS
 from tests.shells.reports import Report
-from tests.shells.scenarios import SCENARIOS, Broken
+from tests.shells.scenarios import SCENARIOS, Broken, too_little
 from tests.shells.substitutes import cpu_s
 from tests.shells.world import World
 
@@ -74,6 +74,7 @@ def _play_here(name: str, seed: int, mutation: str, trace: Path | None) -> dict[
         broken = traceback.format_exc()
     if facility.witness is not None and not broken:
         broken = "\n".join(facility.witness.finish())
+    broken = broken or too_little(facility, scenario.least)
     if unheard:
         broken = broken or f"raised where nobody hears it: {unheard[:3]}"
     shutil.rmtree(folder, ignore_errors=True)

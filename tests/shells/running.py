@@ -58,8 +58,8 @@ def seeds_to_catch(name: str, mutation: str, seeds: int) -> int | None:
     return last.seed if last.broken else None
 
 
-def names() -> list[str]:
-    """All scenarios that are short, by name."""
-    command = [sys.executable, "-m", "tests.shells", "--names"]
+def names(*which: str) -> list[str]:
+    """All scenarios that are short, by name; with ``--machines``, those whose sites run jobs."""
+    command = [sys.executable, "-m", "tests.shells", "--names", *which]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from tests.shells.facility import Facility, Plan
@@ -20,6 +20,8 @@ class Broken(Exception):
 class Scenario(NamedTuple):
     story: Story
     plan: Plan
+    least: Mapping[str, int]
+    """How much of each outcome must have come of every play, by the facility's counts."""
     long: bool = False
     """Played by its name only: minutes of processor time, and more."""
 
@@ -27,21 +29,35 @@ class Scenario(NamedTuple):
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(plan: Plan, *, long: bool = False) -> Callable[[Story], Story]:
+def scenario(
+    plan: Plan, *, least: Mapping[str, int], long: bool = False
+) -> Callable[[Story], Story]:
     """Make a story known by its name.
 
     It is given a facility of `plan`, whose servers it starts, and chance of its own. It raises
     `Broken`; any other error counts as a broken promise too. It runs in a process of the world that is
-    called ``judge``.
+    called ``judge``. A play in which less than the `least` was counted of an outcome proves nothing, and
+    counts as broken: it follows from what is asked for in the story, with a wide margin for what strikes.
     """
 
     def known(story: Story) -> Story:
         name = story.__name__
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(story, plan, long)
+        assert least, name
+        SCENARIOS[name] = Scenario(story, plan, least, long)
         return story
 
     return known
+
+
+def too_little(facility: Facility, least: Mapping[str, int]) -> str:
+    """Return what has happened less often than it must; "" if nothing has."""
+    rare = {
+        outcome: facility.counts[outcome]
+        for outcome, count in least.items()
+        if facility.counts[outcome] < count
+    }
+    return f"too little has happened: {rare}, and {dict(least)} must" if rare else ""
 
 
 def load_all() -> None:

@@ -1,4 +1,7 @@
-"""Fresh seeds of every scenario on all cores: python -m tests.shells.soak --seconds N [NAME ...]."""
+"""Fresh seeds of every scenario on all cores: python -m tests.shells.soak --seconds N [NAME ...].
+
+And each is played by a product that does nothing: that must break it.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,13 @@ def main() -> int:
     judged: Counter[str] = Counter()
     virtual_s = 0.0
     with ThreadPoolExecutor(options.workers) as pool:
+        idle = [(name, "nothing_is_ever_booked") for name in names()]
+        idle += [(name, "no_job_ever_starts") for name in names("--machines")]
+        wanted = [each for each in idle if not options.names or each[0] in options.names]
+        for (name, mutation), caught in zip(wanted, pool.map(_is_caught, wanted), strict=True):
+            broken[name] += not caught
+            if not caught:
+                print(f"{name} keeps every promise although {mutation}", flush=True)
         while time.monotonic() < until_s:
             turn = [next(turns) for _ in range(options.workers)]
             for report in itertools.chain.from_iterable(pool.map(_play, turn)):
@@ -50,6 +60,12 @@ def main() -> int:
     hours = virtual_s / 3_600
     print(f"{played.total()} plays, {hours:.1f} virtual hours, {broken.total()} broken promises")
     return 1 if broken else 0
+
+
+def _is_caught(idle: tuple[str, str]) -> bool:
+    name, mutation = idle
+    seed = secrets.randbits(SEED_BITS)
+    return bool(plays(name, seed, seed, mutation=mutation)[0].broken)
 
 
 def _play(name: str) -> list[Report]:

@@ -69,6 +69,10 @@ class StepCustomers:
         if late:
             raise Broken(f"{len(late)} users are not answered within {within_s} s")
 
+    def due(self, start: int) -> list[StepWish]:
+        """Return the jobs whose users were told that they start then."""
+        return [wish for wish in self.wishes if wish.view is not None and wish.view.start == start]
+
     def _draw(self) -> random.Random:
         return random.Random(self.chance.random())
 

@@ -15,6 +15,12 @@ def test_no_part_runs_twice_or_without_the_others_whatever_strikes() -> None:
     check("steps_in_storms", 4)
 
 
+def test_no_part_runs_without_the_others_where_a_site_is_cut_off_for_longer_than_parts_wait() -> (
+    None
+):
+    check("steps_cut_off", 4)
+
+
 @pytest.mark.parametrize(
     ("story", "mutation"),
     [
@@ -22,6 +28,8 @@ def test_no_part_runs_twice_or_without_the_others_whatever_strikes() -> None:
         ("steps", "nothing_starts_in_step"),
         ("steps", "parts_start_as_they_hear_of_it"),
         ("steps_in_storms", "nothing_starts_in_step"),
+        ("steps_cut_off", "a_part_gives_up_unasked"),
+        ("steps_cut_off", "giving_up_undoes_a_start"),
     ],
 )
 def test_common_starts_gone_wrong_show(story: str, mutation: str) -> None:

@@ -13,6 +13,7 @@ from tests.shells.scenarios import Broken, scenario
 
 BOOKINGS: Final = 6
 CHANGES: Final = 3
+CANCELS: Final = 2
 FAR_S: Final = 86_400
 QUIET_S: Final = 10.0
 SETTLE_S: Final = 60.0
@@ -20,7 +21,7 @@ AGAIN_S_MAX: Final = 120.0
 """When all sites are back the broker takes new requests after so long at most."""
 
 
-@scenario(Plan(capacity=1, audited=False))
+@scenario(Plan(capacity=1, audited=False), least={"told and kept": BOOKINGS - CANCELS + 1})
 async def amnesia(facility: Facility, chance: random.Random) -> None:
     """An older image of the register comes back: nothing told is lost, undone, sold again, or half."""
     await facility.up()
@@ -44,7 +45,7 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
                 left.add(told[rid])
                 told[rid] += FAR_S
                 await client.move(rid, told[rid])
-        for rid in chance.sample(sorted(told), 2):
+        for rid in chance.sample(sorted(told), CANCELS):
             await client.cancel(rid)
             undone[rid] = told.pop(rid)
         if chance.random() < 0.5:
@@ -74,9 +75,10 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
         _agree(facility, set(told.values()), left | set(undone.values()))
         if lost := [each.lost for each in (await client.reconcile(wait_s=20)).sites if each.lost]:
             raise Broken(f"named as lost: {lost}")
+        facility.counts["told and kept"] += len(told)
 
 
-@scenario(Plan(capacity=1, audited=False))
+@scenario(Plan(capacity=1, audited=False), least={"told": BOOKINGS, "kept by all": 1})
 async def disaster(facility: Facility, chance: random.Random) -> None:
     """Old images of a site and of the register come back together: what nobody remembers is named."""
     await facility.up()
@@ -115,6 +117,8 @@ async def disaster(facility: Facility, chance: random.Random) -> None:
         raise Broken(f"forgotten by both, and not named: {gone}")
     if len(named) > BOOKINGS - max(at.values()):
         raise Broken(f"named, though one of the two remembered it: {named}")
+    facility.counts["told"] += len(told)
+    facility.counts["kept by all"] += len(told & set.intersection(*locked.values()))
 
 
 async def _site_put_back(facility: Facility, chance: random.Random) -> None:

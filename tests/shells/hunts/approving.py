@@ -140,7 +140,10 @@ class Customer:
         raise Broken(f"user{self._number} is not told what has become of {key or 'a change'}")
 
 
-@scenario(Plan(sites=2, replicas=2, capacity=2, site_options=GUARDED, audited=False))
+@scenario(
+    Plan(sites=2, replicas=2, capacity=2, site_options=GUARDED, audited=False),
+    least={"reserved": 1, "approved": 5},
+)
 async def approving(facility: Facility, chance: random.Random) -> None:
     """Nothing is locked without a word, nothing that was declined, and all is told, whatever strikes."""
     await facility.up()

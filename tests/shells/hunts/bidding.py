@@ -40,7 +40,10 @@ UNDISTURBED_S: Final = 3_600.0
 """The same where nothing fails: several times what it takes."""
 
 
-@scenario(Plan(sites=3, replicas=2, machine=True, audited=False, policy="conservative"))
+@scenario(
+    Plan(sites=3, replicas=2, machine=True, audited=False, policy="conservative"),
+    least={"placed": 48, "ran": 30, "punctual": 20},
+)
 async def bids(facility: Facility, chance: random.Random) -> None:
     """Nothing fails: whatever others are offered meanwhile, promised starts are kept."""
     await rooms_up(facility)
@@ -55,7 +58,8 @@ async def bids(facility: Facility, chance: random.Random) -> None:
 
 
 @scenario(
-    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}"),
+    least={"ran": 15},
 )
 async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     """Everything fails that can, between the bid and the vote above all."""
@@ -67,7 +71,8 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
 
 
 @scenario(
-    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+    Plan(sites=3, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}"),
+    least={"ran": 20},
 )
 async def lost_sites(facility: Facility, chance: random.Random) -> None:
     """Queues are long, and sites are gone for longer than brokers wait: cut off, frozen, or dead."""
@@ -83,7 +88,8 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
 
 
 @scenario(
-    Plan(sites=4, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}")
+    Plan(sites=4, replicas=2, machine=True, audited=False, broker_options=f"lost_s = {LOST_S}"),
+    least={"ran": 12},
 )
 async def starting_again(facility: Facility, chance: random.Random) -> None:
     """Jobs run for long that may start again: they are moved, drained away, and left by their sites."""
@@ -98,7 +104,10 @@ async def starting_again(facility: Facility, chance: random.Random) -> None:
     await judge_places(facility, customers, punctual=False, absences=absences, lost_s=LOST_S)
 
 
-@scenario(Plan(sites=3, replicas=2, machine=True, audited=False))
+@scenario(
+    Plan(sites=3, replicas=2, machine=True, audited=False),
+    least={"ran": 40, "could not start": 1, "ran after the repair": 1},
+)
 async def black_hole(facility: Facility, chance: random.Random) -> None:
     """One site can start no program, and has the most free nodes for that; then it is repaired."""
     await rooms_up(facility)
@@ -127,7 +136,10 @@ async def black_hole(facility: Facility, chance: random.Random) -> None:
     facility.counts["ran after the repair"] += len(hole.history)
 
 
-@scenario(Plan(sites=4, replicas=2, machine=True, audited=False, policy="conservative"))
+@scenario(
+    Plan(sites=4, replicas=2, machine=True, audited=False, policy="conservative"),
+    least={"ran": 8},
+)
 async def failing_nodes(facility: Facility, chance: random.Random) -> None:
     """Nodes fail under jobs that may start again: who waits for others goes where some are free."""
     await rooms_up(facility)
@@ -150,7 +162,8 @@ async def failing_nodes(facility: Facility, chance: random.Random) -> None:
         audited=False,
         virtual={"hall": ("site1", "site2", "west"), "west": ("site3", "site4", "site5")},
         broker_options=f"lost_s = {LOST_S}",
-    )
+    ),
+    least={"ran": 20, "managers asked": 1},
 )
 async def virtual_sites(facility: Facility, chance: random.Random) -> None:
     """Most sites are reached by virtual ones, one below the other, which die, freeze and are cut off, too."""
@@ -223,7 +236,8 @@ async def _nodes_fail_and_come_back(facility: Facility, chance: random.Random) -
         audited=False,
         virtual={"hall": ("site1", "round")},
         ways={"round": "hall/v1/members/round"},
-    )
+    ),
+    least={"placed": 4, "ran": 1},
 )
 async def going_round(facility: Facility, chance: random.Random) -> None:
     """A member of a virtual site is reached by nothing but itself: that is refused, and harms nobody."""

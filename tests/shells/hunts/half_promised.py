@@ -16,7 +16,7 @@ ROUNDS: Final = 3
 SETTLE_S: Final = 60.0
 
 
-@scenario(Plan(capacity=1, replicas=2, audited=False))
+@scenario(Plan(capacity=1, replicas=2, audited=False), least={"reserved": 1})
 async def half_promised(facility: Facility, chance: random.Random) -> None:
     """No promise that is forgotten counts: what is booked is locked everywhere, nobody else has its room."""
     await facility.up()
@@ -59,6 +59,7 @@ async def half_promised(facility: Facility, chance: random.Random) -> None:
         ]
         if missing:
             raise Broken(f"{rid} is reserved, and not locked at {missing}")
+        facility.counts["reserved"] += row.state == "commit"
 
 
 async def _book(client: kalends.Client, terms: str, start: int) -> None:

@@ -19,7 +19,7 @@ OPEN_S_MAX: Final = 120.0
 SETTLE_S: Final = 60.0
 
 
-@scenario(Plan(capacity=2, audited=False))
+@scenario(Plan(capacity=2, audited=False), least={"locked": 1, "changed": 1})
 async def half_told(facility: Facility, chance: random.Random) -> None:
     """What was changed, and cancelled before the site had heard of the change, keeps no site closed."""
     await facility.up()
@@ -50,11 +50,13 @@ async def half_told(facility: Facility, chance: random.Random) -> None:
     ]
     if locked[0] != locked[1]:
         raise Broken(f"half reserved: {locked[0] ^ locked[1]}")
-    open_rows = {
-        rid: row.state for rid, row in books.rows(facility, "broker0").items() if not row.done
-    }
-    if open_rows:
+    facility.counts["locked"] += len(locked[0])
+    rows = books.rows(facility, "broker0")
+    if open_rows := {rid: row.state for rid, row in rows.items() if not row.done}:
         raise Broken(f"told for ever: {open_rows}")
+    facility.counts["changed"] += sum(
+        row.state in ("replaced", "cancelled") for row in rows.values()
+    )
 
 
 async def _change_and_cancel(client: Client, chance: random.Random, rid: str, start: int) -> None:

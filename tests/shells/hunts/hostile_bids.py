@@ -56,7 +56,8 @@ STUMBLES: Final = (
             "hall": ("site4", "site5", "site6", "west"),
             "west": ("site7", "site8", "site9"),
         },
-    )
+    ),
+    least={"placed": 32, "ran": 8},
 )
 async def hostile_bids(facility: Facility, chance: random.Random) -> None:
     """Of eight managers three lie, and of twelve sites three: who has no job with them loses nothing.

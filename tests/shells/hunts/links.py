@@ -15,7 +15,7 @@ CALM_S: Final = 300.0
 CONNECT_MS_MAX: Final = 60_000
 
 
-@scenario(Plan(keys=True))
+@scenario(Plan(keys=True), least={"booked": 3})
 async def idle(facility: Facility, chance: random.Random) -> None:
     """A link that was idle for longer than any token lives takes the next booking at once."""
     await facility.up()
@@ -25,6 +25,7 @@ async def idle(facility: Facility, chance: random.Random) -> None:
             lost, began_s = len(facility.logged("site_lost")), loop.now_s
             start = facility.tomorrow + 600 * number
             await client.book(facility.everything, duration="10m", at=start)
+            facility.counts["booked"] += 1
             if loop.now_s - began_s > 1:
                 raise Broken(f"a booking after idle minutes took {loop.now_s - began_s:.1f} s")
             await asyncio.sleep(chance.uniform(200, 1_000))
@@ -32,7 +33,7 @@ async def idle(facility: Facility, chance: random.Random) -> None:
                 raise Broken(f"a link broke by itself: {facility.logged('site_lost')[-1]}")
 
 
-@scenario(Plan(keys=True))
+@scenario(Plan(keys=True), least={"booked": 1})
 async def skew(facility: Facility, chance: random.Random) -> None:
     """A site whose clock jumps by less than five minutes is booked at, over new links as over old ones."""
     await facility.up()
@@ -45,9 +46,10 @@ async def skew(facility: Facility, chance: random.Random) -> None:
             await client.book(facility.everything, duration="10m", at=facility.tomorrow, wait_s=5)
         except kalends.KalendsError as error:
             raise Broken(f"the clock of site1 is wrong by {error_s:.0f} s: {error}") from error
+        facility.counts["booked"] += 1
 
 
-@scenario(Plan(replicas=2))
+@scenario(Plan(replicas=2), least={"got what came free": 1})
 async def wake(facility: Facility, chance: random.Random) -> None:
     """Who waits on a list gets what came free, however often links and sites broke meanwhile."""
     await facility.up()
@@ -76,6 +78,7 @@ async def wake(facility: Facility, chance: random.Random) -> None:
         took_s = facility.world.loop.now_s - well_since_s
         if not done or took_s > SOON_S:
             raise Broken(f"all is well, and bob waits beside free room for {took_s:.0f} s")
+        facility.counts["got what came free"] += waits.result().state == "reserved"
 
 
 async def _break_when_new(facility: Facility, chance: random.Random) -> None:

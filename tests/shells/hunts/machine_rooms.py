@@ -36,7 +36,10 @@ async def rooms_up(facility: Facility) -> None:
         host_called(facility.world, site)
 
 
-@scenario(Plan(machine=True, audited=False))
+@scenario(
+    Plan(machine=True, audited=False),
+    least={"jobs exit": 8, "programs": 10},
+)
 async def machine_room(facility: Facility, chance: random.Random) -> None:
     """Jobs and reservations of one calendar, while everything fails that can."""
     world = facility.world
@@ -64,7 +67,7 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
     await judge_jobs(facility, customers)
 
 
-@scenario(Plan(sites=1, machine=True, audited=False))
+@scenario(Plan(sites=1, machine=True, audited=False), least={"told": 20, "programs": 5})
 async def machine_restored(facility: Facility, chance: random.Random) -> None:
     """An older image of a site comes back: nothing runs twice that must not, or on nodes that are taken."""
     world = facility.world
@@ -85,6 +88,8 @@ async def machine_restored(facility: Facility, chance: random.Random) -> None:
     await customers.end(QUEUED_S)
     await _until_all_is_over(facility, customers)
     await judge_forgetful(facility, customers, restored_s)
+    facility.counts["told"] += len(customers.told)
+    facility.counts["programs"] += len(HOSTS["site0"].history)
 
 
 def power_went(node: Node) -> None:

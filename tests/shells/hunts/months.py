@@ -31,7 +31,9 @@ ONCE: Final = Backoff(tries_max=1)
 """What is refused once is refused: a client that tries again would hide it."""
 
 
-@scenario(Plan(keys=True, capacity=64, audited=False), long=True)
+@scenario(
+    Plan(keys=True, capacity=64, audited=False), least={"bookings in bursts": 1_000}, long=True
+)
 async def month(facility: Facility, chance: random.Random) -> None:
     """Thirty days of idle hours and bursts: all that is booked, moved and cancelled is done at once."""
     await facility.up()

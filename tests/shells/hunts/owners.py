@@ -10,6 +10,7 @@ from typing import Final
 import kalends
 from kalends.contract.approval_calls import ApprovalView
 from tests.shells import books
+from tests.shells.customers import slots_of
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
 from tests.shells.scenarios import Broken, scenario
@@ -62,13 +63,14 @@ class Owner:
         done = await decide(asked.id, word=word, revision=asked.revision)
         if done.state != word:
             raise Broken(f"{self.site} says that {asked.id} is {done.state}, its owner said {word}")
+        self._facility.counts[word] += 1
 
 
 class Customer:
     """Books one slot of all sites after the other, and waits for what becomes of each."""
 
     def __init__(self, facility: Facility, number: int, chance: random.Random) -> None:
-        self.told: dict[str, str] = {}
+        self.told: dict[str, kalends.RequestView] = {}
         self._facility = facility
         self._number = number
         self._chance = chance
@@ -82,7 +84,7 @@ class Customer:
                 start = facility.tomorrow + 3_600 * self._chance.randrange(4 * CUSTOMERS)
                 view = await self._until_told(client, key, start)
                 if view is not None:
-                    self.told[view.id] = view.state
+                    self.told[view.id] = view
 
     async def _until_told(
         self, client: kalends.Client, key: str, start: int
@@ -111,7 +113,10 @@ class Customer:
             return None
 
 
-@scenario(Plan(sites=2, replicas=2, capacity=1, site_options=GUARDED, audited=False))
+@scenario(
+    Plan(sites=2, replicas=2, capacity=1, site_options=GUARDED, audited=False),
+    least={"approved": 5, "slots compared": 2},
+)
 async def owners(facility: Facility, chance: random.Random) -> None:
     """Nothing is locked without the word of each owner, and everybody is told what has become of it."""
     await facility.up()
@@ -135,10 +140,10 @@ async def owners(facility: Facility, chance: random.Random) -> None:
         task.result()
     await calm(facility)
     await asyncio.sleep(60)
-    told = {rid: state for customer in customers for rid, state in customer.told.items()}
-    judge(facility, [rid for rid, state in told.items() if state == "reserved"])
+    told = {rid: view for customer in customers for rid, view in customer.told.items()}
+    slots = {rid: [slots_of(view)] for rid, view in told.items() if view.state == "reserved"}
+    judge(facility, slots.keys(), slots=slots)
     _nothing_without_a_word(facility, lives)
-    facility.counts["reserved"] += sum(state == "reserved" for state in told.values())
 
 
 def _nothing_without_a_word(facility: Facility, lives: list[Owner]) -> None:

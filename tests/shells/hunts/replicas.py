@@ -18,7 +18,9 @@ PAUSE_S: Final = 15.0
 ANSWER_S_MAX: Final = 2.0
 
 
-@scenario(Plan(replicas=2, capacity=8, audited=False))
+@scenario(
+    Plan(replicas=2, capacity=8, audited=False), least={"booked": 10, "answered meanwhile": 45}
+)
 async def pause(facility: Facility, chance: random.Random) -> None:
     """One replica stands still at any moment; the other answers within two seconds, and forgets nothing."""
     await facility.up()
@@ -52,12 +54,14 @@ async def _load(facility: Facility, replica: str, number: int, slowest: dict[str
             began_s = loop.now_s
             with contextlib.suppress(kalends.KalendsError):
                 await client.book(facility.everything, duration="10m", at=start, wait_s=5)
+                facility.counts["booked"] += 1
+            facility.counts["answered meanwhile"] += world.nodes["broker0-0"].paused
             slowest[replica] = max(slowest[replica], loop.now_s - began_s)
             # Full load until somebody stands still: that is when it may hold a lock.
             await asyncio.sleep(1.0 if world.nodes["broker0-0"].paused else 0.002)
 
 
-@scenario(Plan(replicas=2, audited=False))
+@scenario(Plan(replicas=2, audited=False), least={"booked": 4})
 async def row(facility: Facility, chance: random.Random) -> None:
     """A row that cannot be read, left behind by the dead, stops no heart and no booking of others."""
     await facility.up()
@@ -66,6 +70,7 @@ async def row(facility: Facility, chance: random.Random) -> None:
         for number in range(3):
             start = facility.tomorrow + 600 * number
             await client.book(facility.everything, duration="10m", at=start)
+            facility.counts["booked"] += 1
         world.kill("site0")
         left = [
             asyncio.create_task(
@@ -88,6 +93,7 @@ async def row(facility: Facility, chance: random.Random) -> None:
             await client.book(facility.everything, duration="10m", at=start, wait_s=5)
         except kalends.KalendsError as error:
             raise Broken(f"broker0-1 does not book: {error}") from error
+        facility.counts["booked"] += 1
 
 
 def _spoil_one(facility: Facility) -> None:

@@ -13,10 +13,11 @@ from tests.shells.scenarios import Broken, scenario
 from tests.shells.stage import NOBODY
 
 BOOKINGS: Final = 6
+CANCELS: Final = 2
 SETTLE_S: Final = 60.0
 
 
-@scenario(Plan(capacity=1, audited=False))
+@scenario(Plan(capacity=1, audited=False), least={"told and kept": BOOKINGS})
 async def restore(facility: Facility, chance: random.Random) -> None:
     """An older image of a site's disk is put back: nothing that was told is gone, or sold again."""
     await facility.up()
@@ -43,6 +44,7 @@ async def restore(facility: Facility, chance: random.Random) -> None:
     }
     if forgotten := sorted(told.keys() - locked):
         raise Broken(f"site0 has forgotten {len(forgotten)} of {len(told)} told reservations")
+    facility.counts["told and kept"] += len(told)
 
 
 async def _sold_again(client: kalends.Client, facility: Facility, told: dict[str, int]) -> None:
@@ -54,7 +56,7 @@ async def _sold_again(client: kalends.Client, facility: Facility, told: dict[str
         raise Broken(f"what {rid} has at site0 was sold once more")
 
 
-@scenario(Plan(capacity=1, audited=False))
+@scenario(Plan(capacity=1, audited=False), least={"told and kept": BOOKINGS - CANCELS})
 async def ghosts(facility: Facility, chance: random.Random) -> None:
     """Some was cancelled, some was booked since the image of a site or of the register: they agree again."""
     await facility.up()
@@ -72,7 +74,7 @@ async def ghosts(facility: Facility, chance: random.Random) -> None:
             start = facility.tomorrow + 600 * number
             told.add((await client.book(facility.everything, duration="10m", at=start)).id)
             await asyncio.sleep(chance.uniform(0, 1))
-        for rid in chance.sample(sorted(told), 2):
+        for rid in chance.sample(sorted(told), CANCELS):
             await client.cancel(rid)
             told.discard(rid)
         await asyncio.sleep(10)
@@ -96,9 +98,10 @@ async def ghosts(facility: Facility, chance: random.Random) -> None:
         locked = {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
         if locked != told:
             raise Broken(f"{site} has {len(locked - told)} ghosts, and lacks {len(told - locked)}")
+    facility.counts["told and kept"] += len(told)
 
 
-@scenario(Plan(capacity=1, brokers=2, audited=False))
+@scenario(Plan(capacity=1, brokers=2, audited=False), least={"told and kept": BOOKINGS})
 async def neighbours(facility: Facility, chance: random.Random) -> None:
     """A site's disk is put back, and another broker is there first: it is not sold what the one was told."""
     await facility.up()
@@ -127,6 +130,7 @@ async def neighbours(facility: Facility, chance: random.Random) -> None:
     stakes = books.stakes(facility, "site0")
     if forgotten := sorted(rid for rid in told if rid not in stakes or not _locked(stakes[rid])):
         raise Broken(f"site0 has forgotten {len(forgotten)} of {len(told)} told reservations")
+    facility.counts["told and kept"] += len(told)
 
 
 def _locked(stake: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from tests.shells.scenarios import Broken, scenario
 BOOKINGS = 10
 
 
-@scenario(Plan(replicas=2, keys=True))
+@scenario(Plan(replicas=2, keys=True), least={"booked": BOOKINGS})
 async def plain_day(facility: Facility, chance: random.Random) -> None:
     """Bookings one after the other, at each replica in turn."""
     await facility.up()
@@ -21,4 +21,5 @@ async def plain_day(facility: Facility, chance: random.Random) -> None:
             view = await client.book(facility.everything, duration="10m", at=start)
             if view.state != "reserved":
                 raise Broken(f"nothing is wrong, and a booking is {view.state}")
+            facility.counts["booked"] += 1
             await asyncio.sleep(chance.uniform(0, 2))

@@ -12,15 +12,12 @@ from tests.shells.disk import CRASH, OK, Kind
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
 from tests.shells.nodes import Node
-from tests.shells.outcomes import must_have_happened
 from tests.shells.scenarios import scenario
 from tests.shells.stage import NOBODY
 
 STRIKES: Final = 14
 WRITES_MAX: Final = 200
 END_S: Final = 900.0
-KEPT: Final = 5
-"""So many reservations must have been told, and kept to the end."""
 
 
 class Strikes:
@@ -118,7 +115,7 @@ def power_fails_at(facility: Facility, host: str, operations: int) -> None:
     facility.world.disk.fault = fault
 
 
-@scenario(Plan(replicas=2, keys=True))
+@scenario(Plan(replicas=2, keys=True), least={"told and kept": 20})
 async def storm(facility: Facility, chance: random.Random) -> None:
     """Whatever strikes: once it is over, everybody is answered, and what was told is true."""
     await facility.up()
@@ -128,10 +125,9 @@ async def storm(facility: Facility, chance: random.Random) -> None:
     await customers.end(END_S)
     await asyncio.sleep(60)
     judge(facility, customers.told, cancelled=customers.cancelled, slots=customers.slots)
-    must_have_happened(facility, {"told and kept": KEPT})
 
 
-@scenario(Plan())
+@scenario(Plan(), least={"told and kept": 50})
 async def power(facility: Facility, chance: random.Random) -> None:
     """What was told as reserved is there after losses of power between any two writes of any host."""
     await facility.up()
@@ -153,10 +149,9 @@ async def power(facility: Facility, chance: random.Random) -> None:
     await customers.end(END_S)
     await calm(facility)
     judge(facility, customers.told, slots=customers.slots)
-    must_have_happened(facility, {"told and kept": KEPT})
 
 
-@scenario(Plan(sites=3, replicas=2, capacity=1))
+@scenario(Plan(sites=3, replicas=2, capacity=1), least={"told and kept": 5})
 async def crowd(facility: Facility, chance: random.Random) -> None:
     """Many want the same few slots while faults strike; who waits is served in order, or told."""
     await facility.up()
@@ -173,4 +168,3 @@ async def crowd(facility: Facility, chance: random.Random) -> None:
     await customers.end(END_S)
     await asyncio.sleep(60)
     judge(facility, customers.told, cancelled=customers.cancelled, slots=customers.slots)
-    must_have_happened(facility, {"told and kept": KEPT})

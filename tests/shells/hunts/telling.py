@@ -76,7 +76,10 @@ class Receiver:
         return web.Response(status=204)
 
 
-@scenario(Plan(sites=1, replicas=2, capacity=1, broker_options=OPTIONS))
+@scenario(
+    Plan(sites=1, replicas=2, capacity=1, broker_options=OPTIONS),
+    least={"changes told": len(USERS) * BOOKINGS},
+)
 async def telling(facility: Facility, chance: random.Random) -> None:
     """Owners take slots back while replicas die and receivers are away; later all is told."""
     receiver = Receiver(facility)
@@ -144,8 +147,6 @@ def _judge(facility: Facility, receiver: Receiver) -> None:
     if made_up := set(ids) - changes:
         raise Broken(f"told of what never was: {sorted(made_up)[0]}")
     facility.counts["changes told"] += len(changes)
-    if not changes:
-        raise Broken("the owner has changed nothing")
 
 
 def _changes(facility: Facility) -> set[tuple[str, str, int]]:
