@@ -463,6 +463,7 @@ SHOWS_AT: Final = {
     "cores and licences that nobody counts": 37,
     "promises given up before other nodes are tried": 741,
     "votes without attempt": 24,
+    "approved for good": 12,
 }
 """A seed that shows a mutation, where the first few do not: it is tried first."""
 
