@@ -258,12 +258,12 @@ class PeersRefuseWithoutStoring(Participant):
 
 
 class CommitsWhenAllPrepared(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         stake = self.stakes.get(says.rid)
         if stake is not None and says.says == "prepared" and stake.has("prepared"):
             ids = tuple(claim.hold_id for claim in stake.claims)
             says = msgspec.structs.replace(says, says="locked", chosen={self.here.name: ids})
-        super().peer_says(source, says)
+        super().peer_says(source, says, now)
 
 
 class AllPreparedMeansCommit(Participant):
@@ -273,10 +273,10 @@ class AllPreparedMeansCommit(Participant):
 
 
 class AbortsForPrepared(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         if says.says == "prepared":
             says = msgspec.structs.replace(says, says="never")
-        super().peer_says(source, says)
+        super().peer_says(source, says, now)
 
 
 class OnePreparedPeerMeansAbort(Participant):
@@ -286,11 +286,11 @@ class OnePreparedPeerMeansAbort(Participant):
 
 
 class HearsPeersForOthers(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         stake = self.stakes.get(says.rid)
         parts = stake.parts if stake is not None else ()
         named = next((part.url for part in parts if part.site == says.site), source)
-        super().peer_says(named, says)
+        super().peer_says(named, says, now)
 
 
 class PeersSpeakForOthers(Participant):
@@ -322,10 +322,10 @@ class LockNotChecked(Participant):
 
 
 class LeavesTheOld(OutcomeHandler):
-    def commit(self, stake: Any, rid: str, att: int, chosen: Any) -> bool:
+    def commit(self, stake: Any, rid: str, att: int, chosen: Any, now: Any) -> bool:
         if stake is not None and stake.replaces and not stake.decided:
             stake.replaces = ""
-        return super().commit(stake, rid, att, chosen)
+        return super().commit(stake, rid, att, chosen, now)
 
 
 class OldStandsAlone(Participant):
@@ -352,7 +352,7 @@ class AbortNotDurable(PreparePhase):
     def close(self, case: Any, error: Any, kind: str, now: Any) -> None:
         super().close(case, error, kind, now)
         decide = DecidePhase(self.table, self.outbox, self.credentials, self.deadlines)
-        decide.abort(case, case.record.att)
+        decide.abort(case, case.record.att, case.parts)
 
 
 # Agents
