@@ -230,8 +230,9 @@ class LineOracle(LineRecalls):
         if waiter is None or waiter.visit.att != visited.att:
             return
         if not waiter.sure:
-            # Who is asked for by agents first, of those who hold, is in line only after their answer.
-            waiter.entered = max(waiter.entered, self._silent_since[site])
+            # Agents of those who hold may be asked first: a visit is in line only after their answer.
+            if milliseconds(waiter.entered) < now_ms:
+                waiter.entered = moment
             waiter.sure = True
         self.waits += 1
         self._turns.waits(visited.rid, now_ms)

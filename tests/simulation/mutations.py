@@ -258,12 +258,12 @@ class PeersRefuseWithoutStoring(Participant):
 
 
 class CommitsWhenAllPrepared(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         stake = self.stakes.get(says.rid)
         if stake is not None and says.says == "prepared" and stake.has("prepared"):
             ids = tuple(claim.hold_id for claim in stake.claims)
             says = msgspec.structs.replace(says, says="locked", chosen={self.here.name: ids})
-        super().peer_says(source, says)
+        super().peer_says(source, says, now)
 
 
 class AllPreparedMeansCommit(Participant):
@@ -273,10 +273,10 @@ class AllPreparedMeansCommit(Participant):
 
 
 class AbortsForPrepared(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         if says.says == "prepared":
             says = msgspec.structs.replace(says, says="never")
-        super().peer_says(source, says)
+        super().peer_says(source, says, now)
 
 
 class OnePreparedPeerMeansAbort(Participant):
@@ -286,11 +286,11 @@ class OnePreparedPeerMeansAbort(Participant):
 
 
 class HearsPeersForOthers(InDoubtResolver):
-    def peer_says(self, source: str, says: m.PeerSays) -> None:
+    def peer_says(self, source: str, says: m.PeerSays, now: Any) -> None:
         stake = self.stakes.get(says.rid)
         parts = stake.parts if stake is not None else ()
         named = next((part.url for part in parts if part.site == says.site), source)
-        super().peer_says(named, says)
+        super().peer_says(named, says, now)
 
 
 class PeersSpeakForOthers(Participant):
@@ -322,10 +322,10 @@ class LockNotChecked(Participant):
 
 
 class LeavesTheOld(OutcomeHandler):
-    def commit(self, stake: Any, rid: str, att: int, chosen: Any) -> bool:
+    def commit(self, stake: Any, rid: str, att: int, chosen: Any, now: Any) -> bool:
         if stake is not None and stake.replaces and not stake.decided:
             stake.replaces = ""
-        return super().commit(stake, rid, att, chosen)
+        return super().commit(stake, rid, att, chosen, now)
 
 
 class OldStandsAlone(Participant):
@@ -352,7 +352,7 @@ class AbortNotDurable(PreparePhase):
     def close(self, case: Any, error: Any, kind: str, now: Any) -> None:
         super().close(case, error, kind, now)
         decide = DecidePhase(self.table, self.outbox, self.credentials, self.deadlines)
-        decide.abort(case, case.record.att)
+        decide.abort(case, case.record.att, case.parts)
 
 
 # Agents
@@ -451,7 +451,8 @@ SHOWS_AT: Final = {
     "a commit is forgotten after the first Done": 49,
     "commit without condition": 78,
     "peers refuse without storing": 28,
-    "a peer speaks for others": 73,
+    "a peer speaks for others": 55,
+    "a prepared peer is read as a refusal": 35,
     "the lock rule is not checked": 33,
     "results are matched by request only": 1294,
     "a recall takes promises": 74,
@@ -463,6 +464,7 @@ SHOWS_AT: Final = {
     "cores and licences that nobody counts": 37,
     "promises given up before other nodes are tried": 741,
     "votes without attempt": 24,
+    "approved for good": 12,
 }
 """A seed that shows a mutation, where the first few do not: it is tried first."""
 

@@ -121,6 +121,10 @@ class SlotHistories:
                     mode = give if message.hold_ids or give == "give" else ""
                     if ids or not mode:
                         yield slot, Action("release", rid, message.att, ids=ids, mode=mode)
+            case m.OwnerAsk():
+                for slot in slots:
+                    ids = self._known.ids_in(slot, site, message.hold_ids)
+                    yield slot, Action("ask", rid, message.att, ids=ids)
             case m.Renew() if entry.answer is not None:
                 yield from self._renewed(site, entry)
 

@@ -60,6 +60,7 @@ class Action(NamedTuple):
     commit    done, ""
     abort     done, ""                             `refuse`: a peer was told "never"
     cancel    done, ""
+    ask                                            an owner is asked for `ids`: what else is held ends
     release                                        `mode`: "" all, "some", or "give" back
     renew                                          `ids` are kept, `lost` are not
     look      free, taken                          `mode` is what counts as taken
@@ -261,6 +262,16 @@ def _release(state: State, release: Action) -> Iterator[State]:
     yield state._replace(claim=mine._replace(ids=left) if left else None)
 
 
+def _ask(state: State, ask: Action) -> Iterator[State]:
+    """Alternatives to what its owner is to approve are held no longer."""
+    mine = _own(state, ask.rid)
+    if mine is None or mine.state == "promised" or mine.att != ask.att or not mine.ids:
+        yield state
+        return
+    left = mine.ids & ask.ids
+    yield state._replace(claim=mine._replace(ids=left) if left else None)
+
+
 def _renew(state: State, renew: Action) -> Iterator[State]:
     mine, lock = _own(state, renew.rid), state.lock
     known = mine.ids if mine is not None else NOBODY
@@ -331,6 +342,7 @@ _STEPS: Final[dict[str, Callable[[State, Action], Iterator[State]]]] = {
     "commit": _commit,
     "abort": _abort,
     "cancel": _cancel,
+    "ask": _ask,
     "release": _release,
     "renew": _renew,
     "look": _look,

@@ -26,6 +26,8 @@ SEEDS = [
         "every-fault", 276264930026107, id="an-unreported-hold-at-a-site-that-stood-still"
     ),
     pytest.param("slow-lines", 114312526408808, id="granted-again-before-an-abort-came"),
+    pytest.param("slow-lines", 57007224350815, id="in-line-once-agents-have-been-asked-in-vain"),
+    pytest.param("owners-think", 222870795988630, id="an-owner-is-asked-for-one-of-alternatives"),
     pytest.param(
         "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
     ),

@@ -46,6 +46,21 @@ class Site:
         )  # fmt: skip
         self.says(m.Report(rid="agent", att=att, sites=(m.SiteReport("argo", 1, held=(choice,)),)))
 
+    def owner_is_asked(self, *hold_ids: int) -> None:
+        self.asked(m.OwnerAsk(rid="agent", att=1, secret="s" * 16, hold_ids=hold_ids))
+
+    def grants_to_ben(self) -> None:
+        want = m.Want("argo/x", START, END, 1)
+        self.asked(
+            m.Visit(
+                rid="ben", att=1, stamp=30, mode="hold", principal=Principal(user="ben"),
+                wants=(want,), parts=(m.Part("argo", "sim://argo"),), need=1, secret="t" * 16,
+                hold_ms=30_000, queue=True,
+            )
+        )  # fmt: skip
+        held = (m.HeldSlot(index=0, hold_id=9),)
+        self.says(m.Visited(rid="ben", att=1, epoch=1, vote="none", held=held))
+
     def shows_all_as_free(self) -> None:
         self._shows(((START, END, 1),))
 
@@ -117,6 +132,25 @@ def test_what_an_agent_held_unreported_excuses_a_refusal_though_its_repeat_is_ca
     site.says(stale(1))
     site.agent_holds(2)
     assert site.recorder.finish() == []
+
+
+def test_alternatives_to_what_an_owner_is_asked_for_are_held_no_longer() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.agent_holds(1)
+    site.owner_is_asked(2)
+    site.grants_to_ben()
+    assert site.recorder.finish() == []
+
+
+def test_what_an_owner_is_asked_for_goes_on_being_held() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.agent_holds(1)
+    site.owner_is_asked(1)
+    site.grants_to_ben()
+    [complaint] = site.recorder.finish()
+    assert "wrong" in complaint
 
 
 def test_without_an_agent_what_is_free_is_not_shown_as_taken() -> None:

@@ -181,12 +181,18 @@ class Admission:
             refusal = self._refuse_change(source, visit)
             if refusal is not None:
                 return (refusal,)
-        actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
+        actions = ("hold", "lock") if self._is_for_good(visit) else ("hold",)
         refusals = self.book.refusals(
             visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
         )
         taken_back = self.reclaims.refusals(visit.wants, visit.rid, visit.replaces)
         return (*refusals, *taken_back, *self._why_not_jobs(visit))
+
+    def _is_for_good(self, visit: m.Visit) -> bool:
+        """Whether `visit` asks for a promise, now or as soon as its owner has approved it."""
+        if visit.mode == "vote" or visit.considered:
+            return visit.mode == "vote"
+        return bool(self.approval.needed(visit.principal, visit.wants, visit.replaces))
 
     def _why_not_jobs(self, visit: m.Visit) -> Iterator[Refusal]:
         """Yield why jobs cannot run in the slots that are asked for, if any are to."""

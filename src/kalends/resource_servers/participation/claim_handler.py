@@ -61,6 +61,8 @@ class ClaimHandler:
         if place is not None and place.visit.att == visit.att:
             self.wound_wait.repeat(source, place, now)
             return
+        if self._may_be_had_soon(stake):
+            return
         self.consequences.attempt_over(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
             self.claims.supersede(stake, visit.att)
@@ -83,6 +85,15 @@ class ClaimHandler:
             self.wound_wait.stand(source, visit, lack.needs, refusals, now, yielded=yielded)
         else:
             self.outbox.send(source, self.here.turned_down(visit, refusals))
+
+    def _may_be_had_soon(self, stake: Stake | None) -> bool:
+        """Whether an owner thinks about this request, and the site has just started.
+
+        A refusal would end what brokers keep for the owner; without an answer, they ask again.
+        """
+        petition = stake.petition if stake is not None else None
+        thinks = petition is not None and petition.stands
+        return thinks and self.admission.recovery.awaits_brokers()
 
     def _waits_for_agents(self, visit: m.Visit) -> bool:
         """Whether this visit already waits for what agents may give back."""

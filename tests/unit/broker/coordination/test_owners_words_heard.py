@@ -8,10 +8,10 @@ from tests.protocol_support import T0
 from kalends.contract import messages as m
 
 
-def before_owners() -> tuple[Broker, str]:
+def before_owners(wants: tuple[m.Want, ...] = WANTS) -> tuple[Broker, str]:
     """A request of which all is held; the owner of `there` thinks about it, that of `here` is asked."""
     broker = Broker()
-    rid = broker.submit()
+    rid = broker.submit(wants=wants)
     for att, site in ((1, "here"), (2, "here"), (2, "there")):
         held = (m.HeldSlot(0, 7),)
         visited = m.Visited(rid=rid, att=att, epoch=1, vote="none", held=held, approval=True)
@@ -21,11 +21,12 @@ def before_owners() -> tuple[Broker, str]:
     return broker, rid
 
 
-def says(rid: str, state: str, until: int = START) -> m.OwnerSays:
+def says(rid: str, state: str, until: int = START, word: str = "") -> m.OwnerSays:
     assert state in ("pending", "approved")
     return m.OwnerSays(
-        rid=rid, att=2, state="approved" if state == "approved" else "pending", until=until
-    )
+        rid=rid, att=2, state="approved" if state == "approved" else "pending", until=until,
+        word=word,
+    )  # fmt: skip
 
 
 def test_a_site_that_says_something_else_again_and_again_has_the_broker_write_once_each() -> None:
@@ -58,3 +59,19 @@ def test_a_site_that_may_think_for_ever_keeps_what_others_own_no_longer_than_its
     assert broker.row(rid).problem is not None
     ended = {to for to, message in broker.sent() if isinstance(message, m.Decide | m.Release)}
     assert ended == {"here", "there"}
+
+
+def test_the_user_is_told_the_words_of_all_owners() -> None:
+    broker, rid = before_owners()
+    broker.receive("there", says(rid, "approved", word="bring a badge"))
+    broker.receive("here", says(rid, "approved", word="mind the step"))
+    assert set(broker.case(rid).record.owner_words) == {"bring a badge", "mind the step"}
+
+
+def test_owners_may_think_until_the_first_of_several_slots_begins() -> None:
+    later, first = m.Want("here/one", START + 60, START + 120, 1), WANTS[1]
+    broker, rid = before_owners((later, first))
+    broker.receive("here", says(rid, "pending", START + 60))
+    waiting = broker.row(rid).waiting
+    assert waiting is not None
+    assert waiting.until == START

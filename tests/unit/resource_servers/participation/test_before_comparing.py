@@ -127,6 +127,27 @@ def test_no_second_word_is_taken_before_the_broker_has_come_that_may_know_the_fi
         decide(site, 1, approve=False)
 
 
+@pytest.mark.parametrize("approved", [True, False])
+def test_what_an_owner_is_to_approve_is_not_refused_while_brokers_are_awaited(
+    approved: bool,
+) -> None:
+    site = Site(owners_limits=(WORD,))
+    welcome(site, register=THEIRS, source="other")
+    site.receive(visit(1, ONE, hold_ms=HOUR_MS))
+    site.receive(m.OwnerAsk(rid=rid(1), att=1, hold_ids=site.ids(1)))
+    if approved:
+        decide(site, 1, approve=True)
+    site.restart(come_back=False)
+    all_come_back(site)
+    again = visit(1, ONE, att=2, hold_ms=HOUR_MS)
+    assert site.answers(again) == []
+    welcome(site, register=THEIRS, source="other")
+    visited = site.answer(again)
+    assert isinstance(visited, m.Visited)
+    assert visited.held and not visited.refusals
+    assert visited.approval is not approved
+
+
 def test_a_request_that_the_site_has_forgotten_is_not_called_unknown_before_brokers_have_come() -> (
     None
 ):

@@ -102,6 +102,25 @@ def test_a_broker_too_old_to_wait_for_an_owner_is_told_so_and_holds_nothing(mode
     assert site.states(1) == []
 
 
+@pytest.mark.parametrize("mode", ["hold", "vote"])
+def test_no_owner_is_asked_for_a_user_who_may_only_hold(mode: str) -> None:
+    site = Site(
+        owners_limits=(WORD,),
+        rules={"one": (AccessRule("all", "everyone", ("see", "hold")),)},
+    )
+    visited = site.answer(visit(1, want("one", 0, 60), mode=mode))
+    assert isinstance(visited, m.Visited)
+    assert [refusal.code for refusal in visited.refusals] == [RefusalCode.NOT_ALLOWED]
+    assert site.states(1) == []
+    held = site.answer(visit(2, want("one", 0, 60), considered=True))
+    assert isinstance(held, m.Visited) and held.held
+    answer = ask(site, 2)
+    assert isinstance(answer, m.OwnerSays)
+    assert (answer.state, answer.resources) == ("declined", ("here/one",))
+    assert "lock" in answer.word
+    assert queue(site) == []
+
+
 def test_a_broker_that_asks_for_a_promise_without_the_owners_word_gets_none() -> None:
     site = guarded()
     site.receive(visit(1, want("one", 0, 60)))

@@ -149,9 +149,24 @@ class OwnerApproval:
         if ask.att > stake.att or len(held) < len(named) or are_alternatives(held):
             self._say(source, ask.rid, ask.att, None)
             return
+        if refusal := self._never(stake, held, now):
+            says = m.OwnerSays(
+                rid=ask.rid, att=ask.att, state="declined", resources=(refusal.where,),
+                word=refusal.detail,
+            )  # fmt: skip
+            self.outbox.send(source, says)
+            return
         if len(held) < len(stake.claims):
             self.claims.keep_only(stake, named)
         self._petition(source, stake, ask, now)
+
+    def _never(self, stake: Stake, held: Sequence[Claim], now: Moment) -> Refusal | None:
+        """Return why the owner's rules let this user hold, and never lock; then nobody is asked."""
+        wants = [_want_of(each) for each in held]
+        found = self.book.refusals(
+            stake.principal, wants, ("lock",), now.wall_s, replaces=stake.replaces
+        )
+        return next((each for each in found if each.code == RefusalCode.NOT_ALLOWED), None)
 
     def _petition(self, source: str, stake: Stake, ask: m.OwnerAsk, now: Moment) -> None:
         before = petition = stake.petition
