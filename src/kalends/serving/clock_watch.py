@@ -155,17 +155,17 @@ def _of_own(found: _Found) -> str:
     reasons = []
     if found.jump_ms:
         reasons.append(
-            f"the clock of this host was set {_apart(found.jump_ms)} and nobody"
-            " confirms it: time goes on as before. If it is right now, restart this server"
+            f"the clock of this host was set {_apart(found.jump_ms)}, and no other server"
+            " confirms it: the old time continues. If the clock is right now, restart this server"
         )
     if found.agreeing and "" not in found.agreeing:
         ahead_ms = max((found.apart_ms.get(who, 0) for who in found.agreeing), key=abs)
         reasons.append(
-            f"the clock of this host is {_apart(ahead_ms)} against those of"
+            f"the clock of this host is {_apart(ahead_ms)} compared with those of"
             f" {_named(found.agreeing)}, which agree with each other"
         )
     elif found.apart_ms and not found.agreeing:
-        listed = [f"{_apart(ms)} against that of {who}" for who, ms in found.apart_ms.items()]
+        listed = [f"{_apart(ms)} compared with that of {who}" for who, ms in found.apart_ms.items()]
         reasons.append(f"the clock of this host is {', '.join(listed[:NAMED_MAX])}")
     return f"{'; '.join(reasons)}. Set the clocks of all hosts (NTP)" if reasons else ""
 

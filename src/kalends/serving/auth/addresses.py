@@ -63,9 +63,9 @@ def check_pattern(pattern: str, where: str) -> None:
     """Raises `InvalidInput` unless `pattern` is an address, with ``*`` in its host at most."""
     if server_parts(pattern) is None or "*" in urlsplit(pattern).path:
         raise InvalidInput(
-            f"{pattern!r} is no address that servers can have",
+            f"{pattern!r} is not an address of a server",
             where=where,
-            remedy="write https:// and a host, as https://broker.example.org:7100 or https://*.example.org",
+            remedy="write https:// and a host: https://broker.example.org:7100 or https://*.example.org",
         )
 
 
@@ -73,7 +73,7 @@ def check_fetched(url: str, where: str) -> None:
     """Raises `InvalidInput` unless `url` is https, or http on this host; it may end with a query."""
     if not is_guarded(url):
         raise InvalidInput(
-            f"{url[:200]!a} is not where keys can be fetched",
+            f"keys cannot be fetched from {url[:200]!a}",
             where=where,
             remedy="write an https:// address; http:// only for this host",
         )

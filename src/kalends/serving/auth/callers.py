@@ -178,7 +178,7 @@ def principal_of(user: str, groups: list[str]) -> Principal:
             )
         if unicodedata.normalize("NFKC", name) != name:
             raise NotAuthenticated(
-                f"{name!a} can be taken for another name of a user or group",
+                f"{name!a} can be mistaken for another name of a user or group",
                 where="user",
                 remedy=f"write it as {unicodedata.normalize('NFKC', name)!a} (Unicode's form NFKC)",
             )
@@ -191,18 +191,18 @@ def require_loopback(listen: str) -> None:
         raise InvalidInput(
             f"{listen!r} can be reached from other machines, and no keys are configured",
             where="listen",
-            remedy="listen on 127.0.0.1, or list under `keys` the public keys of those who may call: "
+            remedy="listen on 127.0.0.1, or list the public keys of callers under `keys`: "
             "`kalends admin key` makes a pair",
         )
 
 
 def require_cover(listen: str) -> None:
-    """Raises `InvalidInput` unless `listen` is reached from this machine only: tokens go there in clear."""
+    """Raises `InvalidInput` unless `listen` is reached from this machine only: tokens are unencrypted."""
     if not is_loopback(_host_of(listen)):
         raise InvalidInput(
-            f"{listen!r} can be reached from other machines, and without TLS tokens go there in clear",
+            f"{listen!r} can be reached from other machines, and without TLS tokens are sent unencrypted",
             where="listen",
-            remedy="name a certificate and its key under `tls`; or write plain_http = true where a proxy "
+            remedy="name a certificate and its key under `tls`; or write plain_http = true if a proxy "
             "has the certificate",
         )
 

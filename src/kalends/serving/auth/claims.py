@@ -105,7 +105,8 @@ def _check_audience(named: tuple[str, ...], audiences: tuple[str, ...]) -> None:
         return
     wanted = " or ".join(repr(each) for each in audiences)
     raise refused(
-        f"it is for {', '.join(short(name) for name in named[:AUDIENCES_MAX]) or 'nobody'}, not for {wanted}",
+        f"it is for {', '.join(short(name) for name in named[:AUDIENCES_MAX]) or 'no server'},"
+        f" not for {wanted}",
         remedy=f"ask for a token with the audience {wanted}",
     )
 
@@ -124,7 +125,7 @@ def _check_times(said: _Registered, longest_s: int, now_s: int) -> int:
     made_at = min(int(said.iat) or starts_at or now_s, now_s + CLOCK_SKEW_S_MAX)
     if expires_at - made_at > longest_s:
         raise refused(
-            f"it is good for {format_duration(expires_at - made_at)}, and the owner here accepts"
+            f"it is valid for {format_duration(expires_at - made_at)}, and this server accepts at most"
             f" {format_duration(longest_s)}",
             remedy="ask for a token with a shorter life",
         )

@@ -60,7 +60,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
         raise InvalidInput(
             "this is the public half of a key, which signs nothing",
             where=str(path),
-            remedy="name the private half beside it, whose name lacks .pub",
+            remedy="name the private key: the file next to it, without .pub",
         )
     check_private(path)
     try:

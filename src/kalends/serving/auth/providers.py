@@ -133,7 +133,7 @@ class Provider:
                 found = await self._published()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError, KalendsError) as error:
             reason = broken_words(error)
-            self._trouble(f"the keys of {self.issuer} did not come: {reason}")
+            self._trouble(f"cannot fetch the keys of {self.issuer}: {reason}")
         else:
             self.keys = found
             self._times = self._times._replace(fetched_s=monotonic_s)
@@ -160,13 +160,15 @@ class Provider:
             raise InvalidInput(f"no OpenID configuration: {error}", where=where) from error
         if found.issuer != self.issuer:
             raise InvalidInput(
-                f"it is the configuration of {found.issuer[:200]!a}, not of {self.issuer!a}",
+                f"the configuration is for {found.issuer[:200]!a}, not for {self.issuer!a}",
                 where=where,
                 remedy="write the issuer exactly as its provider does",
             )
         check_fetched(found.jwks_uri, where)
         if is_here(found.jwks_uri) and not is_here(self.issuer):
-            raise InvalidInput("it says that its keys are on this host", where=where)
+            raise InvalidInput(
+                "the provider names an address on this host for its keys", where=where
+            )
         return found.jwks_uri
 
     async def _get(self, http: aiohttp.ClientSession, url: str) -> bytes:

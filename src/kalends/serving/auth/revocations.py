@@ -86,7 +86,7 @@ def _lines_of(content: bytes, where: str) -> tuple[list[Revocation], list[Invali
             case _:
                 wrong.append(
                     InvalidInput(
-                        f"{line[:80]!a} revokes nothing",
+                        f"{line[:80]!a} is not a revocation",
                         where=f"{where}:{number}",
                         remedy="write `token ID` or `key ID`, one a line",
                     )
@@ -135,13 +135,13 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise _unreadable(path, error) from error
     if len(content) > FILE_BYTES_MAX:
-        raise InvalidInput("the list of what is revoked is too long", where=str(path))
+        raise InvalidInput("the revocation list is too long", where=str(path))
     return content
 
 
 def _unreadable(path: Path, error: OSError) -> InvalidInput:
     return InvalidInput(
-        f"the list of what is revoked: {error.strerror or error}",
+        f"cannot read the revocation list: {error.strerror or error}",
         where=str(path),
         remedy="make the file, which may be empty, and let the server read it",
     )

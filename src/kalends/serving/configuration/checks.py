@@ -32,5 +32,5 @@ def check_unique(names: list[str], where: str) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InvalidInput(
-                f"{name!r} is there twice", where=f"{where}[{index}].name", remedy="rename one"
+                f"{name!r} is listed twice", where=f"{where}[{index}].name", remedy="rename one"
             )

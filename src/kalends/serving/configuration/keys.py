@@ -101,15 +101,15 @@ class SiteCallsConfiguration(CallsConfiguration, frozen=True, kw_only=True):
 def check_key(key: KeyConfiguration, where: str) -> None:
     if sum(map(bool, (key.file, key.jwks, key.openid))) != 1:
         raise InvalidInput(
-            "keys are in one place", where=where, remedy="write one of file, jwks and openid"
+            "a key needs one place", where=where, remedy="write one of file, jwks and openid"
         )
     if key.file is None:
         _check_published_key(key, where)
     if key.claims.scoped and not key.realm:
         raise InvalidInput(
-            "names bring no realm along where there is none",
+            "scoped names need the realm of the key",
             where=f"{where}.claims.scoped",
-            remedy="write the realm of this key",
+            remedy="write `realm`, or leave out `scoped`",
         )
 
 
@@ -118,19 +118,19 @@ def _check_published_key(key: KeyConfiguration, where: str) -> None:
     servers = {"broker", "near"}.intersection(key.scopes)
     if servers:
         raise InvalidInput(
-            f"the scope {min(servers)} is for keys that a server keeps itself",
+            f"the scope {min(servers)} is only for keys in files",
             where=f"{where}.scopes",
-            remedy="list that server's key as a file",
+            remedy="list the key of that server as a file",
         )
     if key.jwks and not key.issuer:
         raise InvalidInput(
-            "nobody could tell which tokens are of these keys",
+            "keys at `jwks` need an issuer",
             where=f"{where}.issuer",
             remedy="write the issuer (`iss`) of their tokens",
         )
     if key.openid and key.issuer not in ("", key.openid):
         raise InvalidInput(
-            "the issuer of an OpenID provider is its address",
+            "the issuer of an OpenID provider must be its address",
             where=f"{where}.issuer",
             remedy="leave it out, or write what `openid` says",
         )

@@ -208,7 +208,7 @@ def check_machines(
             )
         if len(machine.resource) > limits.MACHINE_NAME_MAX:
             raise InvalidInput(
-                f"a name of {len(machine.resource)} characters",
+                f"a name of {len(machine.resource)} characters is too long",
                 where=f"site.machines[{index}].resource",
                 remedy=f"give the resource a name of at most {limits.MACHINE_NAME_MAX}",
             )

@@ -58,12 +58,12 @@ def check_members(sites: Sequence[PeerConfiguration]) -> None:
                 raise InvalidInput(
                     f"{' -> '.join(on_the_way)} is a circle",
                     where=where,
-                    remedy="a virtual site is never on the way to itself: leave the member out",
+                    remedy="leave the member out: a virtual site cannot be on the way to itself",
                 )
             name = on_the_way[-1]
             if name in names:
                 raise InvalidInput(
-                    f"{name!r} is there twice",
+                    f"{name!r} is listed twice",
                     where=where,
                     remedy="name each site once: with its own url, or as a member of one virtual site",
                 )

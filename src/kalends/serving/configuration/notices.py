@@ -75,13 +75,13 @@ class BrokerNotices(NoticeRules, frozen=True, kw_only=True):
 def check_notices(notices: NoticeRules, where: str) -> None:
     if not (notices.smtp or notices.webhook_hosts):
         raise InvalidInput(
-            "no notice could go anywhere",
+            "notices need a mail relay, or hosts of webhooks",
             where=where,
             remedy='write smtp = "host:port" for mail, or webhook_hosts',
         )
     if notices.smtp and not notices.sender:
         raise InvalidInput(
-            "mail comes from nobody",
+            "no sender address for mail",
             where=f"{where}.from",
             remedy='write from = "kalends@example.org"',
         )
@@ -99,14 +99,14 @@ def check_notices(notices: NoticeRules, where: str) -> None:
         for user in ("ann", "ann@example.org")
     ):
         raise InvalidInput(
-            f"{notices.address!r} makes no mail address of a user's name",
+            f"{notices.address!r} does not make a mail address from a user's name",
             where=f"{where}.address",
             remedy='write address = "{user}@example.org"',
         )
     host = notices.smtp.rpartition(":")[0].strip("[]")
     if notices.login is not None and notices.encryption == "none" and not is_loopback(host):
         raise InvalidInput(
-            "the password would go over the net in clear",
+            "the password would be sent unencrypted",
             where=f"{where}.encryption",
             remedy='write encryption = "starttls", or "tls"; or leave login out',
         )
@@ -114,16 +114,16 @@ def check_notices(notices: NoticeRules, where: str) -> None:
     for name in ("wait_s", "pause_s", "give_up_s"):
         if getattr(notices, name) < 1:
             raise InvalidInput(
-                "no time at all",
+                "the time is too short",
                 where=f"{where}.{name.removesuffix('_s')}",
-                remedy="at least 1s",
+                remedy="write at least 1s",
             )
 
 
 def _check_key(notices: NoticesConfiguration, where: str) -> None:
     if notices.webhook_hosts and notices.webhook_key is None:
         raise InvalidInput(
-            "nobody could tell who has called a webhook",
+            "webhooks need a key that signs the calls",
             where=f"{where}.webhook_key",
-            remedy="name a file with a secret, such as `openssl rand -base64 32` makes one",
+            remedy="name a file with a secret, e.g. made by `openssl rand -base64 32`",
         )

@@ -149,7 +149,7 @@ def check_resources(
         where = f"site.resources[{index}]"
         if identifiers.machine_of(resource.name):
             raise InvalidInput(
-                f"names that end with {identifiers.QUEUE_ENDING} are those of queues",
+                f"names that end with {identifiers.QUEUE_ENDING} are reserved for queues",
                 where=f"{where}.name",
                 remedy="give it another name",
             )
@@ -163,7 +163,7 @@ def check_resources(
                 raise InvalidInput(
                     f"{rule.units_max} units are more than the capacity of {resource.capacity}",
                     where=f"{where}.access[{number}].units_max",
-                    remedy="give at most the capacity, or leave it out for all of it",
+                    remedy="give at most the capacity, or leave units_max out for all units",
                 )
 
 

@@ -260,9 +260,9 @@ def check_broker(broker: BrokerConfiguration) -> None:
     _check_server(broker, "broker")
     if 0 < broker.keep_settled_s < KEEP_SETTLED_S_MIN:
         raise InvalidInput(
-            "sites restored from a backup might still ask about requests of that time",
+            "sites restored from a backup may still ask about requests of that time",
             where="broker.keep_settled",
-            remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
+            remedy=f"write at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
         )
     check_at_most(broker.pass_s, PASS_S_MAX, "broker.pass_life")
     if broker.notices is not None:
@@ -293,13 +293,13 @@ def _check_server(server: ListeningConfiguration, section: str) -> None:
         check_key(key, f"{section}.keys[{index}]")
         if key.hosts and not (server.tls and server.tls.clients):
             raise InvalidInput(
-                "nobody is asked for a certificate",
+                "the server asks callers for no certificate",
                 where=f"{section}.keys[{index}].hosts",
                 remedy=f"write {section}.tls.clients, the authority that signs certificates of servers",
             )
     if bool(server.calls.certificate) != bool(server.calls.key):
         raise InvalidInput(
-            "a certificate and its key go together",
+            "a certificate needs its key, and a key its certificate",
             where=f"{section}.calls",
             remedy="write both, or neither",
         )
@@ -320,7 +320,7 @@ def _check_not_itself(virtual: VirtualConfiguration) -> None:
 def _check_lends_nothing(virtual: VirtualConfiguration) -> None:
     if virtual.calls.certificate and not (virtual.tls and virtual.tls.clients):
         raise InvalidInput(
-            "whoever comes this way would be let in by this certificate",
+            "this certificate would let every caller reach the members",
             where="virtual.calls.certificate",
             remedy="write virtual.tls.clients, the authority that signs certificates of servers",
         )

@@ -39,9 +39,7 @@ class ServerCertificate:
         if left_s > SOON_S:
             return ""
         if left_s <= 0:
-            return (
-                f"the certificate {self.path} has expired: nobody can connect; renew it and reload"
-            )
+            return f"the certificate {self.path} has expired: no client can connect; renew it and reload"
         return (
             f"the certificate {self.path} expires in {format_duration(left_s)}: renew it and reload"
         )

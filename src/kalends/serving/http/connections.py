@@ -138,8 +138,8 @@ class Connections:
 
     def _make_room(self, now_s: float) -> bool:
         self._is_crowded(
-            f"{self.connections_max} connections are open, the most that this server keeps:"
-            " idle ones make room for new ones, those of strangers first"
+            f"{self.connections_max} connections are open, the maximum of this server:"
+            " new ones replace idle ones, those of unknown callers first"
         )
         for (is_known, is_busy), parties in self._ranks.items():
             most = max(parties.values(), key=len, default={})

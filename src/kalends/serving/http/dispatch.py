@@ -178,7 +178,7 @@ def operations_of(role: Role) -> tuple[Operation, ...]:
 
 def answer_overdue(answer_s_max: float) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"no answer within {answer_s_max:g} s; the call goes on",
+        f"no answer within {answer_s_max:g} s; the call continues",
         remedy="repeat the call with the same key, or ask for its request by that key",
     )
 

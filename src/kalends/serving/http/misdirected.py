@@ -39,9 +39,9 @@ class Misdirected(NamedTuple):
             return None
         if self.role == "virtual":
             return NotFound(
-                f"{self.name} is a virtual site: the way to other sites, with nothing of its own",
-                remedy="ask a broker that lists it (KALENDS_BROKER, or --broker); or one of its sites: append"
-                " /v1/members/NAME to this address. `kalends admin sites` lists them for whoever may know",
+                f"{self.name} is a virtual site: it has no resources of its own, only members",
+                remedy="ask a broker that lists it (KALENDS_BROKER, or --broker); or a member: append"
+                " /v1/members/NAME to this address. `kalends admin sites` lists the members (scope audit)",
             )
         others = " or ".join(f"a {each}" for each in operation.roles)
         return NotFound(

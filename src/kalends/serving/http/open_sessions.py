@@ -36,7 +36,7 @@ class OpenSessions:
         greedy = max(self._of, key=lambda each: len(self._of[each]), default=user)
         if len(self._of.get(greedy, ())) <= len(self._of.get(user, ())) + 1:
             raise LimitExceeded(
-                f"{self._sessions_max} sessions are open, the most that this server keeps",
+                f"{self._sessions_max} sessions are open, the maximum of this server",
                 remedy="close unused sessions, or try again later",
                 retry_after_s=1.0,
             )

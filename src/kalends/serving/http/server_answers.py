@@ -23,7 +23,7 @@ def answer_to(request: web.Request, message: Message) -> web.Response:
     said = fitted(message, version_of(request).features & theirs.features)
     if isinstance(said, Feature):
         raise Conflict(
-            f"{theirs}, which asks, knows nothing of {said.words}",
+            f"{theirs}, the asking server, knows nothing of {said.words}",
             remedy="upgrade the server that asks",
         )
     return web.Response(body=codec.encode_msgpack(said), content_type=codec.MSGPACK)

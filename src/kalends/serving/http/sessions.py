@@ -104,7 +104,7 @@ class Session:
     async def disown(self) -> None:
         """End the session: its caller is not believed any more."""
         await self._close(
-            WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
+            WSCloseCode.POLICY_VIOLATION, "the key of this token is no longer trusted"
         )
 
     async def _read(self) -> None:
@@ -135,7 +135,7 @@ class Session:
         )
         for number, call in enumerate(calls):
             if not codec.is_map(memoryview(call.body)):
-                raise InvalidInput("it must be a map", where=f"[{number}].body")
+                raise InvalidInput("the body must be a map", where=f"[{number}].body")
         return calls
 
     async def _room(self) -> None:

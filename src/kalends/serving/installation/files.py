@@ -56,9 +56,9 @@ def write_installation(plan: Installation, operator: str, now_s: int) -> Written
             plan.directory.chmod(_PASSABLE_FOLDER)
     except FileExistsError as error:
         raise Conflict(
-            "there is something already, and nothing is overwritten",
+            "exists already, and is not overwritten",
             where=str(plan.directory),
-            remedy="name another --directory, or move that away",
+            remedy="name another --directory, or move this one away",
         ) from error
     except OSError as error:
         raise InvalidInput(

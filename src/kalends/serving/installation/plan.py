@@ -78,22 +78,22 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         split_listen(self.listen)
         if (self.certificate is None) != (self.certificate_key is None):
             raise InvalidInput(
-                "a certificate and its key go together",
+                "a certificate needs its key, and a key its certificate",
                 where="--certificate",
                 remedy="give --certificate and --certificate-key, or --self-signed",
             )
         if not self.has_tls and not is_loopback(split_listen(self.listen)[0]):
             raise InvalidInput(
-                f"others can reach {self.listen}, and tokens would go there in clear",
+                f"other machines can reach {self.listen}, and tokens would be sent unencrypted",
                 where="--listen",
                 remedy="give --certificate and --certificate-key, or --self-signed",
             )
         for path in self.broker_keys:
             if path.suffix != ".pub":
                 raise InvalidInput(
-                    f"{path.name} does not say whose key it is",
+                    f"{path.name} does not end with .pub",
                     where="--broker-key",
-                    remedy="call the file as the broker is called, npaci.pub",
+                    remedy="name the file after the broker, e.g. npaci.pub",
                 )
         return load_configuration(self.toml(), self.directory)
 
@@ -113,7 +113,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         yield f"store = {_quoted(f'{self.name}.sqlite')}"
         if self.role == "broker":
             yield f"key = {_quoted(f'keys/{self.name}')}"
-            yield 'pass_life = "1h"  # of what users are given for sites, which never see their tokens'
+            yield 'pass_life = "1h"  # life of passes, with which users reach sites without their own tokens'
 
     def _tls(self) -> Iterator[str]:
         if not self.has_tls:
