@@ -1,4 +1,4 @@
-"""Checks that several sections need; each raises `InvalidInput` with the path of what is wrong."""
+"""Checks that several sections need; each raises `InvalidInput` with the path of the fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a configuration lets a token of a user's be used by who was sent it. Pure."""
+"""Settings that allow a server to use its visitors' tokens at another server. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.serving.configuration.servers import (
 
 
 def token_risks(server: ListeningConfiguration) -> list[str]:
-    """Return each as a sentence that says what to do about it."""
+    """Return each risk as a sentence with its remedy."""
     risks = [*_shared_audiences(server)]
     if isinstance(server, SiteConfiguration):
         risks += _brokers_without_passes(server)

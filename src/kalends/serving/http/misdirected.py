@@ -1,4 +1,4 @@
-"""What is said of a call that a server does not have: also that another kind of server has it."""
+"""Errors of calls that a server does not have, which name the kind of server that has them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Misdirected(NamedTuple):
         )
 
     def call(self, called: str, known: Iterable[str]) -> NotFound:
-        """Return the error of a call on a session, where those of these names are `known`."""
+        """Return the error of a call on a session, where the calls with these names are `known`."""
         operation = next((each for each in OPERATIONS if each.name == called), None)
         return self._elsewhere(operation) or NotFound(
             f"there is no call {called!a} here",
