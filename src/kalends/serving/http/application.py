@@ -345,9 +345,7 @@ def _problems(server: _Server) -> Any:
         except Exception as error:
             # The boundary: every error of a request must leave as a problem.
             if isinstance(error, ConnectionError) and _is_gone(request):
-                return (
-                    web.Response()
-                )  # The client has disconnected: there is no answer, and no fault to log.
+                return web.Response()  # The client has disconnected.
             response = problem_answer(request, dispatcher.problem(error))
         if not response.prepared:
             response.headers.update(server.said)
