@@ -1,4 +1,4 @@
-"""Alarms: what the operator of a server must know, and whether it still holds."""
+"""Alarms: problems that the operator of a server must know, until they end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Final
 from kalends.serving.logs import Logger
 
 ALARMS_KEPT_MAX: Final = 1_000
-"""A server tells the newest again when it is asked; all of them are in its log."""
+"""The newest alarms are also in the answer of `audit`; all alarms are in the log."""
 
 
 Report = Callable[[str, str], None]
-"""Takes what a problem is about, and its text; "" when it is over."""
+"""Takes the subject of a problem, and its text; "" when the problem has ended."""
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class _Alarm:
 class Alarms:
     """The newest alarms since a server was started.
 
-    An alarm `about` something is a problem until `settle` says that it is over. One about nothing in
-    particular tells what must never happen: it stays a problem until the next start. `count` hears of each.
+    An alarm `about` something is a problem until `settle` ends it. An alarm without a subject reports an
+    event that must never happen, and stays a problem until the next start. `count` is called for each.
     """
 
     def __init__(self, logger: Logger, count: Callable[[], None]) -> None:
@@ -43,19 +43,19 @@ class Alarms:
         self._kept.append(_Alarm(text, about))
 
     def settle(self, about: str) -> None:
-        """What was told `about` this is over."""
+        """End the problem `about` this."""
         for alarm in self._kept:
             if alarm.about == about and not alarm.is_over:
                 alarm.is_over = True
                 self._logger.info("alarm_is_over", detail=alarm.text)
 
     def reporter(self, about: str) -> Callable[[str], None]:
-        """Return what takes a problem `about` something, or "" when that is over."""
+        """Return a function that takes a problem `about` something, or "" when it has ended."""
 
         return partial(self.report, about)
 
     def report(self, about: str, text: str) -> None:
-        """Take the state of a problem about something; what is known of it already is not told again."""
+        """Take the state of a problem about something; report it only if it has changed."""
         known = next(
             (each for each in self._kept if each.about == about and not each.is_over), None
         )
@@ -69,10 +69,10 @@ class Alarms:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What still holds, oldest first."""
+        """The problems that still exist, oldest first."""
         return tuple(alarm.text for alarm in self._kept if not alarm.is_over)
 
     @property
     def settled(self) -> tuple[str, ...]:
-        """What was a problem since the start, and is over."""
+        """The problems since the start that have ended."""
         return tuple(alarm.text for alarm in self._kept if alarm.is_over)

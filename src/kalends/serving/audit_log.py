@@ -1,8 +1,8 @@
-"""The audit log: who asked for what with which token, and what was answered; one JSON object a line.
+"""The audit log: calls, with user, token and answer; one JSON object a line.
 
-Written are calls that change something, refused tokens and rights, and what operators read of others. Of a
-token its id is written, never its text. The file is its server's alone and rotates by size. What one user, or
-strangers, can make it hold is bounded: beyond that their lines are counted, in the next one of theirs.
+It has calls that change something, refused tokens and rights, and operators' reads of other users' data. A
+token is written by its id, never its text. Only the server's user can read the file, which rotates by size.
+The lines of one user, or of unknown callers, are bounded: further ones are only counted, in the next line.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ READS: Final = frozenset(
 """Calls of users that change nothing and give no credentials; every other call is written."""
 
 NAMELESS: Final = frozenset({"job_output", "job_watch"})
-"""Reads whose answers do not say whose they are."""
+"""Reads whose answers do not name their users."""
 
 USER_LINES_PER_S: Final = 10.0
 USER_LINES_BURST: Final = 5_000
-"""A person's day, or a script's minute; without its rights over others, which are written always."""
+"""Lines of a person's day, or a script's minute; calls with rights over other users are always written."""
 
 STRANGER_LINES_PER_S: Final = 0.1
 STRANGER_LINES_BURST: Final = 200
-"""Enough to see what is tried; a flood is a line every ten seconds."""
+"""Enough to see the attempts of unknown callers; in a flood, one line every ten seconds."""
 
 USERS_MAX: Final = 10_000
 TEXT_MAX: Final = 200
@@ -62,22 +62,22 @@ ABOUT: Final = (
     "site",
     "change",
 )
-"""Fields of a body that say what it is about, of which only words, numbers and truth values are written."""
+"""Fields of a body that identify its subject; only their words, numbers and truth values are written."""
 
 ABOUT_JOB: Final = ("machine", "nodes", "limit_s", "project")
-"""What is written of a job. Its program, its texts and its environment may hold secrets of its user."""
+"""Fields of a job that are written. Its program, texts and environment may hold secrets of its user."""
 
 _WHO_HOLDS: Final = frozenset({"user", "holder"})
 
 
 AuditPlace = tuple[Path | None, int, int]
-"""The file of a server, the bytes of one, and how many are kept; without a file nothing is written."""
+"""The file of a server, its maximum size, and the number kept; without a file nothing is written."""
 
 NOWHERE: Final[AuditPlace] = (None, 1, 1)
 
 
 class AuditLog:
-    """The log of one server at `place`; `report` hears that it cannot be written, and "" once it can."""
+    """The log of one server at `place`; `report` gets an error of writing, and "" when it has ended."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class AuditLog:
     def watched(
         self, operation: Operation, handler: Callable[[Caller, Any], Any]
     ) -> Callable[[Caller, Any], Any]:
-        """Return `handler` with its answers written, where such are."""
+        """Return a `handler` that writes its answers, if they belong in the log."""
         if self._file is None or not operation.scope:
             return handler
         only_others = operation.name in READS
@@ -128,11 +128,11 @@ class AuditLog:
         return handle
 
     def refused(self, call: str, error: KalendsError, caller: Caller, remote: str) -> None:
-        """Write that a token, or the right of `caller` (`ANYONE`: who is not known), was refused."""
+        """Write that a token, or the right of `caller` (`ANYONE`: unknown), was refused."""
         self._write(call, caller, {"from": remote, **_failure(error)}, always=False)
 
     def done(self, call: str, caller: Caller, **about: object) -> None:
-        """Write what was done besides the calls."""
+        """Write an action that is not one of the calls."""
         self._write(call, caller, {"about": about, "answer": "ok"})
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class AuditLog:
     def _write(
         self, call: str, caller: Caller, what: dict[str, object], *, always: bool = True
     ) -> None:
-        """Write one line; `always` where the caller has rights over others."""
+        """Write one line; `always` if the caller has rights over other users."""
         if self._file is None:
             return
         who = caller.principal.user
@@ -194,7 +194,7 @@ class AuditLog:
 
 
 class RotatingFile:
-    """A file of lines, and the older ones beside it: ``NAME.1`` is the newest of them."""
+    """A file of lines, and older files next to it: ``NAME.1`` is the newest of them."""
 
     def __init__(self, path: Path, bytes_max: int, files_kept: int) -> None:
         self._path = path

@@ -1,13 +1,13 @@
-"""A server's wall clock, watched: does it jump, and is it that of the servers it talks to?
+"""Watch over a server's wall clock: jumps, and differences from the clocks of other servers.
 
-No server knows the true time, but two things betray a wrong clock. One that jumps has moved against the
-monotonic clock, which cannot; one that was wrong from the start disagrees with the others'. Both are
-told, and a jump is waited out: time goes on as before it until somebody else's clock agrees with the new
-time. So a clock that is wrong for an hour and then right again was never followed, and one that an
-operator sets right is followed at once. The store of a server confirms, too, that a clock was behind: it
-knows a time that has come already. Nothing that is promised hangs on it; see `docs/protocol.md`.
+No server knows the true time, but two signs betray a wrong clock. A clock that jumps moves against the
+monotonic clock, which cannot jump; a clock that was wrong from the start disagrees with other clocks. Both
+raise an alarm. The old time continues after a jump until the clock of another server agrees with the new
+time. So a clock that is wrong for an hour and then right again is never followed, and a clock that an
+operator corrects is followed at once. The store of a server also confirms that a clock was behind: it
+knows a time that has already come. No promise depends on the wall clock; see `docs/protocol.md`.
 
-The majority shows which clock is wrong: if more than half of all clocks agree, the others are the odd ones,
+The majority shows which clock is wrong: if more than half of all clocks agree, the others are wrong,
 and this server's own clock may be one of them. With two clocks, or no majority, any may be wrong.
 """
 
@@ -24,7 +24,7 @@ JUMP_MS: Final = 10_000
 """A clock that is set by less is followed: NTP does that."""
 
 APART_MS: Final = 60_000
-"""Clocks that differ by less agree: far more than those of hosts that are kept by NTP."""
+"""Clocks that differ by less agree. NTP keeps hosts much closer."""
 
 HEARD_MAX: Final = 1_024
 
@@ -33,16 +33,16 @@ NAMED_MAX: Final = 4
 
 
 class _Found(NamedTuple):
-    """What is wrong with clocks: a jump of our own (0: none), and others that do not agree with ours."""
+    """Faults of clocks: a jump of the own clock (0: none), and clocks that disagree with it."""
 
     jump_ms: int
     apart_ms: dict[str, int]
-    """By how much ours is ahead of each of these others."""
+    """How far the own clock is ahead of each of these others."""
     agreeing: tuple[str, ...]
-    """The majority, if there is one; "" is our own clock."""
+    """The majority, if there is one; "" is the own clock."""
 
     def is_like(self, other: _Found) -> bool:
-        """Return whether it would be told in the same words, but for some seconds."""
+        """Return whether both give the same alarm, except for some seconds."""
         return (
             self.apart_ms.keys() == other.apart_ms.keys()
             and set(self.agreeing) == set(other.agreeing)
@@ -56,8 +56,7 @@ _NOTHING: Final = _Found(0, {}, ())
 
 
 class ClockWatch:
-    """Watches the clocks that `read` reads; `tell` hears what is wrong, again when that changes, and "" when
-    it ends."""
+    """Watch over the clocks that `read` reads; `tell` gets each new fault, and "" when it has ended."""
 
     def __init__(self, read: Callable[[], Moment], tell: Callable[[str], None]) -> None:
         self.doubt = ""
@@ -70,12 +69,14 @@ class ClockWatch:
         self._passed_ms = 0
 
     def passed(self, wall_s: int) -> None:
-        """This time has come already, as the store says: a clock that is set from before it to after it
-        was behind, and is followed."""
+        """Take note of a time that has already come, by the store.
+
+        A clock that is set from before this time to after it was behind, and is followed.
+        """
         self._passed_ms = wall_s * 1_000
 
     def now(self) -> Moment:
-        """Return the time to believe: its wall clock follows no jump that nobody confirms."""
+        """Return the time to use: its wall clock follows only jumps that another clock confirms."""
         now = self._read()
         ahead_ms = _ahead(now)
         if abs(ahead_ms - self._ahead_ms) <= JUMP_MS or self._is_confirmed(now):
@@ -121,7 +122,7 @@ class ClockWatch:
 
 
 def watch_clock(metrics: Metrics, in_doubt: Callable[[], bool]) -> None:
-    """Register a gauge by which an operator's monitoring learns of clock faults."""
+    """Register the gauge of clock faults."""
     metrics.gauge(
         "kalends_clock_in_doubt",
         "1: the wall clock has jumped, or disagrees with others.",
@@ -140,7 +141,7 @@ def _apart(ahead_ms: int) -> str:
 
 
 def _majority(ahead_ms: dict[str, int]) -> tuple[str, ...]:
-    """Return who agrees with each other, if that is more than half of all; nothing else."""
+    """Return the clocks that agree with each other, if they are more than half of all; else none."""
     ordered = sorted(ahead_ms, key=lambda who: ahead_ms[who])
     first, most = 0, range(0)
     for last, who in enumerate(ordered):
@@ -151,27 +152,27 @@ def _majority(ahead_ms: dict[str, int]) -> tuple[str, ...]:
 
 
 def _of_own(found: _Found) -> str:
-    """Return why our own clock may be wrong; "" if it has not jumped, and the majority agrees with it."""
+    """Return why the own clock may be wrong; "" if it has not jumped, and the majority agrees with it."""
     reasons = []
     if found.jump_ms:
         reasons.append(
-            f"the clock of this host was set {_apart(found.jump_ms)} and nobody"
-            " confirms it: time goes on as before. If it is right now, restart this server"
+            f"the clock of this host was set {_apart(found.jump_ms)}, and no other server"
+            " confirms it: the old time continues. If the clock is right now, restart this server"
         )
     if found.agreeing and "" not in found.agreeing:
         ahead_ms = max((found.apart_ms.get(who, 0) for who in found.agreeing), key=abs)
         reasons.append(
-            f"the clock of this host is {_apart(ahead_ms)} against those of"
+            f"the clock of this host is {_apart(ahead_ms)} compared with those of"
             f" {_named(found.agreeing)}, which agree with each other"
         )
     elif found.apart_ms and not found.agreeing:
-        listed = [f"{_apart(ms)} against that of {who}" for who, ms in found.apart_ms.items()]
+        listed = [f"{_apart(ms)} compared with that of {who}" for who, ms in found.apart_ms.items()]
         reasons.append(f"the clock of this host is {', '.join(listed[:NAMED_MAX])}")
     return f"{'; '.join(reasons)}. Set the clocks of all hosts (NTP)" if reasons else ""
 
 
 def _told(found: _Found) -> str:
-    """Return what an operator has to know: doubts about our own clock, and whose clock is the odd one."""
+    """Return the alarm for an operator: doubts about the own clock, and the other clocks that are wrong."""
     own = _of_own(found)
     if not found.apart_ms or "" not in found.agreeing:
         return own

@@ -41,9 +41,9 @@ class MomentClock:
 
 
 STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Of the clocks that never go back, the one that goes on while the host sleeps: see clock_gettime(2)."""
+"""The monotonic clock that continues while the host sleeps: see clock_gettime(2)."""
 
 
 def moment() -> Moment:
-    """Return the time now on the clocks of this machine. A sleep of the host is no jump of its wall clock."""
+    """Return the time now on the clocks of this machine. A sleep of the host does not count as a jump."""
     return Moment(time.clock_gettime_ns(STEADY) // 1_000_000, time.time_ns() // 1_000_000)

@@ -9,13 +9,13 @@ CONNECTIONS_MAX: Final = 4_096
 """Several for each of the thousand sessions; idle ones beyond it would only cost memory."""
 
 DESCRIPTORS_MAX: Final = 65_536
-"""More than this is not asked of the system: nothing here would use it."""
+"""The maximum that is requested of the system, because nothing here would use more."""
 
 
 def raise_descriptors() -> int:
-    """Raise the soft limit of descriptors to the hard one; return what then holds.
+    """Raise the soft limit of descriptors to the hard one, and return the new limit.
 
-    The soft limit is kept low for programs that use select(2), which no server of ours does (systemd.exec(5),
+    The soft limit is kept low for programs that use select(2); no kalends server does (systemd.exec(5),
     `LimitNOFILE`).
     """
     soft, hard = (_bounded(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
@@ -29,7 +29,7 @@ def raise_descriptors() -> int:
 def for_connections(descriptors: int, servers: int) -> int:
     """Return how many connections each of `servers` may have in a process with `descriptors`.
 
-    A quarter stays for its own: stores, links to other owners' servers, sandboxes of agents.
+    A quarter stays for other uses: stores, links to other owners' servers, sandboxes of agents.
     """
     return max(1, min(CONNECTIONS_MAX, (descriptors - descriptors // 4) // servers))
 

@@ -4,78 +4,78 @@ from __future__ import annotations
 
 _EXAMPLE = """\
 # kalends serve THIS-FILE: a site, a broker or a virtual site, or several in one process.
-# Durations are texts with a unit: 90s, 15m, 1.5h, 2d. Paths are relative to this file.
+# Durations have a unit: "90s", "15m", "1.5h", "2d". Paths are relative to this file.
 
 [log]
 level = "info"            # debug, info, warning, error
 form = "auto"             # json, human; auto: human on a terminal
 
-# SIGHUP reads this file again; docs/operating.md says what holds at once, and what waits for a restart.
+# SIGHUP reads this file again; docs/operating.md lists the settings that need a restart.
 
 # ---------------------------------------------------------------- the site: calendars of one owner
 
 [site]
-name = "sdsc"             # resources are called sdsc/... outside
-listen = "127.0.0.1:7101" # port 0 takes any free one; without keys, or TLS, only loopback is allowed
-# plain_http = true       # beyond loopback without TLS: behind a proxy that has the certificate
+name = "sdsc"             # users name its resources sdsc/...
+listen = "127.0.0.1:7101" # port 0: any free port; without keys or TLS, only loopback is allowed
+# plain_http = true       # other addresses without TLS: only behind a proxy that has the certificate
 url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
-store = "sdsc.sqlite"     # everything that was promised lives here
-revoked = "revoked.txt"   # tokens and keys that are not believed any more: `kalends admin revoke`
+store = "sdsc.sqlite"     # all promises of the site
+revoked = "revoked.txt"   # revoked tokens and keys: `kalends admin revoke`
 
-[[site.keys]]             # tokens signed by these keys are believed; without any, access is open
+[[site.keys]]             # tokens signed by these keys are accepted; without keys, access is open
 file = "keys/people.pub"  # a public key (PEM: Ed25519, P-256 or RSA), or a JWKS file
 issuer = "https://login.sdsc.example"   # only tokens of this issuer; leave out for any
-scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker, near
-users = ["*"]             # whom it may vouch for: names, or patterns such as "*@campus-b"; so for groups
-longest = "12h"           # a token that is good for longer is refused
+scopes = ["use", "audit"] # maximum scopes of its tokens: use, audit, admin, broker, near
+users = ["*"]             # users in its tokens: names, or patterns such as "*@campus-b"; also for groups
+longest = "12h"           # maximum life of its tokens
 
-[[site.keys]]             # an institution's OpenID provider: its keys are fetched, and fetched again
+[[site.keys]]             # an institution's OpenID provider: its keys are fetched, and refreshed
 openid = "https://login.kit.example/realms/main"   # or jwks = "https://..." with issuer = "..."
-client = "kalends"        # what programs of ours call themselves there
-realm = "kit.example"     # its users are ada@kit.example here, its groups staff@kit.example
-groups = ["hpc-*"]        # others of its groups are left out
+client = "kalends"        # name of kalends programs at the provider
+realm = "kit.example"     # its users are called ada@kit.example here, its groups staff@kit.example
+groups = ["hpc-*"]        # its other groups are left out
 longest = "1h"
 
-[site.keys.claims]        # what its tokens call things; without this section as ours do
+[site.keys.claims]        # claims in its tokens; defaults: those of kalends tokens
 user = "preferred_username"
 groups = "realm_access.roles"         # roles inside realm_access
-audiences = ["http://127.0.0.1:7101"]  # instead of the name of this site; never one that others take
-scopes = { use = ["openid"] }         # its scope openid stands for ours; ["*"]: every token
+audiences = ["http://127.0.0.1:7101"]  # instead of this site's name; never one that other servers accept
+scopes = { use = ["openid"] }         # its scopes that grant `use`; ["*"]: every token has it
 
 [[site.keys]]             # the broker, which vouches for its users
 file = "keys/broker.pub"
-scopes = ["use", "broker"]  # use: its users may come by its passes
-brokers = ["npaci"]       # who may use it; left out, a broker's name belongs to the key that came first
+scopes = ["use", "broker"]  # use: the broker's users may use its passes
+brokers = ["npaci"]       # names that it may use; left out: a name belongs to the first key that used it
 users = ["*"]
 groups = ["*"]
 
-[[site.keys]]             # the near site below, which may pass visits on and nothing else
+[[site.keys]]             # the near site below, which may only pass on visits
 file = "keys/caltech.pub"
 scopes = ["near"]
 
-[[site.near]]             # agents' visits are passed on to it, if it lists us, too
+[[site.near]]             # site to pass agents' visits on to, if it lists this site, too
 name = "caltech"
 url = "https://kalends.caltech.example:7101"
-key = "keys/sdsc"         # proves to it who we are (private: mode 0600)
+key = "keys/sdsc"         # private key for calls to it (mode 0600)
 
-[site.audit_log]          # who asked for what, by which token, and what was answered
-# file = "/var/log/kalends/sdsc.audit"   # left out: sdsc.audit, beside the store
-size_mb = 16              # of one file; it is rotated then
+[site.audit_log]          # calls, with user, token and answer
+# file = "/var/log/kalends/sdsc.audit"   # default: sdsc.audit, next to the store
+size_mb = 16              # size of a file at which it is rotated
 files_kept = 8
 # enabled = false
 
 [site.agents]             # users' scripts
-runs_kept_max = 20000     # records for `kalends agent replay`, the newest; of each user at most
+runs_kept_max = 20000     # newest records for `kalends agent replay`
 runs_kept_per_user_max = 2000
-runs_kept_mb = 512        # and all of them together
+runs_kept_mb = 512        # size of all records
 
 [site.limits]
 held_per_principal_max = 64       # claims that one user may hold at once
 promised_per_principal_max = 64   # claims that are promised to one user at once
-hold_max = "1h"                   # the longest life of a hold
-approval_within = "3d"            # how long a request may wait for your approval, where a rule wants it
-calls_per_s = 2000.0              # per user, after
-calls_burst = 4000                # this many at once
+hold_max = "1h"                   # maximum life of a hold
+approval_within = "3d"            # time for your approval, if a rule requires it; then declined
+calls_per_s = 2000.0              # calls of one user, after a burst
+calls_burst = 4000                # calls of one user at once
 
 [[site.resources]]
 name = "sp2"
@@ -87,8 +87,8 @@ description = "IBM SP2, thin nodes"
 attributes = { kind = "sp2", memory = 256, interactive = false }
 
 # Opening hours: days by an RFC 5545 rule, each from `start` for `duration`, in the resource's zone.
-# A rule with INTERVAL or COUNT counts from a first day: first = "2026-03-02".
-# Hours that never come (30 February), or a rule whose hours never meet these, are refused at start.
+# A rule with INTERVAL or COUNT counts from its first day: first = "2026-03-02".
+# The server refuses hours that never come (30 February), and access rules outside all opening hours.
 [[site.resources.hours]]
 rrule = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
 start = "08:00"
@@ -99,7 +99,7 @@ rrule = "FREQ=WEEKLY;BYDAY=SA,SU"
 start = "00:00"
 duration = "24h"
 
-# Access: who may see, hold or lock. Without rules, everyone may book.
+# Access: users who may see, hold or lock. Without rules, everyone may book.
 [[site.resources.access]]
 name = "staff"            # refusals name the rule
 who = "group:staff"
@@ -112,38 +112,38 @@ may = "lock"
 units_max = 32            # maximum number of units at once
 hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
 
-# Limits: of those that match and name the same thing, the first holds; so put the few first.
+# Limits: the first rule that matches a user and names a field applies; put special rules first.
 [[site.resources.limits]]
 name = "staff"
 who = "group:staff"
-longest = "2d"            # one booking at most
-week_share = 0.5          # of all units of a calendar week, each
+longest = "2d"            # length of one booking
+week_share = 0.5          # share of all units of a calendar week, for each user
 
 [[site.resources.limits]]
 name = "others"
 who = "everyone"
 longest = "8h"
-lead = "1h"               # booked at least this long before it starts
-ahead = "14d"             # and at most this long before it ends
-held_max = 4              # held or promised at once, each
-locked_max = 20           # slots that are not over, each
-# locked_hours = 4096     # unit-hours of them together, each
-week_hours = 512          # unit-hours of a calendar week, each
-# approval = true         # each waits for your word: kalends admin requests
+lead = "1h"               # minimum time from booking to start
+ahead = "14d"             # maximum time from booking to end
+held_max = 4              # slots held or promised at once, for each user
+locked_max = 20           # slots that have not ended, for each user
+# locked_hours = 4096     # unit-hours of these slots, for each user
+week_hours = 512          # unit-hours of a calendar week, for each user
+# approval = true         # bookings wait for your approval: kalends admin requests
 
 [[site.resources.limits]]
 name = "all students"
 who = "group:students"
-together = true           # all of them in one
+together = true           # limits for the whole group, not for each user
 week_share = 0.25
 
-# Blackouts: nothing new may overlap them; what is locked already stays.
+# Blackouts: no new booking may overlap them; existing locks stay.
 [[site.resources.blackouts]]
 name = "helium"
 reason = "helium is refilled"
 hours = [{ rrule = "FREQ=MONTHLY;BYDAY=1MO", start = "09:00", duration = "4h" }]
 
-# Head starts: these users wait as if they had asked earlier.
+# Head starts: requests of these users wait as if made earlier.
 [[site.resources.priority]]
 who = "group:staff"
 head_start = "10m"
@@ -159,128 +159,128 @@ capacity = 8
 
 [[site.machines]]
 resource = "box"
-# shape = "mesh2d:4x2"    # where it matters which nodes a job gets; left out, any will do
+# shape = "mesh2d:4x2"    # topology, if it matters which nodes a job gets; left out: any nodes
 policy = "easy-priority"  # kalends policies lists them; or module:Class of your own
-policy_ms_max = 1000      # for one decision of your own class
-cores_each = 4            # cores of this host in each node; 0: a mere slot
+policy_ms_max = 1000      # time for one decision of your own class
+cores_each = 4            # cores of this host in each node; 0: slots without cores of their own
 directory = "box.jobs"    # records and output of jobs
-users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
+users = { ann = "alice" } # Unix users with other names than their users; only if the site runs as root
 grace = "10s"             # between asking a job to end and killing it
-clearing = "5s"           # until all of it is gone then; starts are promised for limits, grace and this
-attach = "10m"            # an interactive job ends if nobody comes to its terminal in this time
-change_max = "1m"         # within this, a program must begin to change its size as it was asked
+clearing = "5s"           # until a killed job has ended; promised starts count with limit, grace and this
+attach = "10m"            # an interactive job ends if no terminal attaches in this time
+change_max = "1m"         # time for a program to answer a request to change its size
 may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"
-undecided = "15m"         # nodes are kept idle no longer for a broker that does not decide; 0: until it does
-no_show = "15m"           # nodes of a reservation that nobody uses go back to the queue; 0: never
-repair = "1d"             # a node out of service counts as taken for so long, renewed while it lasts
-processes_max = 500       # of its Unix user; with a control group, of one job
-memory_mb_max = 16000     # of each process; with a control group, of one job
-# control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use
-keep_output = "30d"       # what jobs have written, where their users named no file
-output_mb_max = 1024      # size of that output, for each job; the rest is cut off; 0: no limit
-file_mb_max = 0           # size of any file that a program writes (RLIMIT_FSIZE); 0: no limit
-core_mb_max = 0           # size of core dumps; 0: none, unless a program raises its own limit
-umask = "022"             # of all jobs
-environment = { PATH = "/opt/lab/bin:/usr/local/bin:/usr/bin:/bin" }  # of all jobs; their own variables win
-default_class = "normal"  # of jobs without --priority
-period = "30d"            # in which node_hours are counted
-reserved_credits = 20     # for a node-hour that is reserved, used or not
+undecided = "15m"         # maximum time that nodes wait for a decision of a broker; 0: until it decides
+no_show = "15m"           # unused nodes of a reservation go back to the queue after this; 0: never
+repair = "1d"             # a node out of service counts as taken for this time, renewed until it is back
+processes_max = 500       # processes of a Unix user; with a control group, of a job
+memory_mb_max = 16000     # memory of a process; with a control group, of a job
+# control_group = "/sys/fs/cgroup/kalends"  # group (version 2) that the site may use
+keep_output = "30d"       # time to keep the output of jobs without output files
+output_mb_max = 1024      # maximum size of that output of a job; the rest is cut off; 0: no limit
+file_mb_max = 0           # maximum size of a file that a program writes (RLIMIT_FSIZE); 0: no limit
+core_mb_max = 0           # maximum size of core dumps; 0: none, unless a program raises its own limit
+umask = "022"             # umask of all jobs
+environment = { PATH = "/opt/lab/bin:/usr/local/bin:/usr/bin:/bin" }  # defaults; jobs may override them
+default_class = "normal"  # class of jobs without --priority
+period = "30d"            # period for node_hours
+reserved_credits = 20     # credits for a reserved node-hour, used or not
 
 [site.machines.classes]   # for `kalends submit --priority`
 low = 1
 normal = 2
 high = 3
 
-[site.machines.class_members]  # who may name which class; a class above the default: only users named here
+[site.machines.class_members]  # users of each class; classes above the default are for users named here only
 high = ["group:operators"]
 
-[site.machines.user]      # what each user may have; `project` likewise
+[site.machines.user]      # limits for each user; `project`: for each project
 running = 20
 nodes = 6
 longest = "2d"
-node_hours = 2000.0       # in each period
+node_hours = 2000.0       # used in each period
 
-[site.machines.members]   # who may have jobs charged to which project; left out, anybody to any
+[site.machines.members]   # users who may charge jobs to each project; left out: any user to any project
 dna = ["group:biologists", "user:ann"]
 
-[site.machines.tariff]    # credits for a node-hour by class, told by `kalends usage`
+[site.machines.tariff]    # credits for a node-hour by class, shown by `kalends usage`
 normal = 10
 high = 30
 
-[site.machines.fair_share]  # under the policy "fair-share": who has used least for its shares goes first
+[site.machines.fair_share]  # policy "fair-share": the project with the least use for its shares is next
 by = "project"            # or "user"
 shares = { dna = 3 }      # all others have 1
 
 [site.notices]            # for `kalends submit --notify`: mail, webhooks, or both
-smtp = "relay.sdsc.example:587"   # the relay that takes mail from this host
-encryption = "starttls"   # or "tls" from the first byte on, or "none"
+smtp = "relay.sdsc.example:587"   # mail relay for this host
+encryption = "starttls"   # or "tls" from the first byte, or "none"
 from = "kalends@sdsc.example"
-login = "keys/relay"      # two lines, name and password (private: mode 0600); left out: without
-address = "{user}@sdsc.example"   # where each user's mail goes, but those in
+login = "keys/relay"      # two lines, name and password (private: mode 0600); left out: no login
+address = "{user}@sdsc.example"   # mail address of each user, except those in `addresses`
 addresses = { ann = "ann.smith@ucsd.example" }
-mail_domains = ["ucsd.example"]   # users may have it sent to other addresses there: --notify-to
-webhook_hosts = ["hooks.sdsc.example", "127.0.0.1:8080"]  # and to these, https; http on loopback only
-webhook_networks = ["10.1.0.0/16"]  # private networks in which they may be called, too
-webhook_key = "keys/webhooks"     # the secret that signs them, in base64 (private: mode 0600)
-# ca = "keys/sdsc-ca.pem" # the authority that signed the certificates of both, if the system knows it not
+mail_domains = ["ucsd.example"]   # other domains that users may choose with --notify-to
+webhook_hosts = ["hooks.sdsc.example", "127.0.0.1:8080"]  # hosts of webhooks: https; http on loopback only
+webhook_networks = ["10.1.0.0/16"]  # private networks in which webhooks may also be called
+webhook_key = "keys/webhooks"     # secret that signs webhook calls, in base64 (private: mode 0600)
+# ca = "keys/sdsc-ca.pem" # authority of the relay's and receivers' certificates, if the system lacks it
 hourly_max = 60           # notices to one user in an hour
-wait = "20s"              # a relay or receiver that takes longer is away
-pause = "30s"             # before the second try; then ever longer, up to an hour
-give_up = "1d"
+wait = "20s"              # time limit for an answer of a relay or receiver
+pause = "30s"             # before the second try; doubled for each further try, up to an hour
+give_up = "1d"            # a notice is dropped after this time
 
-# A Slurm behind a resource: each slot is a reservation there, of nodes that are named.
+# A resource backed by Slurm: each slot is a reservation of named nodes there.
 [[site.resources]]
 name = "cluster"
 capacity = 64
 nodes = "n[1-64]"         # names in Slurm, one for each unit
 batch_system = "slurm"
 
-[[site.machines]]         # kalends submit and run work there, too, in reservations
+[[site.machines]]         # for kalends submit and run, too, in reservations
 resource = "cluster"
 
 [[site.resources]]
 name = "cores"
-capacity = 64             # cores of nodes, which reservations share
+capacity = 64             # cores of nodes that reservations share
 nodes = "m[1-4]"
 cores_each = 16
 
 [[site.resources]]
 name = "matlab"
 capacity = 10
-licences = "matlab"       # its name in Slurm, which has at least so many
+licences = "matlab"       # name of the licence in Slurm, which has at least `capacity` of them
 
 [[site.resources]]
 name = "room"
 capacity = 8
 
-[[site.machines]]         # a queue of the site's own, on nodes that Slurm's owner has handed over
+[[site.machines]]         # the site's own queue, on nodes that Slurm's owner has handed over
 resource = "room"
 batch_system = "slurm"
 nodes = "n[65-72]"
-allocation_options = ["--partition=kalends"]  # more for salloc
+allocation_options = ["--partition=kalends"]  # further options of salloc
 
 [[site.batch_systems]]
 name = "slurm"
 kind = "slurm"            # or "gridengine", or "oar"; "psij" for others, which only take jobs
-configuration = "/etc/slurm/slurm.conf"   # leave it out where Slurm's commands find it themselves
-# queue = "all.q"         # of Grid Engine: the queue whose hosts are the nodes,
-# parallel_environment = "kalends"  # and one of its environments, which fills up hosts
-users = { ann = "ann", bob = "rmiller" }  # Unix users; who is not listed cannot book
-answer_s_max = 8.0        # what has no answer by then may have been done, or may yet be
-look_every = "10s"        # how often it is compared with what was promised
-warn = "60s"              # jobs in a slot are asked to end so long before its end,
-kill = "10s"              # and killed so long before it; 0s: that is left to Slurm
-repair = "1d"             # a node that is down counts as taken for so long
-give_up_after = "30m"     # what it cannot keep is moved by its broker, or cancelled, after so long
-usage_every = "10m"       # what jobs used in slots is read so often, for `kalends usage`
+configuration = "/etc/slurm/slurm.conf"   # left out: where Slurm's commands find it
+# queue = "all.q"         # Grid Engine: the queue whose hosts are the nodes
+# parallel_environment = "kalends"  # Grid Engine: an environment of this queue that fills up hosts
+users = { ann = "ann", bob = "rmiller" }  # Unix user of each kalends user; users not listed cannot book
+answer_s_max = 8.0        # time limit of a command; later its outcome counts as unknown
+look_every = "10s"        # interval between comparisons with the promises
+warn = "60s"              # jobs in a slot are asked to end this long before its end
+kill = "10s"              # and killed this long before its end; 0s: Slurm ends them
+repair = "1d"             # a node that is down counts as taken for this time
+give_up_after = "30m"     # then a promise that the system cannot keep is moved or cancelled
+usage_every = "10m"       # interval between readings of the use of slots, for `kalends usage`
 
-# Limits, blackouts and head starts for all resources, after what each says itself.
+# Limits, blackouts and head starts for all resources, after each resource's own rules.
 [[site.defaults.blackouts]]
 name = "new year"
 begins = "2027-01-01"
 ends = "2027-01-02"
 
-# ------------------------------------------------ the broker: all of it or nothing, over many sites
+# ------------------------------------------------ the broker: bookings at many sites, all or none
 
 [broker]
 name = "npaci"
@@ -289,27 +289,27 @@ replica = "1"             # replicas of one broker share its name, its store and
 listen = "127.0.0.1:7100"
 url = "http://127.0.0.1:7100"
 store = "npaci.sqlite"
-keep_settled = "400d"     # then requests go from the store to npaci.archive; left out: never
+keep_settled = "400d"     # ended requests move to npaci.archive after this time; left out: never
 key = "keys/broker"       # signs the broker's own tokens for the sites (private: mode 0600)
-pass_life = "1h"          # users come to a site by a pass for that site alone, never by their own token
-coords = ["http://127.0.0.1:7100"]   # all replicas: where a site asks what was decided
+pass_life = "1h"          # life of a pass, with which users reach a site without their own token
+coords = ["http://127.0.0.1:7100"]   # addresses of all replicas, at which sites ask for decisions
 
 [[broker.keys]]
 file = "keys/people.pub"
 scopes = ["use", "audit", "admin"]
 
 [broker.limits]
-open_per_principal_max = 256      # requests of one user that are not decided yet
+open_per_principal_max = 256      # undecided requests of one user
 
-[broker.notices]          # for `kalends notify`: users are told what others make of their requests
+[broker.notices]          # for `kalends notify`: notices about changes of requests by others
 smtp = "relay.npaci.example:587"  # as in [site.notices]
 from = "kalends@npaci.example"
 address = "{user}@npaci.example"
 webhook_hosts = ["*"]     # any public host, by https; or list hosts, as in [site.notices]
-webhook_networks = ["10.1.0.0/16"]  # private networks in which webhooks may be called, too
-minute_max = 6            # letters to one user in a minute; the last tells all that is left
+webhook_networks = ["10.1.0.0/16"]  # private networks in which webhooks may also be called
+minute_max = 6            # mails to one user in a minute; the last one lists all remaining changes
 
-[[broker.priority]]       # the highest priority that they may give their requests; others: 0
+[[broker.priority]]       # highest priority of requests of these users; 0 for others
 who = "group:staff"
 max = 20
 
@@ -320,15 +320,15 @@ url = "http://127.0.0.1:7101"
 [[broker.sites]]
 name = "caltech"
 url = "https://kalends.caltech.example:7101"
-ca = "keys/caltech-ca.pem"        # the authority that signed its certificate
-# passes = false          # its owner gives our key the scope broker without use: no passes for it
+ca = "keys/caltech-ca.pem"        # authority that signed its certificate
+# passes = false          # no passes: the site does not give this broker's key the scope `use`
 
-[[broker.sites]]          # a virtual site: a way to others, which are named here one by one
+[[broker.sites]]          # a virtual site, and the sites behind it that this broker books at
 name = "midwest"
 url = "https://kalends.midwest.example:7200"
 members = ["ncsa", "campus/psc"]  # psc is a member of campus, which is one of midwest
 
-# ---------------------------- a virtual site: the way to its members, and a manager who knows them
+# ---------------------------- a virtual site: the way to its members, and their manager
 
 [virtual]
 name = "midwest"
@@ -342,7 +342,7 @@ url = "http://127.0.0.1:7103"
 name = "campus"
 url = "http://127.0.0.1:7201"
 
-[[virtual.keys]]          # brokers that may ask its manager; its members believe whom they list themselves
+[[virtual.keys]]          # brokers that may ask its manager; its members have their own keys
 file = "keys/broker.pub"
 scopes = ["broker", "audit"]
 
@@ -353,7 +353,8 @@ scopes = ["broker", "audit"]
 # key = "keys/site.key"
 # clients = "keys/authority.pem"    # other servers must show a certificate of this authority
 #
-# With which certificate it calls others, whose it believes, and where brokers may have it ask:
+# A server's certificate for calls to others, the authority that it trusts, and the addresses of brokers
+# and sites that a site may ask for decisions:
 #
 # [site.calls]
 # ca = "keys/authority.pem"

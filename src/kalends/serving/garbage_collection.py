@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept from looking at what is no garbage."""
+"""Suspension of Python's garbage collector while long-lived objects are made."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 def not_collecting() -> Iterator[None]:
     """Suspend garbage collection on all threads; objects present at its end are never examined again.
 
-    For a million new objects that live as long as the process: looking among them for garbage, again and
-    again, takes longer than making them, and later each look is a pause of seconds.
+    For a million new objects that live as long as the process: repeated collections among them take longer
+    than making them, and each later collection would be a pause of seconds.
     """
     collecting = gc.isenabled()
     gc.disable()

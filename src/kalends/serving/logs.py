@@ -1,8 +1,8 @@
 """Structured logs on standard error: one JSON object a line, or lines for people on a terminal.
 
 Events are snake_case names with fields, never sentences with values inside. Fields whose
-names speak of secrets are blanked, and so is anything that looks like a token, wherever it stands: a
-log is read by more people than a key file.
+names suggest secrets are blanked, and so is anything that looks like a token, in any place: more people
+read a log than a key file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def configure_logging(
 ) -> None:
     """Send this process's logs of at least `level` to `stream` (standard error).
 
-    "auto" is "human" on a terminal and "json" elsewhere. Libraries that use `logging` are heard from
+    "auto" is "human" on a terminal and "json" elsewhere. Libraries that use `logging` are logged from
     "warning" on, in the same form. Raises `InvalidInput` for an unknown level. Calling it again
     replaces what was configured, also for loggers that exist already.
     """
@@ -88,13 +88,13 @@ def configure_logging(
 
 
 def get_logger(*, role: str, name: str) -> Logger:
-    """Return a logger whose every line says which server of which role wrote it."""
+    """Return a logger whose lines have the role and name of the server."""
     logger: Logger = structlog.get_logger(role=role, name=name)
     return logger
 
 
 def _is_not_malformed_http(record: logging.LogRecord) -> bool:
-    """Return false for malformed HTTP, because tracebacks of strangers' bytes would fill the disk."""
+    """Return false for malformed HTTP, because tracebacks of such bytes would fill the disk."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__module__ != "aiohttp.http_exceptions"
 

@@ -23,16 +23,16 @@ from prometheus_client import (
 SECONDS_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0,
 )  # fmt: skip
-"""Buckets from a query of a calendar to the longest wait that a call may ask for."""
+"""Buckets from a query of a calendar to the maximum wait of a call."""
 
 NO_OPERATION: Final = "none"
-"""The operation of requests that reach no operation: unknown paths, unknown names."""
+"""The label of requests that reach no operation: unknown paths, unknown names."""
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """Counters and latencies of calls, and whatever else a server registers.
+    """Counters and latencies of calls, and other metrics that a server registers.
 
     `operation` labels are names of operations or `NO_OPERATION`, never text from outside, so that
     callers cannot make the registry grow.

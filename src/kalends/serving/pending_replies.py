@@ -1,6 +1,6 @@
-"""Callers without a session, each of whom waits for one message of a protocol machine.
+"""Callers without a session, each waiting for one message of a protocol machine.
 
-Each has a source of its own, to which the machine's messages go; nobody with a session has such a name.
+Each has a separate source, to which the machine's messages go. No session has such a name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Waiter(NamedTuple):
 
 
 class Waiters:
-    """The callers that wait now; their sources begin with `prefix`."""
+    """The waiting callers; their sources begin with `prefix`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -34,7 +34,7 @@ class Waiters:
 
     @contextmanager
     def one(self) -> Iterator[Waiter]:
-        """A new one, who waits as long as the context lasts."""
+        """Add a caller, which waits as long as the context lasts."""
         self._count += 1
         source = f"{self._prefix}{self._count}"
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -45,18 +45,18 @@ class Waiters:
             del self._answers[source]
 
     def answer(self, source: str, message: Message) -> None:
-        """`message` is durable: whoever waits as `source` may hear it; nobody else does."""
+        """Give `message`, which is durable, to the caller that waits as `source`, and to no other."""
         answer = self._answers.get(source)
         if answer is not None and not answer.done():
             answer.set_result(message)
 
     def refuse(self, source: str, error: KalendsError) -> None:
-        """Raise `error` at whoever waits as `source`."""
+        """Raise `error` for the caller that waits as `source`."""
         answer = self._answers.get(source)
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
     def fail(self, error: KalendsError) -> None:
-        """Nobody who waits now will be answered."""
+        """Give up all waiting callers; none gets an answer."""
         for source in self._answers:
             self.refuse(source, error)

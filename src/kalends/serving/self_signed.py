@@ -1,6 +1,6 @@
-"""A certificate that a server signs itself, for owners who have no authority that would sign one.
+"""A self-signed certificate, for owners without an authority that would sign one.
 
-Whoever is to trust it gets the file, and names it where others name that of an authority (`ca`).
+Operators and users that trust it get the file, and name it as the authority (`ca`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 LIFETIME_S: Final = 397 * 86_400
-"""The longest that common clients take."""
+"""The maximum lifetime that common clients accept."""
 
 _BACKDATED: Final = timedelta(hours=1)
 """The clocks of clients may be behind."""

@@ -1,8 +1,8 @@
-"""What a running server takes from a changed configuration, and what stays as it was until a restart.
+"""The settings of a changed configuration that apply to a running server, and those that need a restart.
 
-Keys, certificates, access lists, hours, limits, blackouts, priorities and logging are taken, and resources
-more or less, or of another capacity, where nothing but a calendar stands behind them. What a store, a socket
-or another server has been told already is not. Pure.
+Keys, certificates, access lists, hours, limits, blackouts, priorities and logging apply at once. So do added
+and removed resources, and other capacities, if no machine or batch system backs the resource. Settings that a
+store, a socket or another server already uses need a restart. Pure.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
     c.BrokerConfiguration: ("keys", "revoked", "priority"),
     c.VirtualConfiguration: ("keys", "revoked"),
 }  # fmt: skip
-"""The settings that hold at once, by section."""
+"""The settings that apply at once, by section."""
 
 
 def in_force(running: S, wanted: S) -> S:
-    """Return `running` with what can be taken from `wanted` while a server runs."""
+    """Return `running` with those settings of `wanted` that apply while a server runs."""
     taken = TAKEN.get(type(running), ())
     values = {
         name: getattr(wanted, name)
@@ -49,7 +49,7 @@ def in_force(running: S, wanted: S) -> S:
 def _resources_in_force(
     running: c.SiteConfiguration, wanted: c.SiteConfiguration
 ) -> tuple[c.ResourceConfiguration, ...]:
-    """Return the resources as they are wanted, but for those behind which there is a machine."""
+    """Return the resources as in the new configuration, except those backed by a machine or batch system."""
     bound = {machine.resource for site in (running, wanted) for machine in site.machines}
     bound |= {
         each.name
@@ -75,7 +75,7 @@ def _joined(running: Any, wanted: Any) -> Any:
 
 
 def left_alone(force: msgspec.Struct, wanted: msgspec.Struct, path: str = "") -> Iterator[str]:
-    """Yield the settings that differ from those in `force`, as ``site.resources.sp2.capacity``."""
+    """Yield the settings that differ from those in `force`, e.g. ``site.resources.sp2.capacity``."""
     for field in msgspec.structs.fields(type(wanted)):
         here = f"{path}{'.' if path else ''}{field.encode_name}"
         yield from _differing(getattr(force, field.name), getattr(wanted, field.name), here)
@@ -104,7 +104,7 @@ def _are_named(value: object) -> bool:
 
 
 def check_same_server(running: c.Configuration, wanted: c.Configuration) -> None:
-    """Raises `InvalidInput` unless both are of the same servers, by role and name."""
+    """Raises `InvalidInput` unless both configure the same servers, by role and name."""
     for role in ("site", "broker", "virtual"):
         old, new = getattr(running, role), getattr(wanted, role)
         if (old and old.name) != (new and new.name):

@@ -91,7 +91,7 @@ def test_a_check_names_tokens_that_other_servers_could_use_here(folder: Path) ->
     result = run("serve", "--check", "ctc/ctc.toml")
     assert result.exit_code == 0
     assert "trusts https://login.example for use" in result.stdout
-    assert "RISK: tokens of https://login.example for 'kalends' are taken here" in result.stdout
+    assert "RISK: tokens of https://login.example for 'kalends' are accepted here" in result.stdout
 
 
 def test_secrets_are_their_owners_alone_whatever_the_mask(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_nothing_is_overwritten_and_what_fails_leaves_nothing(folder: Path) -> N
         (["site", "ctc", "--resource", "sp2:many"], "no number of units"),
         (["broker", "npaci", "--site", "ctc"], "is no NAME=VALUE"),
         (["broker", "npaci", "--site", "ctc=ftp://x"], "not the address of a server"),
-        (["site", "ctc", "--listen", "0.0.0.0:7101"], "in clear"),
+        (["site", "ctc", "--listen", "0.0.0.0:7101"], "unencrypted"),
         (["site", "ctc", "--listen", "nowhere"], "not an address to listen on"),
     ],
 )

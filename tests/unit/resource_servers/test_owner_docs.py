@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from kalends.core.errors import RefusalCode
+from kalends.core.principals import Principal
 from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.serving.configuration import load_configuration
 
@@ -17,7 +18,7 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
 ):
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     configurations = [text for kind, text in blocks if kind == "toml"]
-    assert len(configurations) == 6
+    assert len(configurations) == 7
     told = []
     for text in configurations:
         site = load_configuration(text, Path()).site
@@ -30,6 +31,19 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
     written = [line for kind, text in blocks if not kind for line in text.splitlines()]
     assert written == told[:7]
     assert told[7:] == ["sdsc/sp2: group:staff waits as if it had asked 10m earlier"]
+
+
+def test_each_user_is_shown_the_access_rules_that_the_page_says() -> None:
+    configuration, words = re.findall(r"```(?:toml|text)\n(.*?)```", PAGE, re.DOTALL)[:2]
+    site = load_configuration(configuration, Path()).site
+    assert site is not None
+    (calendar,) = calendars_of(site).values()
+    eve, sam = Principal("eve", ("staff",)), Principal("sam", ("students",))
+    ada, bob = Principal("ada@kit.example"), Principal("bob", ("staff",))
+    shown = [rule for each in (eve, sam, ada) for rule in calendar.rules_for(each)]
+    assert words.splitlines() == shown
+    assert calendar.access.sees(Principal("zoe"))
+    assert not calendar.access.sees(bob)
 
 
 def test_the_codes_of_the_page_are_those_of_refusals() -> None:

@@ -87,7 +87,7 @@ def test_another_that_jumps_along_with_nobody_else_moves_nobody() -> None:
     host = Host()
     host.hear("red", wrong_ms=40 * 24 * HOUR_MS)
     assert host.believed_wrong_ms == 0
-    assert "40d behind against that of red" in host.watch.doubt
+    assert "40d behind compared with that of red" in host.watch.doubt
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
@@ -140,7 +140,10 @@ def test_of_several_clocks_the_odd_one_is_named_and_it_may_be_our_own() -> None:
     host = Host(2 * HOUR_MS)
     for who in ("argo", "bode", "cray"):
         host.hear(who)
-    assert "the clock of this host is 2h ahead against those of argo, bode, cray" in host.told[-1]
+    assert (
+        "the clock of this host is 2h ahead compared with those of argo, bode, cray"
+        in host.told[-1]
+    )
     assert host.watch.doubt == host.told[-1]
 
 
@@ -159,8 +162,8 @@ def test_without_a_majority_no_clock_is_called_wrong() -> None:
     host = Host()
     host.hear("argo", wrong_ms=2 * HOUR_MS)
     host.hear("bode", wrong_ms=-2 * HOUR_MS)
-    assert "2h behind against that of argo" in host.watch.doubt
-    assert "2h ahead against that of bode" in host.watch.doubt
+    assert "2h behind compared with that of argo" in host.watch.doubt
+    assert "2h ahead compared with that of bode" in host.watch.doubt
 
 
 def test_what_is_told_changes_with_what_is_heard_and_ends_with_its_cause() -> None:
@@ -192,4 +195,4 @@ def test_clocks_that_agree_only_pairwise_are_no_surprise() -> None:
     host.hear("argo", wrong_ms=APART_MS - 10_000)
     for who in ("bode", "cray"):
         host.hear(who, wrong_ms=2 * APART_MS - 10_000)
-    assert "behind against those of argo, bode, cray" in host.watch.doubt
+    assert "behind compared with those of argo, bode, cray" in host.watch.doubt

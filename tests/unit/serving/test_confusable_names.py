@@ -14,7 +14,7 @@ from kalends.serving.auth.callers import principal_of
 )
 def test_a_name_in_other_signs_than_usual_is_refused_with_the_usual_ones(name: str) -> None:
     for user, groups in ((name, []), ("ann", [name])):
-        with pytest.raises(NotAuthenticated, match="can be taken for another name") as raised:
+        with pytest.raises(NotAuthenticated, match="can be mistaken for another name") as raised:
             principal_of(user, groups)
         assert raised.value.remedy.startswith("write it as ")
 

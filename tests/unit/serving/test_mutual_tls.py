@@ -200,7 +200,7 @@ def test_a_virtual_site_lends_its_certificate_to_nobody() -> None:
         '[virtual.calls]\ncertificate = "v.pem"\nkey = "v.pem"\n'
         '[virtual.tls]\ncertificate = "v.pem"\nkey = "v.pem"\n'
     )
-    with pytest.raises(InvalidInput, match="let in by this certificate"):
+    with pytest.raises(InvalidInput, match="this certificate would let every caller"):
         load_configuration(text, Path())
     assert load_configuration(text + 'clients = "authority.pem"\n', Path())
 

@@ -220,7 +220,7 @@ def test_a_file_that_cannot_be_read_stops_a_server_from_starting(content: str, p
 
 
 def test_a_missing_file_stops_a_server_from_starting(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="what is revoked"):
+    with pytest.raises(InvalidInput, match="cannot read the revocation list"):
         Revocations(tmp_path / "none")
 
 

@@ -163,7 +163,7 @@ def test_other_machines_may_reach_a_server_with_keys_and_a_cover_for_tokens(cove
 def test_tokens_go_to_other_machines_in_clear_only_where_the_owner_says_so() -> None:
     error = refusal(BEYOND.format(""))
     assert error.where == "site.listen"
-    assert "in clear" in error.detail
+    assert "unencrypted" in error.detail
     assert "plain_http = true" in error.remedy
 
 
@@ -255,8 +255,8 @@ url = "http://127.0.0.1:7102"
     [
         ('["ctc", "hall/psc"]', "hall -> hall -> psc is a circle"),
         ('["a/b/a"]', "hall -> a -> b -> a is a circle"),
-        ('["ctc", "campus/ctc"]', "'ctc' is there twice"),
-        ('["sdsc"]', "'sdsc' is there twice"),
+        ('["ctc", "campus/ctc"]', "'ctc' is listed twice"),
+        ('["sdsc"]', "'sdsc' is listed twice"),
         ('["a/b/c/d/e"]', "four names at most"),
         ('["CTC"]', "a member is written as its name"),
     ],

@@ -1,1 +1,1 @@
-"""Keys, tokens, and for whom a caller may speak."""
+"""Keys, tokens, and the rights of callers."""

@@ -1,8 +1,8 @@
-"""Addresses of others that a server calls, each checked before it is believed.
+"""Addresses of other servers that a server calls, each checked before it is used.
 
-A broker says where a site may ask what was decided, and where other sites are. A site asks there only if
-its owner lets it; and where the owner has said nothing, never at its own host or link, so that nobody
-reaches through it what is not for them.
+A broker names the addresses at which a site may ask for decisions, and those of other sites. A site asks
+there only if its owner allows it. Without a setting it never asks at its own host or on its link, so that
+no caller reaches other services through it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kalends.serving.auth.guarded_resolver import GuardedResolver
 
 @dataclass(frozen=True)
 class AllowedAddresses:
-    """Where a server may call: at addresses that match one of `patterns`, as ``https://*.example.org``.
+    """The addresses that a server may call: those that match one of `patterns`.
 
-    Without any, everywhere but at this host and on its link; `at_home`, for a server that is itself reached
-    from its own host only, there too.
+    A pattern is an address such as ``https://*.example.org``. Without patterns, all addresses except this
+    host and its link; with `at_home`, for a server that is reached from its own host only, these too.
     """
 
     patterns: tuple[str, ...] = ()
@@ -47,12 +47,12 @@ class AllowedAddresses:
 
     @property
     def resolver(self) -> AbstractResolver | None:
-        """What finds hosts by name, and none that the rules forbid; None where any will do."""
+        """The resolver of host names that refuses forbidden addresses; None if all are allowed."""
         return None if self.patterns or self.at_home else outer_resolver()
 
 
 def outer_resolver() -> GuardedResolver:
-    """Return what finds neither this host nor those on its link, whatever name points there."""
+    """Return a resolver that finds neither this host nor hosts on its link, by any name."""
     return GuardedResolver(
         lambda host, address: not _is_inner(address),
         lambda host: OSError(None, f"{host} is this host, or on its link"),
@@ -63,9 +63,9 @@ def check_pattern(pattern: str, where: str) -> None:
     """Raises `InvalidInput` unless `pattern` is an address, with ``*`` in its host at most."""
     if server_parts(pattern) is None or "*" in urlsplit(pattern).path:
         raise InvalidInput(
-            f"{pattern!r} is no address that servers can have",
+            f"{pattern!r} is not an address of a server",
             where=where,
-            remedy="write https:// and a host, as https://broker.example.org:7100 or https://*.example.org",
+            remedy="write https:// and a host: https://broker.example.org:7100 or https://*.example.org",
         )
 
 
@@ -73,7 +73,7 @@ def check_fetched(url: str, where: str) -> None:
     """Raises `InvalidInput` unless `url` is https, or http on this host; it may end with a query."""
     if not is_guarded(url):
         raise InvalidInput(
-            f"{url[:200]!a} is not where keys can be fetched",
+            f"keys cannot be fetched from {url[:200]!a}",
             where=where,
             remedy="write an https:// address; http:// only for this host",
         )

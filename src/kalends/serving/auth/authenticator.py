@@ -1,4 +1,4 @@
-"""How a server knows its callers, from its configuration."""
+"""The authenticator of a server, built from its configuration."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kalends.serving.configuration import KeyConfiguration, ListeningConfigurati
 
 
 def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenticator:
-    """Return how `server` knows its callers: by tokens of its keys, or open access.
+    """Return the authenticator of `server`: by tokens of its keys, or open access.
 
-    `report` hears what is wrong with the keys of providers, and with the list of what is revoked. Raises
+    `report` gets problems with the keys of providers, and with the revocation list. Raises
     `InvalidInput` for files that cannot be used.
     """
     if not server.keys:
@@ -36,12 +36,12 @@ def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenti
 
 
 def asks_for_certificates(server: ListeningConfiguration) -> bool:
-    """Return whether other servers must show `server` a certificate."""
+    """Return whether other servers must show a certificate to `server`."""
     return server.tls is not None and server.tls.clients is not None
 
 
 def terms_of(key: KeyConfiguration, realms: frozenset[str]) -> KeyTerms:
-    """Return on which terms `key` is believed at a server that has keys of `realms`."""
+    """Return the terms on which a server with keys of `realms` trusts `key`."""
     claims = key.claims
     return KeyTerms(
         issuer=key.issuer or key.openid,

@@ -1,9 +1,9 @@
-"""Callers, and what they may do.
+"""Callers, and their rights.
 
-Two ways in. With keys configured, a signed token says who it is (`kalends.serving.auth.tokens`). Without
-any, access is open: every caller is believed, so it may be reached from its own
-machine only (`require_loopback`), and not from a web page that a user of that machine looks at
-(`OpenAccess` asks for a header that pages of other origins cannot send, and for a loopback host).
+There are two ways in. With keys, a signed token identifies the caller (`kalends.serving.auth.tokens`).
+Without keys, access is open, and every caller is accepted under the given name. So such a server may be
+reached only from its own machine (`require_loopback`), and not from a web page that a user of that machine
+visits (`OpenAccess` requires a header that pages of other origins cannot send, and a loopback host).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kalends.core.vouched_names import ANYBODY, VouchedNames
 from kalends.rim.web_addresses import is_loopback
 
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
-"""All that a token can allow (`kalends.contract.calls.Scope`)."""
+"""All scopes that a token can have (`kalends.contract.calls.Scope`)."""
 
 ANY: Final = "any"
-"""What any token will do for that is believed, whatever it allows."""
+"""The scope of calls that any accepted token may make."""
 
 OPEN: Final = "open"
-"""The key of callers where everybody is believed; those of tokens are thumbprints."""
+"""The key of callers under open access; keys of tokens are thumbprints."""
 
 USER_HEADER: Final = "Kalends-User"
 GROUPS_HEADER: Final = "Kalends-Groups"
@@ -38,11 +38,11 @@ def _never() -> bool:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
+    """An authenticated principal; `expires_at` (seconds UTC) is 0 if the rights do not expire.
 
-    `key` is the id of the key that vouches, "open" where access is open; `audiences` are the first of those
-    for whom the token is. `is_revoked` says whether the token,
-    or that key, has been revoked meanwhile. With `hosts`, who calls must show a certificate for one of these.
+    `key` is the id of the key that vouches, "open" under open access; `audiences` are the first audiences of
+    the token. `is_revoked` returns whether the token, or that key, has been revoked since. With `hosts`, the
+    caller must show a certificate for one of these.
     """
 
     principal: Principal
@@ -58,8 +58,8 @@ class Caller(msgspec.Struct, frozen=True):
     def require(self, scope: str, now_s: int) -> None:
         """Raises `NotAuthenticated` once the token has expired or was revoked, `NotAllowed` without `scope`.
 
-        "" asks for nothing, and `ANY` only for a token that is believed. A session keeps its caller for
-        hours: that is why both are looked at on every call.
+        "" requires nothing, and `ANY` any accepted token. A session keeps its caller for hours, so both are
+        checked on every call.
         """
         if not scope:
             return
@@ -88,35 +88,35 @@ ANYONE: Final = Caller(Principal(user=""), frozenset(), "")
 
 
 class Authenticator(Protocol):
-    """Turns the headers of a request, or of a session's upgrade, into a caller."""
+    """Authentication of callers by the headers of a request, or of a session's upgrade."""
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Raises `NotAuthenticated` with the reason."""
 
     def follow(self, older: Authenticator) -> None:
-        """Know what `older` knows, in whose place this is asked from now on."""
+        """Take over the knowledge of `older`, which this replaces."""
 
     def believes(self, caller: Caller) -> bool:
-        """Return whether `caller`, who has come in some time ago, could still come with the same rights."""
+        """Return whether `caller`, authenticated some time ago, would still get the same rights."""
 
     async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
-        """Fetch what `authenticate` will need for `headers`, if that is not here; never raises."""
+        """Fetch keys that `authenticate` needs for `headers`, if they are missing; never raises."""
 
     async def close(self) -> None:
-        """Nothing is fetched any more."""
+        """Stop fetching keys."""
 
     def security_schemes(self) -> dict[str, dict[str, object]]:
-        """Return the OpenAPI security schemes of this way in, by name: any of them will do."""
+        """Return the OpenAPI security schemes of this way in, by name; any one is enough."""
 
 
 class OpenAccess:
-    """Access without keys: the header names the caller, who has every scope."""
+    """Access without keys: a header names the caller, who has every scope."""
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Return the caller named by ``Kalends-User`` (and comma-separated ``Kalends-Groups``).
 
         Raises `NotAuthenticated` without the header, for a name that cannot be one, and when the
-        request was addressed to another host than a loopback one (a name that somebody pointed at
+        request was addressed to a host that is not loopback (a name that an attacker pointed at
         this machine from outside: DNS rebinding).
         """
         if not asked_on_loopback(headers):
@@ -159,7 +159,7 @@ class OpenAccess:
 
 
 def asked_on_loopback(headers: Mapping[str, str]) -> bool:
-    """Return whether a request was addressed to this host by its own name, not by one that points here."""
+    """Return whether a request was addressed to a loopback host, not to another name that points here."""
     return is_loopback(_host_of(headers.get("Host", "")))
 
 
@@ -178,7 +178,7 @@ def principal_of(user: str, groups: list[str]) -> Principal:
             )
         if unicodedata.normalize("NFKC", name) != name:
             raise NotAuthenticated(
-                f"{name!a} can be taken for another name of a user or group",
+                f"{name!a} can be mistaken for another name of a user or group",
                 where="user",
                 remedy=f"write it as {unicodedata.normalize('NFKC', name)!a} (Unicode's form NFKC)",
             )
@@ -191,18 +191,18 @@ def require_loopback(listen: str) -> None:
         raise InvalidInput(
             f"{listen!r} can be reached from other machines, and no keys are configured",
             where="listen",
-            remedy="listen on 127.0.0.1, or list under `keys` the public keys of those who may call: "
+            remedy="listen on 127.0.0.1, or list the public keys of callers under `keys`: "
             "`kalends admin key` makes a pair",
         )
 
 
 def require_cover(listen: str) -> None:
-    """Raises `InvalidInput` unless `listen` is reached from this machine only: tokens go there in clear."""
+    """Raises `InvalidInput` unless `listen` is reached from this machine only: tokens are unencrypted."""
     if not is_loopback(_host_of(listen)):
         raise InvalidInput(
-            f"{listen!r} can be reached from other machines, and without TLS tokens go there in clear",
+            f"{listen!r} can be reached from other machines, and without TLS tokens are sent unencrypted",
             where="listen",
-            remedy="name a certificate and its key under `tls`; or write plain_http = true where a proxy "
+            remedy="name a certificate and its key under `tls`; or write plain_http = true if a proxy "
             "has the certificate",
         )
 

@@ -1,6 +1,6 @@
-"""Certificates that other servers show (mutual TLS): whether one came, and whom it names.
+"""Certificates that other servers show (mutual TLS): whether there is one, and the hosts that it names.
 
-That it is signed by the authority that the owner lists was checked when the connection was made.
+TLS has already checked that it is signed by the authority that the owner lists.
 """
 
 from __future__ import annotations

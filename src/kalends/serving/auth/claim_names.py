@@ -1,7 +1,8 @@
-"""Where the tokens of an issuer say who, of which groups, and what for.
+"""Names of the claims for user, groups and scopes in the tokens of an issuer.
 
-Our own tokens, OpenID providers and SciTokens use different claims for the same things. A claim is named as
-it is in the token; one inside another with dots between: ``realm_access.roles``.
+The tokens of kalends, OpenID providers and SciTokens use different claims for the same things. A claim has
+the name that it has in the token; for a claim inside another the names are joined by dots:
+``realm_access.roles``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ TEXTS_MAX: Final = 1_000
 class ClaimNames(msgspec.Struct, frozen=True):
     """The claims of one issuer's tokens.
 
-    `audiences` are what they may be for; none: this server's name. With `scoped`, the claim `user` brings
-    its realm along (``ada@kit.edu``). `scopes` are patterns of theirs that stand for one of ours, which
-    otherwise is called the same. With `many_groups`, groups that the key may not vouch for are left out;
-    else they are refused.
+    `audiences` are the accepted audiences; none: this server's name. With `scoped`, the claim `user`
+    includes the realm (``ada@kit.edu``). `scopes` are patterns of the issuer's scopes that grant a scope of
+    kalends; by default the names are equal. With `many_groups`, groups that the key may not vouch for are
+    left out; else the token is refused.
     """
 
     user: str = "sub"
@@ -52,7 +53,7 @@ class ClaimNames(msgspec.Struct, frozen=True):
         return [] if said is None else _texts(said, self.groups)
 
     def scopes_in(self, claims: Mapping[str, Any], allowed: frozenset[str]) -> frozenset[str]:
-        """Return which of our scopes `allowed` the token has; raises `ValueError` as `groups_in`."""
+        """Return the scopes among `allowed` that the token has; raises `ValueError` as `groups_in`."""
         said = _claim(claims, self.scope)
         if isinstance(said, str):
             said = said.split()
@@ -72,7 +73,7 @@ OUR_CLAIMS: Final = ClaimNames()
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return the claim `name`; a name with dots is also looked for inside others. None: there is none."""
+    """Return the claim `name`, or None; a name with dots is also looked up inside other claims."""
     if name in claims:
         return claims[name]
     outer, dot, inner = name.partition(".")

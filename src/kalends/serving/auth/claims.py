@@ -1,4 +1,4 @@
-"""What a signed token says, judged by the terms of the key that has signed it."""
+"""The claims of a signed token, judged by the terms of the key that signed it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from kalends.serving.auth.public_keys import TrustedKey
 from kalends.serving.auth.revocations import ID_CHARS_MAX
 
 CLOCK_SKEW_S_MAX: Final = 60
-"""A token may start this much in our future: the clock of the machine that made it runs ahead."""
+"""A token may start this much in the future, because the clock of its issuer may be ahead."""
 
 SERVERS_SCOPES: Final = frozenset({"broker", "near"})
 """Scopes of servers; tokens with no other scope name a server and no user."""
 
 AUDIENCES_MAX: Final = 8
-"""Of those that a token names, so many are told."""
+"""The number of a token's audiences that errors show."""
 
 _ID: Final = re.compile(rf"[!\"$-~]{{1,{ID_CHARS_MAX}}}")
 """Printable ASCII without a space, and without the # that begins a note."""
 
 SITE_PASS: Final = "kalends-pass+jwt"
-"""What a broker's pass says that it is (RFC 8725, section 3.11): it names users as the broker knows them."""
+"""The ``typ`` of a broker's pass (RFC 8725, section 3.11), which names users as the broker does."""
 
 Revoked = Callable[[str, str], bool]
-"""Whether a token, by its id, or a key, by its own, has been revoked."""
+"""Whether a token or a key, each by its id, has been revoked."""
 
 
 class _Registered(msgspec.Struct):
-    """The claims of RFC 7519 that are the same everywhere."""
+    """The registered claims of RFC 7519."""
 
     exp: int | float
     aud: str | list[str]
@@ -46,7 +46,7 @@ class _Registered(msgspec.Struct):
 
 
 class SignedClaims(NamedTuple):
-    """What `key` has signed; `kind` is the ``typ`` of the token.
+    """A payload that `key` has signed; `kind` is the ``typ`` of the token.
 
     If the token has no id, the first of `hashes` is its id, and each of them revokes it.
     """
@@ -58,7 +58,7 @@ class SignedClaims(NamedTuple):
 
 
 def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: int) -> Caller:
-    """Return whom `signed` vouches for at the server called `audience`.
+    """Return the caller that `signed` vouches for at the server called `audience`.
 
     Raises `NotAuthenticated` with the reason.
     """
@@ -96,7 +96,7 @@ def caller_from(signed: SignedClaims, audience: str, revoked: Revoked, now_s: in
 
 
 def can_be_listed(token_id: str) -> bool:
-    """Return whether `token_id` can stand in a list of revoked tokens, and whole in an audit log."""
+    """Return whether `token_id` fits, uncut, into a revocation list and an audit log."""
     return _ID.fullmatch(token_id) is not None
 
 
@@ -105,7 +105,8 @@ def _check_audience(named: tuple[str, ...], audiences: tuple[str, ...]) -> None:
         return
     wanted = " or ".join(repr(each) for each in audiences)
     raise refused(
-        f"it is for {', '.join(short(name) for name in named[:AUDIENCES_MAX]) or 'nobody'}, not for {wanted}",
+        f"it is for {', '.join(short(name) for name in named[:AUDIENCES_MAX]) or 'no server'},"
+        f" not for {wanted}",
         remedy=f"ask for a token with the audience {wanted}",
     )
 
@@ -124,7 +125,7 @@ def _check_times(said: _Registered, longest_s: int, now_s: int) -> int:
     made_at = min(int(said.iat) or starts_at or now_s, now_s + CLOCK_SKEW_S_MAX)
     if expires_at - made_at > longest_s:
         raise refused(
-            f"it is good for {format_duration(expires_at - made_at)}, and the owner here accepts"
+            f"it is valid for {format_duration(expires_at - made_at)}, and this server accepts at most"
             f" {format_duration(longest_s)}",
             remedy="ask for a token with a shorter life",
         )
@@ -134,9 +135,9 @@ def _check_times(said: _Registered, longest_s: int, now_s: int) -> int:
 def _principal_in(
     claims: dict[str, Any], key: TrustedKey, scopes: frozenset[str], *, whole: bool
 ) -> Principal:
-    """Return user and groups as they are called here; raises `ValueError` and `NotAuthenticated`.
+    """Return user and groups by their names here; raises `ValueError` and `NotAuthenticated`.
 
-    `whole` names have a realm where they need one, as those in the messages of brokers.
+    `whole` names include their realms, as in the messages of brokers.
     """
     names, vouching = key.terms.claims, key.terms.vouching
     realm = "" if whole else vouching.realm

@@ -1,7 +1,7 @@
-"""Names of hosts that others have given, looked up: what may not be called is not found.
+"""Lookup of host names from other parties that does not find forbidden addresses.
 
-The address that was looked at is the one that is connected to, so a name that means one address now and
-another one in a moment opens nothing.
+The address that was checked is the one that is connected to, so a name whose address changes in between
+gives no access.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 
 class GuardedResolver(AbstractResolver):
-    """Keeps of what is found for a host only the addresses that it `allows`, called with both.
+    """A resolver that returns only addresses that `allows` accepts, called with host and address.
 
-    Raises `refusal` of the host where none is left. `inner` looks names up.
+    Raises `refusal` of the host if none is left. `inner` looks up names.
     """
 
     def __init__(

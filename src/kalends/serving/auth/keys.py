@@ -1,6 +1,6 @@
-"""Ed25519 key files: a private key, and its public half beside it.
+"""Ed25519 key files: a private key, and its public half.
 
-A private key is one PEM file (PKCS 8) that only its owner may read; its public half lies next to it as
+A private key is one PEM file (PKCS 8) that only its owner may read. Its public half is next to it, as
 ``<file>.pub``, which the owners of other servers list (`kalends.serving.auth.public_keys`).
 """
 
@@ -28,8 +28,8 @@ def generate_key() -> Ed25519PrivateKey:
 def write_key_pair(path: Path) -> Path:
     """Make a key: private half to `path` (mode 0600), public half to the returned ``<path>.pub``.
 
-    Raises `Conflict` when either file exists: a key is never overwritten, for every token it signed
-    would be lost with it. On failure neither file is left behind.
+    Raises `Conflict` when either file exists: a key is never overwritten, because all tokens that it signed
+    would become invalid. On failure neither file is left behind.
     """
     key = generate_key()
     public_path = path.with_name(path.name + ".pub")
@@ -60,7 +60,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
         raise InvalidInput(
             "this is the public half of a key, which signs nothing",
             where=str(path),
-            remedy="name the private half beside it, whose name lacks .pub",
+            remedy="name the private key: the file next to it, without .pub",
         )
     check_private(path)
     try:

@@ -1,11 +1,10 @@
-"""Calling other servers: how we prove who we are, and whom we believe to be who they say.
+"""Proof of identity in calls to other servers, and the certificates that these must show.
 
-A token says by the clock from when to when it holds, and the server that is called compares that with its
-own clock. So that no link hangs on two clocks agreeing, a server that refuses us says what its clock
-shows (the header ``Date``), and from then on tokens for it are made for that time. Such a token is for
-that server alone, and holds for `TOKEN_S` by that server's clock: a thief can use it there and
-then, as any other. Who answers in that server's place can have tokens made for a time to come; that is
-what TLS is for.
+A token is valid between two times, which the called server compares with its own clock. Links must not
+depend on two clocks agreeing. So a server that refuses a token reports its clock (the header ``Date``), and
+further tokens for it are made for that time. Such a token is for that server alone, and valid for `TOKEN_S`
+by that server's clock: a thief can use it only there and then, like any other token. An impostor of that
+server could have tokens made for a future time; TLS prevents that.
 """
 
 from __future__ import annotations
@@ -24,17 +23,16 @@ from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import CallsConfiguration
 
 TOKEN_S: Final = 300
-"""A token is made for one call, or one proof in a session: its life only has to cover clocks that
-differ."""
+"""Life of a token for one call, or one proof in a session; it only has to cover differing clocks."""
 
 
 def _nothing_learned(date: str) -> None:
-    """Ignore the clock, which matters only where tokens are signed."""
+    """Ignore the clock, which matters only for signed tokens."""
 
 
 class Proof(NamedTuple):
-    """Proof of our identity to one server. `token` makes a fresh one each time, or is "" where access is
-    open and `user` is believed. `refused` gets the ``Date`` of a refusal, "" for none.
+    """Proof of this server's identity to one other. `token` makes a fresh token each time, or "" if access is
+    open, and `user` is the name. `refused` gets the ``Date`` of a refusal, "" for none.
     """
 
     user: str
@@ -55,10 +53,9 @@ def server_proofs(
     now_s: Callable[[], int],
     scope: Literal["broker", "near"] = "broker",
 ) -> Callable[[str], Proof]:
-    """Return for each server called the proof that we are `user` with our `scope` there.
+    """Return, for each called server, the proof that this server is `user` with `scope` there.
 
-    Without `key`, where access is open, just the name. Raises `InvalidInput` for a key that cannot be
-    used.
+    Without `key`, for open access, it is just the name. Raises `InvalidInput` for an unusable key.
     """
     if key is None:
         return lambda audience: Proof(user, str)
@@ -85,7 +82,7 @@ def server_proofs(
 
 
 class _ClockOf:
-    """The clock of another server as far as it has reported it; otherwise ours."""
+    """The clock of another server, if it has reported it; otherwise the own clock."""
 
     def __init__(self, ours_s: Callable[[], int]) -> None:
         self._ours_s = ours_s
@@ -95,7 +92,7 @@ class _ClockOf:
         return max(self._ours_s() + self._ahead_s, 0)
 
     def read(self, date: str) -> None:
-        """Take note of a ``Date``; one that is none changes nothing."""
+        """Take note of a ``Date``; an invalid one changes nothing."""
         with contextlib.suppress(ValueError, OverflowError):
             self._ahead_s = int(parsedate_to_datetime(date).timestamp()) - self._ours_s()
 
@@ -103,17 +100,17 @@ class _ClockOf:
 def trust_in(
     authority: Path | None, where: str, shown: tuple[Path, Path] | None = None
 ) -> ssl.SSLContext | bool:
-    """Return the certificates to believe: those that `authority` has signed, or without it the system's.
+    """Return the TLS context that trusts certificates signed by `authority`, or by the system's without it.
 
-    `shown` is our own certificate and its key, for servers that ask for one. Raises `InvalidInput` at `where`
-    for a file that cannot be used.
+    `shown` is the own certificate and its key, for servers that require one. Raises `InvalidInput` at `where`
+    for an unusable file.
     """
     if authority is None and shown is None:
         return True
     try:
         context = ssl.create_default_context(cafile=authority)
         if shown is not None:
-            # A key with a passphrase would stop a server until somebody types it.
+            # A key with a passphrase would stop a server until an operator types it.
             context.load_cert_chain(*shown, password="")
         return context
     except (OSError, ssl.SSLError) as error:
@@ -127,7 +124,7 @@ def trust_in(
 def trust_for(
     calls: CallsConfiguration, authority: Path | None, where: str
 ) -> ssl.SSLContext | bool:
-    """Return what a server that calls as in `calls` believes of one with a certificate by `authority`.
+    """Return the TLS context for calls, as in `calls`, to a server with a certificate by `authority`.
 
     Raises `InvalidInput` as `trust_in`.
     """

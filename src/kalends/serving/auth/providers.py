@@ -1,9 +1,8 @@
-"""Identity providers that publish their keys at an address: fetched when a token needs them, and kept.
+"""Keys that identity providers publish at an address: fetched when a token needs them, and kept.
 
-The last good set stays until the next one is here, however long the provider is away. A token that names a
-key which is not among them has the set fetched again, but not at once after the last try, whatever
-strangers send. What comes is bounded in size and time, over https or from this host, and no redirect is
-followed.
+The last good set stays until the next one arrives, however long the provider is down. A token that names an
+unknown key causes another fetch, but not directly after the last try, whatever unknown callers send. A
+fetch is bounded in size and time, goes over https or to this host, and follows no redirect.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from kalends.serving.auth.public_keys import (
 )
 
 FRESH_S: Final = 600.0
-"""A set is fetched again when it is so old: so long a key that was withdrawn is still believed."""
+"""Age at which a set is fetched again; for this time a withdrawn key is still accepted."""
 
 TRY_EVERY_S: Final = 30.0
-"""The least time between two tries."""
+"""The minimum time between two tries."""
 
 FETCH_S_MAX: Final = 5.0
 
@@ -41,30 +40,30 @@ DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
 class FetchTimes(NamedTuple):
-    """When the keys of a provider were asked for last, and when they came last (monotonic seconds)."""
+    """Times of the last request for a provider's keys, and of their last arrival (monotonic seconds)."""
 
     tried_s: float = float("-inf")
     fetched_s: float = float("-inf")
 
     def due(self, now_s: float, unknown: bool) -> bool:
-        """Whether to fetch now; `unknown`: a token names a key that is not among those that came."""
+        """Return whether to fetch now; `unknown`: a token names a key that is not in the set."""
         if now_s - self.tried_s < TRY_EVERY_S:
             return False
         return unknown or now_s - self.fetched_s >= FRESH_S
 
 
 class _Discovery(msgspec.Struct):
-    """What is needed of an OpenID provider's configuration."""
+    """The needed fields of an OpenID provider's configuration."""
 
     issuer: str
     jwks_uri: str
 
 
 class Provider:
-    """The keys of `issuer`, believed on `terms`: of the JWKS at `jwks`, or where its OpenID discovery says.
+    """The keys of `issuer`, trusted on `terms`: the JWKS at `jwks`, or that of its OpenID discovery.
 
-    `client` is what programs of ours call themselves there. `tls` is what to trust for https; `trouble`
-    hears why keys do not come, and "" once they do.
+    `client` is the name of kalends programs there. `tls` is the trust for https. `trouble` gets the reason
+    why keys do not arrive, and "" when they do.
     """
 
     def __init__(
@@ -88,10 +87,10 @@ class Provider:
         self._fetching: asyncio.Task[None] | None = None
 
     def security_scheme(self) -> dict[str, object] | None:
-        """Return how a user gets a token there, as OpenAPI says it; None for a bare set of keys.
+        """Return the OpenAPI description of how a user gets a token there; None for a bare set of keys.
 
-        Beside the address of the discovery are the realm, what a token must be for, and as which client a
-        program of ours asks for one.
+        It has the address of the discovery, the realm, the audiences of a token, and the client name of
+        kalends programs.
         """
         if self._jwks:
             return None
@@ -104,16 +103,16 @@ class Provider:
         }
 
     def take_over(self, older: Provider) -> None:
-        """Begin with the keys of `older` if it is the same provider, on the same terms."""
+        """Take over the keys of `older` if it is the same provider, on the same terms."""
         if (older.issuer, older._jwks, older._terms) == (self.issuer, self._jwks, self._terms):
             self.keys, self._times = older.keys, older._times
 
     def has(self, key_id: str) -> bool:
-        """Whether a key is among those that the provider lists."""
+        """Return whether the provider lists a key."""
         return any(key.key_id == key_id for key in self.keys)
 
     async def prepare(self, kid: object, monotonic_s: float) -> None:
-        """Fetch the keys if that is due; wait for them only where `kid` is not among those that are here."""
+        """Fetch the keys if that is due; wait for them only if `kid` is not among the present ones."""
         unknown = not (self.keys and (kid == "" or any(key.is_called(kid) for key in self.keys)))
         if self._fetching is None and self._times.due(monotonic_s, unknown):
             self._times = self._times._replace(tried_s=monotonic_s)
@@ -122,7 +121,7 @@ class Provider:
             await asyncio.wait({self._fetching})
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Stop fetching."""
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.gather(self._fetching, return_exceptions=True)
@@ -133,7 +132,7 @@ class Provider:
                 found = await self._published()
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError, KalendsError) as error:
             reason = broken_words(error)
-            self._trouble(f"the keys of {self.issuer} did not come: {reason}")
+            self._trouble(f"cannot fetch the keys of {self.issuer}: {reason}")
         else:
             self.keys = found
             self._times = self._times._replace(fetched_s=monotonic_s)
@@ -160,13 +159,15 @@ class Provider:
             raise InvalidInput(f"no OpenID configuration: {error}", where=where) from error
         if found.issuer != self.issuer:
             raise InvalidInput(
-                f"it is the configuration of {found.issuer[:200]!a}, not of {self.issuer!a}",
+                f"the configuration is for {found.issuer[:200]!a}, not for {self.issuer!a}",
                 where=where,
                 remedy="write the issuer exactly as its provider does",
             )
         check_fetched(found.jwks_uri, where)
         if is_here(found.jwks_uri) and not is_here(self.issuer):
-            raise InvalidInput("it says that its keys are on this host", where=where)
+            raise InvalidInput(
+                "the provider names an address on this host for its keys", where=where
+            )
         return found.jwks_uri
 
     async def _get(self, http: aiohttp.ClientSession, url: str) -> bytes:

@@ -1,6 +1,6 @@
-"""Public keys whose tokens an owner believes: read from PEM, or from a JWKS (RFC 7517).
+"""Public keys whose tokens an owner accepts: read from PEM, or from a JWKS (RFC 7517).
 
-Each kind of key goes with one algorithm, whatever a token says: Ed25519 with EdDSA, RSA with RS256, the curve
+Each kind of key has one algorithm, whatever a token claims: Ed25519 with EdDSA, RSA with RS256, the curve
 P-256 with ES256. A key is known by its id: the ``kid`` of a JWKS file, else its RFC 7638 thumbprint.
 """
 
@@ -31,24 +31,24 @@ KEY_FILE_BYTES_MAX: Final = 256 * 1024
 """A JWKS of a large identity provider is a few kilobytes."""
 
 KEYS_MAX: Final = 256
-"""In one JWKS."""
+"""Keys in one JWKS."""
 
 RSA_BITS_MIN: Final = 2048
 RSA_BITS_MAX: Final = 8192
 RSA_EXPONENT_MAX: Final = 1 << 32
-"""Larger moduli and exponents only cost whoever has to check a signature."""
+"""Larger moduli and exponents only make the check of a signature slower."""
 
 LIFETIME_S_MAX: Final = 366 * 86_400
-"""The longest that a token is good for, unless an owner says less."""
+"""Maximum life of a token, unless an owner sets a shorter one."""
 
 PublicKey = Ed25519PublicKey | RSAPublicKey | EllipticCurvePublicKey
 
 
 class KeyTerms(msgspec.Struct, frozen=True):
-    """On which terms an owner believes keys: for `issuer` ("" for any) and these scopes only.
+    """The terms on which an owner trusts keys: only for `issuer` ("" for any) and these scopes.
 
-    `vouching` says whom their tokens may name, `claims` where they say it, and `longest_s` for how long at
-    most a token may be good. With `hosts`, they count only from who shows a certificate for one of these.
+    `vouching` has the users and groups that their tokens may name, `claims` the names of claims, and
+    `longest_s` the maximum life of a token. With `hosts`, callers must show a certificate for one of these.
     """
 
     issuer: str = ""
@@ -60,7 +60,7 @@ class KeyTerms(msgspec.Struct, frozen=True):
 
 
 class TrustedKey(msgspec.Struct, frozen=True):
-    """A public key that an owner believes on `terms`; `name` is what tokens call it by ``kid``."""
+    """A public key that an owner trusts on `terms`; `name` is its ``kid`` in tokens."""
 
     public_key: PublicKey
     key_id: str
@@ -106,10 +106,10 @@ def key_id(key: PublicKey) -> str:
 
 
 def load_trusted_keys(path: Path, terms: KeyTerms) -> tuple[TrustedKey, ...]:
-    """Return the keys in `path`, a public PEM file or a JWKS file, believed on `terms`.
+    """Return the keys in `path`, a public PEM file or a JWKS file, trusted on `terms`.
 
-    Keys of other kinds in a JWKS are passed over: identity providers list several. Raises `InvalidInput` when
-    the file cannot be read, holds no usable key, or holds a private key.
+    Keys of other kinds in a JWKS are skipped, because identity providers list several. Raises
+    `InvalidInput` when the file cannot be read, holds no usable key, or holds a private key.
     """
     content = read_key_file(path)
     if b"PRIVATE KEY-----" in content:
@@ -130,7 +130,7 @@ def load_trusted_keys(path: Path, terms: KeyTerms) -> tuple[TrustedKey, ...]:
 def keys_of_set(content: bytes, where: str) -> list[tuple[str, PublicKey]]:
     """Return the usable keys of a JWKS, each with its ``kid`` or "".
 
-    Raises `InvalidInput` at `where` when there is none, or this is no JWKS.
+    Raises `InvalidInput` at `where` if there is none, or if this is not a JWKS.
     """
     try:
         listed = msgspec.json.decode(content, type=_JsonWebKeySet).keys[:KEYS_MAX]
@@ -214,7 +214,7 @@ def _from_jwk(listed: _JsonWebKey) -> PublicKey:
 
 
 def _usable(key: object) -> PublicKey:
-    """Return `key`; raises `ValueError` for a kind or strength that no token here is believed by."""
+    """Return `key`; raises `ValueError` for a kind or strength that is not accepted."""
     match key:
         case Ed25519PublicKey():
             return key
@@ -230,7 +230,7 @@ def _usable(key: object) -> PublicKey:
 
 
 def _members(key: PublicKey) -> dict[str, str]:
-    """Return the members of the key's JWK that RFC 7638 asks for."""
+    """Return the members of the key's JWK that RFC 7638 requires."""
     if isinstance(key, Ed25519PublicKey):
         return {"crv": "Ed25519", "kty": "OKP", "x": _base64url(key.public_bytes_raw())}
     if isinstance(key, RSAPublicKey):

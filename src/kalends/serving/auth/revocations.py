@@ -1,9 +1,8 @@
-"""Tokens and keys that an owner no longer believes: a file, which is read again whenever it has changed.
+"""The file of tokens and keys that an owner has revoked, which is read again whenever it changes.
 
-One a line, the kind and the id: ``token 3f2a9c...`` by the claim ``jti``, or ``key kPrK_qmx...`` by the id
-of the key. What follows a ``#`` is for people. `kalends admin revoke` adds lines; so does any editor. When
-the file is gone, or a line cannot be read, what was revoked stays so, the other lines count, and the
-operator is told.
+Each line has the kind and the id: ``token 3f2a9c...`` by the claim ``jti``, or ``key kPrK_qmx...`` by the id
+of the key. After a ``#`` follows a comment. `kalends admin revoke` or any editor adds lines. If the file is
+lost, or a line cannot be read, all revocations stay, the other lines apply, and there is an alarm.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ KINDS: Final = ("token", "key")
 
 
 class Revocation(NamedTuple):
-    """One line: what is revoked, by its id."""
+    """One line: the kind and id of a revoked token or key."""
 
     kind: Literal["token", "key"]
     id: str
 
 
 class Revocations:
-    """What the file `path` revokes; `trouble` hears why it cannot be read, and "" once it can.
+    """The revocations in the file `path`; `trouble` gets errors of reading, and "" when they have ended.
 
     Raises `InvalidInput` for a file that cannot be read at the start. Without `path` nothing is revoked.
     """
@@ -44,7 +43,7 @@ class Revocations:
             self._revoked = frozenset(revocations_in(_content(path), str(path)))
 
     def __call__(self, token_id: str, key_id: str) -> bool:
-        """Whether the token, or the key that has signed it, is revoked."""
+        """Return whether the token, or the key that signed it, is revoked."""
         if self._path is None:
             return False
         self._look_again(self._path)
@@ -74,7 +73,7 @@ def revocations_in(content: bytes, where: str) -> list[Revocation]:
 
 
 def _lines_of(content: bytes, where: str) -> tuple[list[Revocation], list[InvalidInput]]:
-    """Return the lines of a file, and what is wrong with those that cannot be read."""
+    """Return the lines of a file, and the faults of those that cannot be read."""
     found = []
     wrong = []
     for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
@@ -86,7 +85,7 @@ def _lines_of(content: bytes, where: str) -> tuple[list[Revocation], list[Invali
             case _:
                 wrong.append(
                     InvalidInput(
-                        f"{line[:80]!a} revokes nothing",
+                        f"{line[:80]!a} is not a revocation",
                         where=f"{where}:{number}",
                         remedy="write `token ID` or `key ID`, one a line",
                     )
@@ -95,9 +94,9 @@ def _lines_of(content: bytes, where: str) -> tuple[list[Revocation], list[Invali
 
 
 def revoke(path: Path, revoked: Sequence[Revocation], note: str = "") -> None:
-    """Add lines to the file `path`, which is made if there is none; they are on disk when this returns.
+    """Add lines to the file `path`, created if necessary; they are on disk when this returns.
 
-    Raises `InvalidInput` for what cannot be a line, and for a file that cannot be read or written.
+    Raises `InvalidInput` for an invalid line, and for a file that cannot be read or written.
     """
     note = " ".join(note.split())
     added = "".join(f"{kind} {id}{f'  # {note}' if note else ''}\n" for kind, id in revoked)
@@ -110,7 +109,7 @@ def revoke(path: Path, revoked: Sequence[Revocation], note: str = "") -> None:
         with os.fdopen(descriptor, "r+b") as file:
             content = file.read(FILE_BYTES_MAX)
             revocations_in(content, str(path))
-            # A last line that was cut short, or typed without an end, is not to swallow the next.
+            # A last line without a line end must not swallow the next one.
             whole = not content or content.endswith(b"\n")
             file.write((added if whole else f"\n{added}").encode())
             file.flush()
@@ -120,7 +119,7 @@ def revoke(path: Path, revoked: Sequence[Revocation], note: str = "") -> None:
 
 
 def _state_of(path: Path) -> tuple[int, ...]:
-    """Return what changes whenever the file does."""
+    """Return a value that changes whenever the file does."""
     try:
         found = path.stat()
     except OSError as error:
@@ -135,13 +134,13 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise _unreadable(path, error) from error
     if len(content) > FILE_BYTES_MAX:
-        raise InvalidInput("the list of what is revoked is too long", where=str(path))
+        raise InvalidInput("the revocation list is too long", where=str(path))
     return content
 
 
 def _unreadable(path: Path, error: OSError) -> InvalidInput:
     return InvalidInput(
-        f"the list of what is revoked: {error.strerror or error}",
+        f"cannot read the revocation list: {error.strerror or error}",
         where=str(path),
         remedy="make the file, which may be empty, and let the server read it",
     )

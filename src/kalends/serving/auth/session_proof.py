@@ -1,9 +1,9 @@
 """The time for which a session between servers is trusted after its peer has proved its identity.
 
-A token is looked at once, where the session is opened. From then on the session lives by the
-server's own monotonic clock: no wall clock, ours or theirs, can end it. The far end sends a fresh
-token with a frame every `PROVE_EVERY_S`, and each that is accepted gives it `BELIEVED_S` more. So three
-in a row may be refused or lost, as while a clock is wrong, and nothing that is on its way is lost.
+A token is checked once, when the session is opened. From then on the session lives by the
+server's own monotonic clock, and no wall clock of either side can end it. The far end sends a fresh
+token with a frame every `PROVE_EVERY_S`, and each accepted one extends the session by `BELIEVED_S`. So three
+tokens in a row may be refused or lost, for example while a clock is wrong, and no message is lost.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.auth.claims import was_revoked
 
 BELIEVED_S: Final = 300
-"""Seconds after which a peer is shut out that can no longer prove itself because its key is gone."""
+"""Seconds after which a peer whose key was removed is shut out."""
 
 PROVE_EVERY_S: Final = 60
 
 
 class Belief:
-    """The caller of one session; `caller` is whom the newest proof names, with its scopes."""
+    """The trust in one session; `caller` has the principal and scopes of the newest proof."""
 
     def __init__(self, caller: Caller, monotonic_ms: int) -> None:
         self.caller = caller
@@ -29,13 +29,13 @@ class Belief:
 
     @property
     def runs_out(self) -> bool:
-        """Whether proofs count at all: where access is open there is nothing to prove."""
+        """Whether proofs are needed; under open access they are not."""
         return bool(self.caller.expires_at)
 
     def renew(self, caller: Caller, monotonic_ms: int) -> None:
-        """Extend trust to `BELIEVED_S` from now; raises `NotAllowed` for another peer's proof.
+        """Extend trust to `BELIEVED_S` from now; raises `NotAllowed` for a proof of another peer.
 
-        And for one by another key: what a session may say was decided by the key that opened it.
+        Also for a proof by another key, because the key that opened a session decided its rights.
         """
         if caller.principal.user != self.caller.principal.user:
             raise NotAllowed(
@@ -54,11 +54,11 @@ class Belief:
         self._until_ms = monotonic_ms + BELIEVED_S * 1000
 
     def left_s(self, monotonic_ms: int) -> float | None:
-        """Return the seconds of trust left, at least 0; None: for ever."""
+        """Return the remaining seconds of trust, at least 0; None: for ever."""
         return max(self._until_ms - monotonic_ms, 0) / 1000 if self.runs_out else None
 
     def check(self, monotonic_ms: int) -> None:
-        """Raises `NotAuthenticated` once the last proof is too old, or what it was made with is revoked."""
+        """Raises `NotAuthenticated` if the last proof is too old, or its token or key is revoked."""
         if self.caller.is_revoked():
             raise was_revoked()
         if self.left_s(monotonic_ms) == 0:

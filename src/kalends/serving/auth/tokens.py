@@ -1,9 +1,9 @@
 """Signed tokens: JWTs (RFC 7519).
 
-A token says who (``sub``, ``groups``), for which servers (``aud``), what it allows (``scope``,
-separated by spaces), by whom (``iss``) and how long (``exp``). A server believes it when one of the
-keys that its owner lists has signed it, and never more than the owner lets that key issue. Reasons
-for a refusal are precise and never contain the token. Our own are signed with EdDSA over Ed25519.
+A token names its user and groups (``sub``, ``groups``), servers (``aud``), scopes (``scope``,
+separated by spaces), issuer (``iss``) and end (``exp``). A server accepts it if one of the
+keys that its owner lists has signed it, within the limits of that key. Reasons
+for a refusal are precise and never contain the token. Tokens of kalends are signed with EdDSA over Ed25519.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ VERIFIED_MAX: Final = 4_096
 """Verified tokens remembered: each saves a signature check of about 0.1 ms per call."""
 
 ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
-"""Each for keys of its kind only; what a token says of itself chooses nothing."""
+"""Each is for keys of its kind only, whatever a token claims."""
 
 _P256_BYTES: Final = 32
 _P256_ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the curve P-256 (SEC 2, section 2.4.2)."""
+"""Order of the curve P-256 (SEC 2, section 2.4.2)."""
 
 _JWS: Final = jwt.PyJWS(algorithms=ALGORITHMS)
 
@@ -128,9 +128,9 @@ def id_of(token: str) -> str:
 
 
 class KeyRing:
-    """The keys that one owner lists, and the name that tokens must be for.
+    """The keys that one owner lists, and the audience that tokens must have.
 
-    Those of `providers` come and go. Verified tokens are remembered by their text until they expire, the
+    Keys of `providers` may change. Verified tokens are remembered by their text until they expire, the
     least recently used leaving first; a refused token is never remembered. Not thread-safe.
     """
 
@@ -167,7 +167,7 @@ class KeyRing:
         return self.verify(token, now_s)
 
     async def prepare(self, headers: Mapping[str, str], monotonic_s: float) -> None:
-        """Have the providers fetch their keys, where a token may need newer ones."""
+        """Have the providers fetch their keys if a token may need newer ones."""
         if not self._providers or (token := _bearer(headers)[1]) == "":
             return
         try:
@@ -186,7 +186,7 @@ class KeyRing:
 
         Raises `NotAuthenticated` with the reason: malformed, another algorithm than its key's, signed by a
         key that is not listed, by another issuer than its key is listed for, for another audience, not
-        valid yet, good for too long, revoked, or expired.
+        valid yet, valid for too long, revoked, or expired.
         """
         digest = _hash(token)
         known = self._verified.get(digest)
@@ -206,13 +206,13 @@ class KeyRing:
         return caller
 
     def follow(self, older: Authenticator) -> None:
-        """Know the keys that `older` has fetched: this is asked in its place from now on."""
+        """Take over the keys that `older`, which this replaces, has fetched."""
         for before in older._providers if isinstance(older, KeyRing) else ():
             for each in self._providers:
                 each.take_over(before)
 
     def believes(self, caller: Caller) -> bool:
-        """Return whether the key of `caller` is listed, for all that they may do here."""
+        """Return whether the key of `caller` is listed, for all rights that they have here."""
         return any(
             key.key_id == caller.key
             and caller.scopes <= key.terms.scopes
@@ -232,7 +232,7 @@ class KeyRing:
         return {"token": token} | {f"openid-{n}": each for n, each in enumerate(logins, 1)}
 
     def _is_revoked(self, token_id: str, key_id: str) -> bool:
-        """Whether the owner has revoked token or key, or a provider has withdrawn the key."""
+        """Return whether the owner has revoked token or key, or a provider has withdrawn the key."""
         listed = key_id in self._listed_ids or any(each.has(key_id) for each in self._providers)
         return not listed or self._revoked(token_id, key_id)
 
@@ -240,10 +240,10 @@ class KeyRing:
         return [*self._listed, *(key for each in self._providers for key in each.keys)]
 
     def _check_signature(self, token: str) -> SignedClaims:
-        """Return what `token` says, and the listed key that has signed it."""
+        """Return the claims of `token`, and the listed key that signed it."""
         header = _header(token)
         keys = self._keys()
-        # A key listed as a PEM file has no name of its own: then every key may be the one.
+        # A key listed as a PEM file has no name, so every key must be tried.
         candidates = [key for key in keys if key.is_called(header.get("kid", ""))] or keys
         algorithm = header.get("alg")
         fitting = [key for key in candidates if key.algorithm == algorithm]
@@ -274,13 +274,13 @@ def _signed_part(token: str) -> str:
 def _hashes(token: str, signature: bytes, algorithm: str) -> tuple[str, ...]:
     """Return the ids of a verified token that has none of its own.
 
-    The first is the hash of what is signed. The others are those by which earlier versions revoked the
-    token, hashes of its whole text: as it was sent, and as its issuer can have written it.
+    The first is the hash of the signed part. Earlier versions revoked tokens by the others, which are hashes
+    of the whole text: as it was sent, and as its issuer may have written it.
     """
     signed = _signed_part(token)
     signatures = [signature]
     if algorithm == "ES256":
-        # Whoever has (r, s) has (r, -s) too, which is as valid.
+        # (r, -s) can be computed from (r, s), and is as valid.
         r, s = signature[:_P256_BYTES], int.from_bytes(signature[_P256_BYTES:], "big")
         signatures.append(r + (_P256_ORDER - s).to_bytes(_P256_BYTES, "big"))
     padded = [base64.urlsafe_b64encode(each).decode() for each in signatures]
@@ -293,13 +293,13 @@ def _hash(text: str) -> str:
 
 
 def _bearer(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the kind of the ``Authorization`` header, and what it carries."""
+    """Return the kind and the value of the ``Authorization`` header."""
     kind, _, token = headers.get("Authorization", "").partition(" ")
     return kind, token.strip()
 
 
 def _header(token: str) -> Mapping[str, Any]:
-    """Return the header of a token, which nobody has verified yet."""
+    """Return the header of an unverified token."""
     if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
     if not token.isascii():
@@ -320,7 +320,7 @@ class _Unverified(msgspec.Struct):
 
 
 def _unverified(token: str) -> tuple[Mapping[str, Any], _Unverified]:
-    """Return the header of a token and some of its claims, none of which anybody has verified yet."""
+    """Return the header and some claims of an unverified token."""
     header = _header(token)
     try:
         payload = base64url_decode(token.split(".")[1])

@@ -2,19 +2,19 @@
 
 Parsing is pure: no file is opened here, and relative paths are taken from the directory of the
 configuration. Field names with a unit (`grain_s`) are written without it in the file (``grain =
-"15m"``), because there a duration is a text that brings its unit along. An error names the path of
-what is wrong; for an unknown field also the one that was probably meant.
+"15m"``), because there a duration is a text with a unit. An error names the path of the
+fault; for an unknown field also the one that was probably meant.
 
-sections   what every section is made of
-rules      resources, and what their owner says of them
-machines   where jobs run: this host, batch systems
-keys       whose tokens and certificates are believed
-members    other servers that one of ours calls
+sections   the base of all sections, and common types
+rules      resources, and the rules of their owner
+machines   machines of this host, and batch systems
+keys       keys and certificates that a server trusts
+members    other servers that a server calls
 notices    mail and webhooks
 servers    a site, a broker and a virtual site
 parser     the file to these values
-checks     what several of these check
-token_risks   what lets a user's token be used by who was sent it
+checks     checks that several of these need
+token_risks   settings that allow another server to use a user's token
 """
 
 from kalends.serving.configuration.keys import (

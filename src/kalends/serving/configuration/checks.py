@@ -1,4 +1,4 @@
-"""Checks that several sections need; each raises `InvalidInput` with the path of what is wrong."""
+"""Checks that several sections need; each raises `InvalidInput` with the path of the fault."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def check_unique(names: list[str], where: str) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InvalidInput(
-                f"{name!r} is there twice", where=f"{where}[{index}].name", remedy="rename one"
+                f"{name!r} is listed twice", where=f"{where}[{index}].name", remedy="rename one"
             )

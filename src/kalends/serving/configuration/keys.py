@@ -1,4 +1,4 @@
-"""Whose tokens and certificates are believed, and with which a server calls others."""
+"""Keys and certificates that a server trusts, and its own for outgoing calls."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ VouchedPattern = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class ClaimsConfiguration(Section, frozen=True, kw_only=True):
-    """Where tokens of an issuer say who, of which groups and what for (`kalends.serving.auth.claim_names`).
+    """Names of claims in the tokens of an issuer (`kalends.serving.auth.claim_names`).
 
-    `audiences` are what they may be for, instead of this server's name. `scopes` are patterns of their
-    scopes for each of ours: ``{ use = ["compute.*"] }``, or ``["*"]`` for every token.
+    `audiences` are accepted instead of this server's name. `scopes` are patterns of the issuer's scopes for
+    each scope of kalends: ``{ use = ["compute.*"] }``, or ``["*"]`` for every token.
     """
 
     user: ClaimName = "sub"
@@ -33,22 +33,21 @@ class ClaimsConfiguration(Section, frozen=True, kw_only=True):
     scope: ClaimName = "scope"
     audiences: Annotated[tuple[Text, ...], Meta(max_length=16)] = ()
     scoped: bool = False
-    """The claim `user` brings the realm along, as ``ada@kit.edu``; any other realm is refused."""
+    """The claim `user` includes the realm, e.g. ``ada@kit.edu``; any other realm is refused."""
     scopes: dict[TokenScope, Annotated[tuple[Text, ...], Meta(max_length=64)]] = {}
 
 
 class KeyConfiguration(Section, frozen=True, kw_only=True):
-    """Keys whose tokens are believed, for this issuer ("" any) and these scopes.
+    """Keys whose tokens are accepted, for this issuer ("" any) and these scopes.
 
-    They are in a `file` (PEM or JWKS), at the address `jwks`, or where the OpenID provider `openid` says.
-    `ca` is the authority that signed that server's certificate, where the system does not know it. The
-    users of keys with a `realm` are called ``ada@realm`` here; without one, by their plain names.
+    They are in a `file` (PEM or JWKS), at the address `jwks`, or published by the OpenID provider `openid`.
+    `ca` is the authority that signed that server's certificate, if the system does not know it. Users of
+    keys with a `realm` are called ``ada@realm`` here; without one, by their plain names.
 
-    `users` and `groups` are those for whom it may vouch, by name or by a pattern such as ``*@campus-b``.
+    `users` and `groups` are those that the key may vouch for, by name or by a pattern such as ``*@campus-b``.
     `brokers` are the names of brokers that may use it at a site; without any, a name belongs to the key
-    that came with it first. With `hosts`, its tokens count only from who shows a certificate for one of
-    these names. `client` is what a program of ours calls itself at the provider. A token that is good for
-    more than `longest_s` is refused.
+    that used it first. With `hosts`, callers must show a certificate for one of these names. `client` is the
+    name of kalends programs at the provider. A token that is valid for more than `longest_s` is refused.
     """
 
     file: Path | None = None
@@ -68,12 +67,12 @@ class KeyConfiguration(Section, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where the keys are: a file, or an address."""
+        """The place of the keys: a file, or an address."""
         return str(self.file or self.openid or self.jwks)
 
 
 class TlsConfiguration(Section, frozen=True, kw_only=True):
-    """The certificate of a server. `clients` is the authority that signs those of servers that call it."""
+    """The certificate of a server. `clients` is the authority that signs certificates of calling servers."""
 
     certificate: Path
     key: Path
@@ -82,9 +81,9 @@ class TlsConfiguration(Section, frozen=True, kw_only=True):
 
 
 class CallsConfiguration(Section, frozen=True, kw_only=True):
-    """How a server calls others: with which certificate, and believing whose.
+    """The own certificate of a server in calls to others, and the authority that it trusts.
 
-    `ca` is the authority that signed theirs, where nothing else is said and the system does not know it.
+    `ca` is the authority of servers whose entry has none, if the system does not know it.
     """
 
     ca: Path | None = None
@@ -93,7 +92,7 @@ class CallsConfiguration(Section, frozen=True, kw_only=True):
 
 
 class SiteCallsConfiguration(CallsConfiguration, frozen=True, kw_only=True):
-    """A site also calls at addresses that brokers name: only at those like one of `to`, if there are any."""
+    """Calls of a site. At addresses that brokers name, it calls only those that match `to`, if set."""
 
     to: Annotated[tuple[Url, ...], Meta(max_length=1_000)] = ()
 
@@ -101,15 +100,15 @@ class SiteCallsConfiguration(CallsConfiguration, frozen=True, kw_only=True):
 def check_key(key: KeyConfiguration, where: str) -> None:
     if sum(map(bool, (key.file, key.jwks, key.openid))) != 1:
         raise InvalidInput(
-            "keys are in one place", where=where, remedy="write one of file, jwks and openid"
+            "a key needs one place", where=where, remedy="write one of file, jwks and openid"
         )
     if key.file is None:
         _check_published_key(key, where)
     if key.claims.scoped and not key.realm:
         raise InvalidInput(
-            "names bring no realm along where there is none",
+            "scoped names need the realm of the key",
             where=f"{where}.claims.scoped",
-            remedy="write the realm of this key",
+            remedy="write `realm`, or leave out `scoped`",
         )
 
 
@@ -118,19 +117,19 @@ def _check_published_key(key: KeyConfiguration, where: str) -> None:
     servers = {"broker", "near"}.intersection(key.scopes)
     if servers:
         raise InvalidInput(
-            f"the scope {min(servers)} is for keys that a server keeps itself",
+            f"the scope {min(servers)} is only for keys in files",
             where=f"{where}.scopes",
-            remedy="list that server's key as a file",
+            remedy="list the key of that server as a file",
         )
     if key.jwks and not key.issuer:
         raise InvalidInput(
-            "nobody could tell which tokens are of these keys",
+            "keys at `jwks` need an issuer",
             where=f"{where}.issuer",
             remedy="write the issuer (`iss`) of their tokens",
         )
     if key.openid and key.issuer not in ("", key.openid):
         raise InvalidInput(
-            "the issuer of an OpenID provider is its address",
+            "the issuer of an OpenID provider must be its address",
             where=f"{where}.issuer",
             remedy="leave it out, or write what `openid` says",
         )

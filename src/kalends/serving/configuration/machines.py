@@ -1,4 +1,4 @@
-"""Where jobs run: machines of this host, and batch systems."""
+"""Machines that run jobs: on this host, and through batch systems."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ from kalends.serving.configuration.sections import (
 
 
 class BatchSystemConfiguration(Section, frozen=True, kw_only=True):
-    """A batch system behind resources of the site; `users` says what each of our users is called there.
+    """A batch system behind resources of the site; `users` has the Unix user of each kalends user.
 
-    `configuration` is Slurm's own, or, of the others, a shell file that is read before each command, such as
-    the ``settings.sh`` of a cell of Grid Engine; without one the commands find theirs themselves.
+    `configuration` is Slurm's own file. For other systems it is a shell file that is read before each
+    command, such as ``settings.sh`` of a Grid Engine cell. Without it, the commands find their own.
     """
 
     name: Name
     kind: Literal["slurm", "gridengine", "oar", "psij"] = "slurm"
     configuration: Path | None = None
     queue: QueueIfAny = ""
-    """Of Grid Engine: the one whose hosts are the nodes, ``all.q`` by default. Of PSI/J: for all jobs."""
+    """Grid Engine: the queue whose hosts are the nodes (default ``all.q``). PSI/J: the queue of all jobs."""
     parallel_environment: Queue = "kalends"
-    """Of Grid Engine: one of that queue which fills up its hosts."""
+    """Grid Engine: an environment of that queue that fills up its hosts."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     answer_s_max: Annotated[float, Meta(gt=0, le=limits.VOTE_MS_MAX / 1000)] = 8.0
-    """What has not been answered by then is taken to have no answer."""
+    """Time limit of a command; later its outcome counts as unknown."""
     look_every_s: DurationS = field(name="look_every", default=DurationS(10))
-    """What it has is compared so often with what was promised."""
+    """Interval between comparisons of the batch system with the promises."""
     warn_s: DurationOrNoneS = field(name="warn", default=DurationOrNoneS(60))
-    """Jobs in a slot are asked to end (SIGTERM) so long before its end; 0s: they are not."""
+    """Time before the end of a slot at which its jobs get SIGTERM; 0s: never."""
     kill_s: DurationOrNoneS = field(name="kill", default=DurationOrNoneS(10))
-    """Jobs in a slot are killed so long before its end; 0s: that is left to the batch system."""
+    """Time before the end of a slot at which its jobs are killed; 0s: the batch system ends them."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
-    """A node that is down counts as taken for so long."""
+    """Time for which a node that is down counts as taken."""
     give_up_after_s: DurationS = field(name="give_up_after", default=DurationS(1_800))
-    """What it cannot keep is moved to another time after so long, or cancelled."""
+    """Time after which a promise that it cannot keep is moved to another time, or cancelled."""
     executor: QueueIfAny = ""
-    """Of PSI/J: the name of its executor."""
+    """PSI/J: the name of its executor."""
     project: QueueIfAny = ""
-    """Of PSI/J: all jobs are charged to it there."""
+    """PSI/J: the project that all jobs are charged to."""
     attributes: Annotated[dict[str, AttributeValue], Meta(max_length=32)] = {}
-    """Of PSI/J: custom attributes of all jobs, as ``"pbs.l"``."""
+    """PSI/J: custom attributes of all jobs, e.g. ``"pbs.l"``."""
     environment: Annotated[dict[str, str], Meta(max_length=32)] = {}
-    """Where jobs are handed over: what the system's commands need besides a usual environment."""
+    """Environment variables that the system's commands need in addition, if jobs are handed over."""
     usage_every_s: DurationS = field(name="usage_every", default=DurationS(600))
-    """What jobs used in slots is read from its accounting so often."""
+    """Interval between readings of the use of slots from its accounting."""
 
 
 class JobLimitsConfiguration(Section, frozen=True, kw_only=True):
-    """What one user, or one project, may have on a machine; 0: as much as they like.
+    """Limits of one user, or one project, on a machine; 0: no limit.
 
-    `jobs` are those that have not ended, `running` those that may run at once, on `nodes` nodes, each for
+    `jobs` have not ended, `running` may run at once, on `nodes` nodes, each for
     at most `longest_s`; `node_hours` are used in one period.
     """
 
@@ -79,7 +79,7 @@ class JobLimitsConfiguration(Section, frozen=True, kw_only=True):
 
 
 class FairShareConfiguration(Section, frozen=True, kw_only=True):
-    """Between whom the policy ``fair-share`` shares a machine out; who is not named has one share."""
+    """Shares of users or projects under the policy ``fair-share``; those not named have one share."""
 
     by: Literal["user", "project"] = "user"
     shares: Annotated[
@@ -88,23 +88,23 @@ class FairShareConfiguration(Section, frozen=True, kw_only=True):
 
 
 class MachineConfiguration(Section, frozen=True, kw_only=True):
-    """Jobs run on this host, as its own processes, on the units of `resource`.
+    """A machine that runs jobs on this host, as its processes, on the units of `resource`.
 
-    `shape` is the machine as `kalends.machines` knows it ("": any nodes will do). A node is `cores_each` of
-    this host's cores, or a mere slot if that is 0. `directory` keeps records and output of jobs. Where the
-    site runs as root, a job runs as the Unix user that `users` names for its user, else the one of the same
-    name; elsewhere all run as the site's own user.
+    `shape` is a topology of `kalends.machines` ("": any nodes will do). A node has `cores_each` of this
+    host's cores; 0: it is a slot without cores of its own. `directory` has records and output of jobs. If
+    the site runs as root, a job runs as the Unix user that `users` names for its user, or as the one of the
+    same name; otherwise all jobs run as the site's user.
 
-    Each job gets a control group of its own below `control_group` (cgroups(7), version 2), where the owner
-    names one that the site may use. A job has at most so much memory and so many processes then; without
-    control groups each of its processes has so much memory, and its Unix user so many processes.
+    With `control_group`, a group that the site may use (cgroups(7), version 2), each job gets a group below
+    it. Then the limits of memory and processes apply to the job. Without control groups the limit of memory
+    applies to each process, and the limit of processes to its Unix user.
     """
 
     resource: Name
     shape: Annotated[str, Meta(max_length=200)] = ""
     policy: Annotated[str, Meta(max_length=200)] = "easy-priority"
     policy_ms_max: Annotated[int, Meta(ge=1, le=60_000)] = 1_000
-    """For one decision of a policy of the owner's own: one that takes longer is put aside."""
+    """Time for one decision of the owner's own policy, which is disabled if it takes longer."""
     cores_each: Annotated[int, Meta(ge=0, le=4096)] = 0
     directory: Path | None = None
     classes: Annotated[dict[Name, int], Meta(max_length=32)] = msgspec.field(
@@ -115,8 +115,8 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
         dict[Name, tuple[Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))], ...]],
         Meta(max_length=32),
     ] = {}
-    """Who may name a class. A class that is not named here: everybody, if it is not above the default class;
-    else no user.
+    """Users who may name a class. A class that is not listed here may be named by all users, if it is not
+    above the default class; else by none.
     """
     user: JobLimitsConfiguration = JobLimitsConfiguration()
     project: JobLimitsConfiguration = JobLimitsConfiguration()
@@ -127,26 +127,26 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
         ],
         Meta(max_length=10_000),
     ] = {}
-    """Who may have jobs counted for a project, and charged to it. Where any is named, there are no others."""
+    """Users who may charge jobs to a project. If any project is listed, there are no others."""
     period_s: DurationS = field(name="period", default=DurationS(30 * 86_400))
     fair_share: FairShareConfiguration = FairShareConfiguration()
     tariff: Annotated[dict[Name, Annotated[int, Meta(ge=0, le=10_000)]], Meta(max_length=32)] = {}
-    """Credits for a node-hour, by priority class; nothing for those that are not named."""
+    """Credits for a node-hour, by priority class; none for classes that are not listed."""
     reserved_credits: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    """Credits for a node-hour that is reserved."""
+    """Credits for a reserved node-hour."""
     grace_s: DurationS = field(name="grace", default=DurationS(10))
-    """Between asking a job to end and killing it."""
+    """Time between asking a job to end and killing it."""
     clearing_s: DurationS = field(name="clearing", default=DurationS(5))
-    """Within so long all of a killed job is gone, and its nodes are free: promised starts count on it."""
+    """Time in which a killed job ends, and its nodes are free; promised starts count on it."""
     attach_s: DurationS = field(name="attach", default=DurationS(600))
-    """An interactive job to whose keys nobody has come this long after its start ends."""
+    """Time after its start at which an interactive job ends if no terminal has attached."""
     change_s_max: DurationS = field(name="change_max", default=DurationS(60))
-    """How long a program may take to answer when it is asked to change its size."""
+    """Time for a program to answer a request to change its size."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
-    """How much of a job's output the machine keeps if the user named no file; 0: all of it."""
+    """Maximum output that the machine keeps of a job without an output file; 0: all of it."""
     file_mb_max: Annotated[int, Meta(ge=0)] = 0
     """Size limit of every file that a program writes (RLIMIT_FSIZE); 0: none."""
     core_mb_max: Annotated[int, Meta(ge=0)] = 0
@@ -160,38 +160,38 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
         ],
         Meta(max_length=limits.JOB_ENVIRONMENT_MAX),
     ] = {}
-    """Environment variables of all jobs, e.g. PATH; those that a job sets itself win."""
+    """Environment variables of all jobs, e.g. PATH; a job's own variables override them."""
     may_delay: Literal["none", "waiting-room", "all"] = "waiting-room"
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
     bids: bool = True
-    """Whether brokers may ask for places in its queue, for jobs whose users name no machine."""
+    """Whether brokers may ask for places in its queue, for jobs without a named machine."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
-    """A node out of service counts as taken for so long, renewed for as long as it lasts."""
+    """Time for which a node out of service counts as taken, renewed until it is back."""
     undecided_s: DurationS = field(name="undecided", default=DurationS(900))
-    """Nodes are kept idle for so long at most for a place that a broker was promised, and does not decide
-    on; 0: until it does.
+    """Maximum time for which nodes are kept idle for a promised place that a broker does not decide on; 0:
+    until it decides.
     """
     no_show_s: DurationS = field(name="no_show", default=DurationS(0))
-    """The nodes of a reservation go back to the queue when nobody has used them for so long; 0: never."""
+    """Time after which unused nodes of a reservation go back to the queue; 0: never."""
     keep_output_s: DurationS = field(name="keep_output", default=DurationS(30 * 86_400))
-    """What jobs have written is kept for so long after their end, where their users named no file."""
+    """Time after a job's end for which its output is kept, if its user named no file."""
     control_group: Path | None = None
     address: Annotated[
         str, Meta(pattern=whole(identifiers.perhaps(identifiers.HOST_NAME_PATTERN)))
     ] = ""
-    """What parts of jobs in step on other machines call this host; "": its own name."""
+    """Name of this host for parts of jobs in step on other machines; "": its own name."""
     batch_system: str = ""
-    """Jobs run through this one, and not on this host, on `nodes` that its owner has handed over.
+    """The batch system that runs the jobs, on `nodes` that its owner has handed over, instead of this host.
 
-    It is left out for a resource that a batch system stands behind: there they run in reservations.
+    It is left out for a resource backed by a batch system, whose jobs run in reservations.
     """
     nodes: Annotated[str, Meta(max_length=10_000)] = ""
-    """One for each unit of the resource, as ``n[1-8]``."""
+    """Nodes, one for each unit of the resource, e.g. ``n[1-8]``."""
     allocation_options: Annotated[
         tuple[Annotated[str, Meta(pattern=whole(identifiers.OPTION_PATTERN))], ...],
         Meta(max_length=32),
     ] = ()
-    """What else the batch system is told for each job, as ``--partition=kalends``."""
+    """Further options for each job in the batch system, e.g. ``--partition=kalends``."""
 
 
 def check_machines(
@@ -208,7 +208,7 @@ def check_machines(
             )
         if len(machine.resource) > limits.MACHINE_NAME_MAX:
             raise InvalidInput(
-                f"a name of {len(machine.resource)} characters",
+                f"a name of {len(machine.resource)} characters is too long",
                 where=f"site.machines[{index}].resource",
                 remedy=f"give the resource a name of at most {limits.MACHINE_NAME_MAX}",
             )

@@ -26,8 +26,8 @@ class MemberConfiguration(Section, frozen=True, kw_only=True):
 class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
     """A site that a broker books at, or a virtual site, at whose `members` it books.
 
-    A member of a member is written with all names on the way: ``campus/psc``. Users get passes for it, and
-    its members, unless `passes` says that its owner does not let this broker's key vouch for users there.
+    A member of a member is written with all names on the way: ``campus/psc``. Users get passes for it and
+    its members, unless `passes` is false because its owner does not accept users' passes of this broker.
     """
 
     members: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
@@ -35,10 +35,10 @@ class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
 
 
 class NearConfiguration(Section, frozen=True, kw_only=True):
-    """A near site that this one passes agents' visits on to, for those who ask both.
+    """A near site to which this one passes on agents' visits that ask both.
 
-    Its owner must list the key that `key` is the private half of, with the scope ``near``; without
-    `key` the near site must be open (loopback).
+    Its owner must list the public half of `key`, with the scope ``near``. Without `key` the near site must
+    have open access (loopback).
     """
 
     name: SiteName
@@ -48,7 +48,7 @@ class NearConfiguration(Section, frozen=True, kw_only=True):
 
 
 def check_members(sites: Sequence[PeerConfiguration]) -> None:
-    """Each site is reached in one way, which is in no circle."""
+    """Raises `InvalidInput` unless each site is reached in one way, without a circle."""
     names = [site.name for site in sites]
     for index, site in enumerate(sites):
         for number, way in enumerate(site.members):
@@ -58,12 +58,12 @@ def check_members(sites: Sequence[PeerConfiguration]) -> None:
                 raise InvalidInput(
                     f"{' -> '.join(on_the_way)} is a circle",
                     where=where,
-                    remedy="a virtual site is never on the way to itself: leave the member out",
+                    remedy="leave the member out: a virtual site cannot be on the way to itself",
                 )
             name = on_the_way[-1]
             if name in names:
                 raise InvalidInput(
-                    f"{name!r} is there twice",
+                    f"{name!r} is listed twice",
                     where=where,
                     remedy="name each site once: with its own url, or as a member of one virtual site",
                 )

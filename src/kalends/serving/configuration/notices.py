@@ -1,4 +1,4 @@
-"""How users are told what becomes of their jobs and reservations: mail and webhooks."""
+"""Notices about jobs and reservations: mail and webhooks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ANY_HOST: Final = "*"
 
 
 class NoticeRules(Section, frozen=True, kw_only=True):
-    """How users are told: by mail, by webhooks, or both.
+    """Settings of notices by mail, by webhooks, or both.
 
-    Mail goes through the relay `smtp`, `from` one address. A user's is in `addresses`, or what `address`
-    makes of their name; another one they may name only in one of `mail_domains`. Webhooks go to
-    `webhook_hosts` ("*": any) and nowhere else, and to private addresses only in `webhook_networks`. `login`
-    is a file with the name and the password for the relay, in two lines; `ca` the authority that has signed
-    its certificate and those of `webhook_hosts`, where the system does not know it.
+    Mail goes through the relay `smtp`, `from` one address. A user's address is in `addresses`, or made from
+    their name by `address`; users may choose others only in `mail_domains`. Webhooks go only to
+    `webhook_hosts` ("*": any), and to private addresses only in `webhook_networks`. `login` is a file with
+    the name and the password for the relay, in two lines. `ca` is the authority of its certificate and those
+    of `webhook_hosts`, if the system does not know it.
     """
 
     smtp: Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.PORT_PATTERN)))] = ""
@@ -49,16 +49,16 @@ class NoticeRules(Section, frozen=True, kw_only=True):
     webhook_networks: Annotated[
         tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=64)
     ] = ()
-    """As ``10.1.0.0/16``."""
+    """Networks such as ``10.1.0.0/16``."""
     wait_s: DurationS = field(name="wait", default=DurationS(20))
-    """A relay or a receiver that takes longer is taken to be away."""
+    """Time limit for an answer of a relay or receiver."""
     pause_s: DurationS = field(name="pause", default=DurationS(30))
-    """Between the first try and the second; then ever longer, up to an hour."""
+    """Time before the second try; doubled for each further try, up to an hour."""
     give_up_s: DurationS = field(name="give_up", default=DurationS(86_400))
 
 
 class NoticesConfiguration(NoticeRules, frozen=True, kw_only=True):
-    """A site's, for jobs: webhooks are signed with the secret in the file `webhook_key`."""
+    """Notices of a site about jobs; the secret in the file `webhook_key` signs webhook calls."""
 
     webhook_key: Path | None = None
     hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
@@ -66,22 +66,22 @@ class NoticesConfiguration(NoticeRules, frozen=True, kw_only=True):
 
 
 class BrokerNotices(NoticeRules, frozen=True, kw_only=True):
-    """A broker's, for requests: each webhook has a secret of its own."""
+    """Notices of a broker about requests; each webhook has a separate secret."""
 
     minute_max: Annotated[int, Meta(ge=1, le=1_000)] = 6
-    """Letters to one user in a minute; the last of them tells all the rest."""
+    """Mails to one user in a minute; the last one lists all remaining changes."""
 
 
 def check_notices(notices: NoticeRules, where: str) -> None:
     if not (notices.smtp or notices.webhook_hosts):
         raise InvalidInput(
-            "no notice could go anywhere",
+            "notices need a mail relay, or hosts of webhooks",
             where=where,
             remedy='write smtp = "host:port" for mail, or webhook_hosts',
         )
     if notices.smtp and not notices.sender:
         raise InvalidInput(
-            "mail comes from nobody",
+            "no sender address for mail",
             where=f"{where}.from",
             remedy='write from = "kalends@example.org"',
         )
@@ -99,14 +99,14 @@ def check_notices(notices: NoticeRules, where: str) -> None:
         for user in ("ann", "ann@example.org")
     ):
         raise InvalidInput(
-            f"{notices.address!r} makes no mail address of a user's name",
+            f"{notices.address!r} does not make a mail address from a user's name",
             where=f"{where}.address",
             remedy='write address = "{user}@example.org"',
         )
     host = notices.smtp.rpartition(":")[0].strip("[]")
     if notices.login is not None and notices.encryption == "none" and not is_loopback(host):
         raise InvalidInput(
-            "the password would go over the net in clear",
+            "the password would be sent unencrypted",
             where=f"{where}.encryption",
             remedy='write encryption = "starttls", or "tls"; or leave login out',
         )
@@ -114,16 +114,16 @@ def check_notices(notices: NoticeRules, where: str) -> None:
     for name in ("wait_s", "pause_s", "give_up_s"):
         if getattr(notices, name) < 1:
             raise InvalidInput(
-                "no time at all",
+                "the time is too short",
                 where=f"{where}.{name.removesuffix('_s')}",
-                remedy="at least 1s",
+                remedy="write at least 1s",
             )
 
 
 def _check_key(notices: NoticesConfiguration, where: str) -> None:
     if notices.webhook_hosts and notices.webhook_key is None:
         raise InvalidInput(
-            "nobody could tell who has called a webhook",
+            "webhooks need a key that signs the calls",
             where=f"{where}.webhook_key",
-            remedy="name a file with a secret, such as `openssl rand -base64 32` makes one",
+            remedy="name a file with a secret, e.g. made by `openssl rand -base64 32`",
         )

@@ -47,7 +47,7 @@ class Configuration(Section, frozen=True, kw_only=True):
 def load_configuration(text: str, base: Path) -> Configuration:
     """Return the configuration in `text`; relative paths in it are taken from the directory `base`.
 
-    Raises `InvalidInput` with the path of what is wrong: TOML that is not well-formed, unknown
+    Raises `InvalidInput` with the path of the fault: TOML that is not well-formed, unknown
     fields, wrong types, a name given twice, an unknown time zone, or a server without keys that
     other machines could reach.
     """
@@ -76,7 +76,7 @@ def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
 
 
 def check_configuration(configuration: Configuration) -> None:
-    """Raises `InvalidInput` for what each value may be, and all of them together may not."""
+    """Raises `InvalidInput` for values that are valid alone but not together."""
     if configuration.site is not None:
         check_site(configuration.site)
     if configuration.broker is not None:

@@ -1,4 +1,4 @@
-"""Resources, and what their owner says of them: access, limits, blackouts, priorities, opening hours."""
+"""Resources, and the rules of their owner: access, limits, blackouts, priorities, opening hours."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kalends.serving.configuration.sections import (
 
 
 class HoursConfiguration(Section, frozen=True, kw_only=True):
-    """Times that come again: `rrule` (RFC 5545) gives the days, each from `start` for `duration_s`.
+    """Recurring times: `rrule` (RFC 5545) gives the days, each from `start` for `duration_s`.
 
-    In the time zone `zone`, or the resource's. INTERVAL and COUNT count from the day `first`, as DTSTART
-    would say; there are no times before it.
+    They are in the time zone `zone`, or the resource's. INTERVAL and COUNT count from the day `first`, like
+    DTSTART; there are no times before it.
     """
 
     rrule: Text
@@ -39,10 +39,10 @@ class HoursConfiguration(Section, frozen=True, kw_only=True):
 
 
 class AccessConfiguration(Section, frozen=True, kw_only=True):
-    """One access rule: what `who` may do, up to how many units, and when.
+    """One access rule: the right of `who`, its maximum number of units, and its times.
 
-    `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` each step includes those before it:
-    see, hold, lock; "nothing" refuses. `units_max` 0 is the whole capacity; no `hours`: at any time.
+    `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` is see, hold or lock, each with those before
+    it; "nothing" refuses. `units_max` 0 is the whole capacity. Without `hours` the rule always applies.
     """
 
     name: str = ""
@@ -55,10 +55,10 @@ class AccessConfiguration(Section, frozen=True, kw_only=True):
 class LimitConfiguration(Section, frozen=True, kw_only=True):
     """The maximum usage of `who`, each or `together`; see `kalends.calendars.Limit`.
 
-    Of the rules that name the same limit and match, the first holds. `locked_max` reservations may be
-    confirmed and not over, of `locked_hours` unit-hours together. `week_share` is a fraction of all
-    units of a calendar week, `week_hours` a number of unit-hours. `approval`: the owner approves each
-    booking, or (false) need not.
+    Among the rules that name the same limit and match, the first applies. `locked_max` confirmed slots may
+    be open, of `locked_hours` unit-hours together. `week_share` is a fraction of all
+    units of a calendar week, `week_hours` a number of unit-hours. `approval`: each booking needs
+    the owner's approval, or (false) does not.
     """
 
     name: str = ""
@@ -76,9 +76,9 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
 
 
 class BlackoutConfiguration(Section, frozen=True, kw_only=True):
-    """A time closed to new bookings: once, from `begins` to `ends`, or recurring, as `hours`.
+    """A time closed to new bookings: once, from `begins` to `ends`, or recurring, by `hours`.
 
-    `begins` and `ends` are on the clocks of `zone`, or the resource's: ``2026-12-24`` or
+    `begins` and `ends` are in `zone`, or the resource's: ``2026-12-24`` or
     ``2026-12-24 18:00``.
     """
 
@@ -103,7 +103,7 @@ RulesMax = Meta(max_length=limits.RULES_MAX // 4)
 class RulesConfiguration(Section, frozen=True, kw_only=True):
     """Rules for every resource of a site, after the resource's own.
 
-    A resource's own rule takes the place of the default one with the same name.
+    A resource's own rule replaces the default one with the same name.
     """
 
     limits: Annotated[tuple[LimitConfiguration, ...], RulesMax] = ()
@@ -112,9 +112,9 @@ class RulesConfiguration(Section, frozen=True, kw_only=True):
 
 
 class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
-    """One resource; `name` is local, prefixed with the site's name outside.
+    """One resource; `name` is local, and has the site's name as a prefix outside.
 
-    No `hours`: always open. No `access`: everyone may book it.
+    Without `hours` it is always open. Without `access` everyone may book it.
     """
 
     name: Name
@@ -129,15 +129,15 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
     hours: tuple[HoursConfiguration, ...] = ()
     access: tuple[AccessConfiguration, ...] = ()
     nodes: Annotated[str, Meta(max_length=10_000)] = ""
-    """The nodes of a batch system that its units are, as ``n[1-64]``; "": none stands behind it."""
+    """The nodes of the batch system behind it, one for each unit, e.g. ``n[1-64]``; "": none."""
     cores_each: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
-    """The units are cores of these nodes, so many of each; 0: whole nodes."""
+    """Cores of each of these nodes, if the units are cores; 0: the units are whole nodes."""
     licences: Annotated[
         str, Meta(pattern=whole(identifiers.perhaps(identifiers.LICENCE_PATTERN)))
     ] = ""
-    """The units are licences of this name in a batch system."""
+    """The name of licences in a batch system, if the units are licences."""
     batch_system: str = ""
-    """Which, where the site has several."""
+    """The name of the batch system, if the site has several."""
 
 
 def check_resources(
@@ -149,7 +149,7 @@ def check_resources(
         where = f"site.resources[{index}]"
         if identifiers.machine_of(resource.name):
             raise InvalidInput(
-                f"names that end with {identifiers.QUEUE_ENDING} are those of queues",
+                f"names that end with {identifiers.QUEUE_ENDING} are reserved for queues",
                 where=f"{where}.name",
                 remedy="give it another name",
             )
@@ -163,7 +163,7 @@ def check_resources(
                 raise InvalidInput(
                     f"{rule.units_max} units are more than the capacity of {resource.capacity}",
                     where=f"{where}.access[{number}].units_max",
-                    remedy="give at most the capacity, or leave it out for all of it",
+                    remedy="give at most the capacity, or leave units_max out for all units",
                 )
 
 

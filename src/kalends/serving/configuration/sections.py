@@ -1,4 +1,4 @@
-"""What every section of the file is made of: its base, durations, and the texts that have a form."""
+"""The base of all sections of the file, durations, and texts with a form."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DurationS(int):
 
 
 class DurationOrNoneS(DurationS):
-    """Seconds; in the file also ``"0s"``, for what is not to be done."""
+    """Seconds; in the file also ``"0s"``, which turns a feature off."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

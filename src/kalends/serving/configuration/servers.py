@@ -47,15 +47,15 @@ from kalends.serving.configuration.rules import (
 from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Name, Section
 
 PASS_S_MAX: Final = 86_400
-"""As long a user whose token was revoked could still come to a site."""
+"""Maximum time in which a user whose token was revoked can still reach a site."""
 
 KEEP_SETTLED_S_MIN: Final = 30 * 86_400
 
 
 class AuditLogConfiguration(Section, frozen=True, kw_only=True):
-    """The file that says who asked for what and was answered what; see `kalends.serving.audit_log`.
+    """The audit log; see `kalends.serving.audit_log`.
 
-    Without a `file` it lies beside the store: ``sdsc.audit`` beside ``sdsc.sqlite``, and ``npaci.1.audit`` of
+    Without a `file` it is next to the store: ``sdsc.audit`` next to ``sdsc.sqlite``, and ``npaci.1.audit`` of
     the broker's replica 1. The newest `files_kept` files of `size_mb` each are kept.
     """
 
@@ -66,9 +66,9 @@ class AuditLogConfiguration(Section, frozen=True, kw_only=True):
 
 
 class SiteLimits(Section, frozen=True, kw_only=True):
-    """Per principal: claims held and promised at once, and the longest a hold may live.
+    """Limits for each principal: claims held and promised at once, and the maximum life of a hold.
 
-    `approval_s` is how long the owner may think about what needs approval.
+    `approval_s` is the time for the owner's approval.
     """
 
     held_per_principal_max: Annotated[int, Meta(ge=1)] = 64
@@ -80,7 +80,7 @@ class SiteLimits(Section, frozen=True, kw_only=True):
 
 
 class BrokerLimits(Section, frozen=True, kw_only=True):
-    """Per principal: requests open at once, and calls."""
+    """Limits for each principal: requests open at once, and calls."""
 
     open_per_principal_max: Annotated[int, Meta(ge=1)] = 256
     calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
@@ -88,18 +88,18 @@ class BrokerLimits(Section, frozen=True, kw_only=True):
 
 
 class GrantConfiguration(Section, frozen=True, kw_only=True):
-    """The highest priority that `who` may give a request; the first that matches holds."""
+    """The highest priority that `who` may give a request; the first match applies."""
 
     who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
     max: Annotated[int, Meta(ge=0, le=limits.PRIORITY_MAX)]
 
 
 class AgentsConfiguration(Section, frozen=True, kw_only=True):
-    """Whether users' scripts may run here, and what one of them, and one user, may use.
+    """Limits of users' scripts for one visit and for one user, and whether scripts may run.
 
-    `held_max` is the number of slots that one visit may hold; `cpu_s_per_minute` what the runs of one
-    user may take together. `language_only` runs scripts inside the server, without the sandbox: for
-    development, on hosts that have no seccomp, and never for scripts of people you do not trust.
+    `held_max` is the number of slots that one visit may hold; `cpu_s_per_minute` the processor time of all
+    runs of one user. `language_only` runs scripts inside the server, without the sandbox: for development,
+    on hosts that have no seccomp, and never for scripts of people you do not trust.
     """
 
     enabled: bool = True
@@ -111,18 +111,17 @@ class AgentsConfiguration(Section, frozen=True, kw_only=True):
     memory_mb_max: Annotated[int, Meta(ge=16, le=96)] = 96
     cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
     runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
-    """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
+    """Records of runs kept for `kalends agent replay`; the oldest are removed first."""
     runs_kept_per_user_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 2_000
     runs_kept_mb: Annotated[float, Meta(gt=0, le=1_000_000)] = 512.0
-    """What all of them may take together."""
+    """Maximum size of all records together."""
 
 
 class ListeningConfiguration(Section, frozen=True, kw_only=True):
     """The common part of all servers. `url` is its address for others; "" means `listen`.
 
-    Without `tls` only this machine may reach it, unless the owner says `plain_http`: a proxy before it has
-    the certificate, or the network between is trusted. `revoked` is the file of tokens and keys that are not
-    believed any more.
+    Without `tls` only this machine may reach it, unless the owner sets `plain_http`: a proxy in front of it
+    has the certificate, or the network between is trusted. `revoked` is the file of revoked tokens and keys.
     """
 
     name: SiteName
@@ -137,12 +136,12 @@ class ListeningConfiguration(Section, frozen=True, kw_only=True):
 
     @property
     def audit_file(self) -> Path | None:
-        """The audit log, or None where there is none."""
+        """The audit log, or None if there is none."""
         return (self.audit_log.file or self._usual_audit_file) if self.audit_log.enabled else None
 
     @property
     def audit_place(self) -> tuple[Path | None, int, int]:
-        """Where the log is, the bytes of one file of it, and how many are kept."""
+        """The place of the log, the maximum size of a file in bytes, and the number kept."""
         size_bytes = int(self.audit_log.size_mb * 1_048_576)
         return self.audit_file, size_bytes, self.audit_log.files_kept
 
@@ -180,9 +179,9 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
     def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
-        """Return the batch system that alone decides there: nothing is reserved, and nobody votes.
+        """Return the batch system that alone decides about this resource, without reservations.
 
-        It is one that makes no reservations, or a Slurm's own queue: a machine of no nodes or licences.
+        Either it makes no reservations, or the machine is Slurm's own queue, without nodes or licences.
         """
         named = [each for each in self.batch_systems if each.name == resource.batch_system]
         kind = named[0].kind if named else ""
@@ -198,7 +197,7 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     """The configuration of a broker; `replica` names this replica, `coords` are the addresses of all.
 
-    `key` is the private key file that the broker signs its own tokens for sites with.
+    `key` is the private key file with which the broker signs its own tokens for sites.
     """
 
     listen: str = "127.0.0.1:7100"
@@ -206,7 +205,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
     @property
     def _usual_audit_file(self) -> Path | None:
-        """One for each replica, even where they share a store."""
+        """Each replica has its own log, even with a shared store."""
         return self.store.with_suffix(f".{self.replica}.audit")
 
     sites: tuple[PeerConfiguration, ...] = ()
@@ -214,27 +213,27 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     coords: tuple[Url, ...] = ()
     limits: BrokerLimits = BrokerLimits()
     pass_s: DurationS = field(name="pass_life", default=DurationS(3_600))
-    """So long a pass is good that a user gets for a site, or as long as the user's token, if that is less."""
+    """Life of a user's pass for a site; at most that of the user's token."""
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
     bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
-    """So long the bids of sites for a job are waited for; less, where many others could be asked."""
+    """Maximum wait for the bids of sites for a job; less if many others could be asked."""
     lost_s: Annotated[float, Meta(ge=0, le=30 * 86_400)] = 900.0
-    """A site that is away for so long is lost: what starts at most once, and waits there, goes elsewhere.
+    """Time without contact after which a site is lost: waiting jobs that start at most once go elsewhere.
 
-    0: none is ever lost.
+    0: no site is ever lost.
     """
     keep_settled_s: DurationOrNoneS = field(name="keep_settled", default=DurationOrNoneS(0))
-    """Requests that ended so long ago go from the store to its archive; 0s: none does."""
+    """Time after which ended requests go from the store to its archive; 0s: never."""
     agents: AgentsConfiguration = AgentsConfiguration()
-    """Checks of uploaded scripts; each site decides itself what they may hold."""
+    """Checks of uploaded scripts; each site decides how much they may hold."""
     notices: BrokerNotices | None = None
 
 
 class VirtualConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
     """The configuration of a virtual site: the name of a group of sites, and the way to them.
 
-    `keys` are those of the brokers that may ask which members to ask. It keeps nothing, and has an audit log
-    only where one is named.
+    `keys` are those of the brokers that may ask which members to ask. It stores nothing, and has an audit log
+    only if one is named.
     """
 
     listen: str = "127.0.0.1:7200"
@@ -260,9 +259,9 @@ def check_broker(broker: BrokerConfiguration) -> None:
     _check_server(broker, "broker")
     if 0 < broker.keep_settled_s < KEEP_SETTLED_S_MIN:
         raise InvalidInput(
-            "sites restored from a backup might still ask about requests of that time",
+            "sites restored from a backup may still ask about requests of that time",
             where="broker.keep_settled",
-            remedy=f"at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
+            remedy=f"write at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
         )
     check_at_most(broker.pass_s, PASS_S_MAX, "broker.pass_life")
     if broker.notices is not None:
@@ -293,13 +292,13 @@ def _check_server(server: ListeningConfiguration, section: str) -> None:
         check_key(key, f"{section}.keys[{index}]")
         if key.hosts and not (server.tls and server.tls.clients):
             raise InvalidInput(
-                "nobody is asked for a certificate",
+                "the server asks callers for no certificate",
                 where=f"{section}.keys[{index}].hosts",
                 remedy=f"write {section}.tls.clients, the authority that signs certificates of servers",
             )
     if bool(server.calls.certificate) != bool(server.calls.key):
         raise InvalidInput(
-            "a certificate and its key go together",
+            "a certificate needs its key, and a key its certificate",
             where=f"{section}.calls",
             remedy="write both, or neither",
         )
@@ -320,7 +319,7 @@ def _check_not_itself(virtual: VirtualConfiguration) -> None:
 def _check_lends_nothing(virtual: VirtualConfiguration) -> None:
     if virtual.calls.certificate and not (virtual.tls and virtual.tls.clients):
         raise InvalidInput(
-            "whoever comes this way would be let in by this certificate",
+            "this certificate would let every caller reach the members",
             where="virtual.calls.certificate",
             remedy="write virtual.tls.clients, the authority that signs certificates of servers",
         )

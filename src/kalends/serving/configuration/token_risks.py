@@ -1,4 +1,4 @@
-"""What in a configuration lets a token of a user's be used by who was sent it. Pure."""
+"""Settings that allow a server to use its visitors' tokens at another server. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.serving.configuration.servers import (
 
 
 def token_risks(server: ListeningConfiguration) -> list[str]:
-    """Return each as a sentence that says what to do about it."""
+    """Return each risk as a sentence with its remedy."""
     risks = [*_shared_audiences(server)]
     if isinstance(server, SiteConfiguration):
         risks += _brokers_without_passes(server)
@@ -27,8 +27,8 @@ def _shared_audiences(server: ListeningConfiguration) -> Iterator[str]:
         for each in key.claims.audiences:
             if each.rstrip("/") not in own:
                 yield (
-                    f"tokens of {key.place} for {each!r} are taken here: any other server that takes them "
-                    f"could use here what its visitors send. Let the issuer name {server.name!r}, or the "
+                    f"tokens of {key.place} for {each!r} are accepted here: any other server that accepts "
+                    f"them could use its visitors' tokens here. Have the issuer name {server.name!r}, or the "
                     "address of this server, and list that in `audiences`"
                 )
 
@@ -39,13 +39,13 @@ def _brokers_without_passes(site: SiteConfiguration) -> Iterator[str]:
             continue
         if "use" not in key.scopes:
             yield (
-                f"users of the broker of {key.place} cannot come here by its passes, only with tokens of "
-                "their own: add the scope 'use' to this key"
+                f"users of the broker of {key.place} cannot use its passes here, only their own tokens: "
+                "add the scope 'use' to this key"
             )
         elif key.hosts:
             yield (
-                f"users of the broker of {key.place} cannot come here by its passes, which count only with "
-                "a certificate of its hosts: they need tokens of their own, for this site alone"
+                f"users of the broker of {key.place} cannot use its passes here, because `hosts` requires "
+                "a certificate of the broker: they need their own tokens, for this site alone"
             )
 
 
@@ -58,6 +58,6 @@ def _sites_without_passes(broker: BrokerConfiguration) -> Iterator[str]:
                 "name the broker's `key`" if broker.key is None else "leave out `passes = false`"
             )
             yield (
-                f"users get no passes for {site.name}: it sees their own tokens, where these name it, and "
-                f"could use them here. Let its owner give the broker's key the scope 'use', and {missing}"
+                f"users get no passes for {site.name}: it sees their own tokens, if these name it, and "
+                f"could use them here. Ask its owner to give the broker's key the scope 'use', and {missing}"
             )

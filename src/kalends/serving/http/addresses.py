@@ -1,4 +1,4 @@
-"""Whom a remote address stands for."""
+"""The range of remote addresses that counts as one unknown caller."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import ipaddress
 
 
 def neighbourhood(host: str) -> str:
-    """Return what one stranger can speak from: an IPv4 address, or the 64 bits of an IPv6 network.
+    """Return the range of one unknown caller: an IPv4 address, or the 64 bits of an IPv6 network.
 
-    Whoever has one address of such a network has all of them. What is no address is itself.
+    A caller with one address of such a network has all of them. A text that is not an address is returned
+    as it is.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

@@ -1,8 +1,8 @@
 """The HTTP side of a server: routes from the table of operations, bodies, answers, problems.
 
-Whatever comes in, the answer is a result or problem details (RFC 9457), in JSON or MessagePack as
-the caller accepts; no input leads to a 5xx. (Bytes that are not HTTP at all never get here: the HTTP
-parser answers those with 400 and plain text.)
+The answer to any input is a result or problem details (RFC 9457), in JSON or MessagePack as the
+caller accepts; no input leads to a 5xx. (Bytes that are not HTTP never reach this module: the HTTP
+parser answers them with 400 and plain text.)
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def build_application(
 ) -> web.Application:
     """Return the complete application of a server.
 
-    `handlers` has exactly one handler per operation of the role but `whoami` (`ValueError` otherwise).
-    `routes` are further ones, as the protocol's session between brokers and sites: errors that they raise
-    become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first, for
-    handlers that wait for something (a watch) to answer now; then calls in flight get `drain_s_max`, and
-    sessions are closed as going away. `report` hears of problems (connections, the certificate), and "" once
-    they are over. Calls are written to `audit`. If `certified`, other servers show a certificate.
+    `handlers` has exactly one handler for each operation of the role except `whoami` (`ValueError`
+    otherwise). `routes` are further ones, such as the session between brokers and sites: errors that they
+    raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is called first,
+    so that waiting handlers (a watch) answer at once. Then calls in flight get `drain_s_max`, and sessions
+    are closed as going away. `report` gets problems (connections, the certificate), and "" when they have
+    ended. Calls are written to `audit`. If `certified`, other servers must show a certificate.
     """
     log = AuditLog(audit, f"{role} {name}", clock, report)
     handlers = {**handlers, "whoami": whoami(role, name, clock)}
@@ -129,7 +129,7 @@ def caller_of(request: web.Request, scope: str) -> Caller:
 
 
 def check_server(request: web.Request) -> None:
-    """Raises `NotAuthenticated` where servers show certificates, and the sender of `request` did not.
+    """Raises `NotAuthenticated` if servers must show certificates, and the sender of `request` did not.
 
     For questions of other servers that come without a token.
     """
@@ -148,22 +148,22 @@ def version_of(request: web.Request) -> ServerVersion:
 
 
 def audit_of(request: web.Request) -> AuditLog:
-    """Return the log for what is done besides the calls."""
+    """Return the audit log, for actions that are not calls."""
     return request.app[_SERVER].dispatcher.audit
 
 
 def in_flight(request: web.Request, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Carry out `work` of a further route as a call in flight: counted, and waited for at a stop."""
+    """Do `work` of a further route as a call in flight: counted, and waited for at a stop."""
     return request.app[_SERVER].dispatcher.start(work)
 
 
 def connections_of(application: web.Application) -> Connections:
-    """Return the connections of an application of `build_application`, for whoever listens for it."""
+    """Return the connections of an application of `build_application`, for its listener."""
     return application[_SERVER].connections
 
 
 def report_of(application: web.Application) -> Report:
-    """Return where problems of an application are reported."""
+    """Return the function that gets problems of an application."""
     return application[_SERVER].report
 
 
@@ -172,7 +172,7 @@ def metrics_of(application: web.Application) -> Metrics:
 
 
 def trust(application: web.Application, authenticator: Authenticator) -> None:
-    """Let `authenticator` say who callers are from now on; sessions of those whom it does not believe end."""
+    """Use `authenticator` from now on, and end the sessions of callers that it does not accept."""
     server = application[_SERVER]
     authenticator.follow(server.authenticator)
     server.dispatcher.start(server.authenticator.close())
@@ -214,7 +214,7 @@ class _Server:
         return self.version.features & version_in(request.headers).features
 
     def caller_of(self, request: web.Request, scope: str) -> Caller:
-        """Return the caller of `request`, whose connection is known from now on if that took a proof."""
+        """Return the caller of `request`; its connection counts as known from now on if that took a proof."""
         caller = self.caller(request, request.headers, scope)
         if caller.hosts or (self.certified and scope in SERVERS_SCOPES):
             check_certificate(request.transport, caller.hosts)
@@ -223,7 +223,7 @@ class _Server:
         return caller
 
     def caller(self, request: web.Request, headers: Mapping[str, str], scope: str) -> Caller:
-        """Return the caller whom `headers` name; who is refused is written down."""
+        """Return the caller that `headers` name; a refusal is written to the audit log."""
         if not scope:
             return ANYONE
         call = request.match_info.route.name or request.path[:TEXT_MAX]
@@ -303,9 +303,9 @@ def _sessions(server: _Server) -> _Respond:
 async def open_socket(
     request: web.Request, limits: ServingLimits, said: Mapping[str, str] | None = None
 ) -> web.WebSocketResponse:
-    """Answer a WebSocket upgrade, in the name of a server of which this is `said` (None: in our own).
+    """Answer a WebSocket upgrade with the headers `said` of a server (None: of this one).
 
-    Raises `HttpRefusal` for a request that is not a proper one.
+    Raises `HttpRefusal` for an invalid upgrade request.
     """
     socket = web.WebSocketResponse(
         heartbeat=limits.heartbeat_s,
@@ -343,9 +343,9 @@ def _problems(server: _Server) -> Any:
             missing = dispatcher.misdirected.path(request.method, request.path)
             response = problem_answer(request, missing.to_problem())
         except Exception as error:
-            # The boundary: nothing that a request leads to may escape as anything but a problem.
+            # The boundary: every error of a request must leave as a problem.
             if isinstance(error, ConnectionError) and _is_gone(request):
-                return web.Response()  # There is nobody to answer, and nobody's fault to log.
+                return web.Response()  # The client has disconnected.
             response = problem_answer(request, dispatcher.problem(error))
         if not response.prepared:
             response.headers.update(server.said)
@@ -380,10 +380,10 @@ async def _stop_fetching(application: web.Application) -> None:
 
 
 async def drain(application: web.Application) -> None:
-    """Let the calls in flight on `application` end and close its sessions; once, however often called.
+    """Let the calls in flight on `application` end, and close its sessions; repeated calls do nothing.
 
-    Better while connections still carry data, as `kalends.serving.http.runner` does: then new calls are
-    refused instead of lost. aiohttp's own shutdown would come too late for that.
+    Call it while connections still carry data, as `kalends.serving.http.runner` does: then new calls are
+    refused instead of lost. aiohttp's own shutdown would be too late for that.
     """
     server = application[_SERVER]
     if server.stopped:

@@ -1,7 +1,7 @@
-"""Bytes of a body to plain values and back, in the form that its content type names.
+"""Conversion of body bytes to plain values and back, in the form that the content type names.
 
-Bodies are untrusted twice over: the codec bounds what their bytes can make us build, and
-`normalize` then refuses values that a later step could stumble over (a store, another codec, a
+Bodies are untrusted, so two steps check them. The codec bounds the memory that their bytes can take.
+`normalize` then refuses values that could break a later step (a store, another codec, a
 comparison): NUL in texts, integers beyond 64 bits, numbers that are not finite, deep nesting.
 """
 
@@ -42,7 +42,7 @@ _FORM_OF: Final[dict[str, Form]] = {
 
 
 def form_of_body(content_type: str) -> Form:
-    """Return the form a body is in; JSON when nothing is said. Raises `HttpRefusal` (415) for any other."""
+    """Return the form of a body, JSON by default. Raises `HttpRefusal` (415) for any other."""
     if not content_type:
         return "json"
     media, _, parameters = content_type.partition(";")
@@ -51,7 +51,7 @@ def form_of_body(content_type: str) -> Form:
     if form is None or (charset.startswith("charset=") and charset != "charset=utf-8"):
         raise HttpRefusal(
             415,
-            f"a body of type {content_type[:80]!a} is not taken",
+            f"a body of type {content_type[:80]!a} is not accepted",
             where="Content-Type",
             remedy=f"send {codec.JSON} in UTF-8, or {codec.MSGPACK}",
         )
@@ -80,7 +80,7 @@ def form_of_answer(accept: str) -> Form:
 def decode(body: bytes, form: Form, *, bytes_max: int) -> dict[str, Any]:
     """Return the map of plain values in `body`; an empty body is an empty map.
 
-    Raises `TooLarge`, or `InvalidInput` with the path of what is wrong.
+    Raises `TooLarge`, or `InvalidInput` with the path of the fault.
     """
     if not body:
         return {}
@@ -98,7 +98,7 @@ def encode(value: object, form: Form) -> bytes:
 def normalize(raw: dict[str, Any]) -> None:
     """Write whole numbers in `raw` as integers: 5.0 and 5 are one number, in JSON as in its schemas.
 
-    Raises `InvalidInput`, naming the path, for a value that no field of ours could ever mean.
+    Raises `InvalidInput`, naming the path, for a value that no field can have.
     """
     try:
         _normalize(raw, raw.items(), 0, [limits.VALUES_MAX])
@@ -122,9 +122,9 @@ class _NotPlain(Exception):
 def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int, room: list[int]) -> None:
     """Check and normalize the `items` of `holder`, a map or a list, in place.
 
-    `room` has one number: how many values there may be.
+    `room` has one number: the remaining number of allowed values.
 
-    One function on purpose, without a call for each leaf: it runs over every value of every call.
+    One function on purpose, without a call for each leaf, because it runs over every value of every call.
     """
     if depth == codec.NESTING_MAX:
         raise _NotPlain(f"nested more than {codec.NESTING_MAX} levels deep")

@@ -1,4 +1,4 @@
-"""The call `whoami`: whom a server takes its caller for. All servers answer it alike."""
+"""The call `whoami`: the identity of the caller at a server. All servers answer it in the same way."""
 
 from __future__ import annotations
 

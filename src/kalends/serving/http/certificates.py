@@ -1,4 +1,4 @@
-"""The certificate of a server: checked like a secret, renewed while it serves, and told before it ends."""
+"""The certificate of a server: checked like a secret, renewed while running, with an alarm before its end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kalends.serving.configuration import TlsConfiguration
 from kalends.serving.http.runner import tls_context
 
 SOON_S: Final = 21 * 86_400
-"""An operator hears of the end of a certificate so long before it."""
+"""Time before the end of a certificate at which the alarm begins."""
 
 
 class ServerCertificate:
-    """What a server shows to its clients; `context` stays the same for ever.
+    """The certificate that a server shows to clients; `context` always stays the same object.
 
     Raises `InvalidInput` for files that cannot be used, do not belong together, or whose key others can read.
     """
@@ -29,19 +29,17 @@ class ServerCertificate:
         self.ends_at = _end_of(files.certificate)
 
     def take(self, newer: ServerCertificate, files: TlsConfiguration) -> None:
-        """Show `newer`, which is of `files`, to all who connect from now on."""
+        """Show `newer`, which is of `files`, on all new connections."""
         self.context.load_cert_chain(files.certificate, files.key, password="")
         self.path, self.ends_at = newer.path, newer.ends_at
 
     def problem(self, now_s: float | None = None) -> str:
-        """Return that it ends soon, or has ended; "" while neither is so."""
+        """Return a problem if it ends soon, or has ended; else ""."""
         left_s = self.ends_at - int(time.time() if now_s is None else now_s)
         if left_s > SOON_S:
             return ""
         if left_s <= 0:
-            return (
-                f"the certificate {self.path} has expired: nobody can connect; renew it and reload"
-            )
+            return f"the certificate {self.path} has expired: no client can connect; renew it and reload"
         return (
             f"the certificate {self.path} expires in {format_duration(left_s)}: renew it and reload"
         )

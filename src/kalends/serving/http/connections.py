@@ -1,11 +1,11 @@
-"""A bound on the connections of a server that strangers cannot use up.
+"""A bound on the connections of a server that unknown callers cannot use up.
 
-Every connection costs a file descriptor, and a process that has none left can neither accept a customer
-nor reach its own store. So there is a greatest number of connections, and when it is reached the least
-valuable one makes room for the next: an idle one of somebody unknown first. A connection is known once one of
-its requests was authenticated. Among equals, whoever has most of them makes room, with the oldest: strangers
-count by where they come from, users by their names. A request in progress of somebody known is cut off only
-where that is a user who has more than half of all.
+Every connection costs a file descriptor, and a process without descriptors can neither accept a client nor
+reach its own store. So the number of connections has a maximum. When it is reached, the least valuable
+connection makes room for the next: first an idle one of an unknown caller. A connection is known once one
+of its requests was authenticated. Among equal ones, the party with the most connections gives up its
+oldest: unknown callers count by their addresses, users by their names. A request in progress of a known
+user is cut off only if that user has more than half of all connections.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.metrics import Metrics
 
 FIRST_REQUEST_S: Final = 10.0
-"""The first request has arrived by then, over any line that is good enough to book over."""
+"""Time for the first request to arrive, enough for any usable connection."""
 
 CALM_S: Final = 60.0
-"""Connections are crowded until nobody has had to go for this long: one alarm, not one for each flood."""
+"""Connections are crowded until none was closed for this time, so that there is one alarm, not many."""
 
 
 class Connection:
@@ -32,19 +32,19 @@ class Connection:
     def __init__(self, close: Callable[[], None], party: str, now_s: float) -> None:
         self.close = close
         self.party = party
-        """Whom it counts for: where it comes from, or once that is known, its user."""
+        """The party that it counts for: its address, or after authentication, its user."""
         self.since_s = now_s
-        """When it was accepted, or its last request began or ended."""
+        """Time at which it was accepted, or its last request began or ended."""
         self.has_asked = False
         self.is_known = False
         self.requests = 0
-        """In progress; a session is a request that lasts."""
+        """Requests in progress; a session is a long request."""
 
 
 class Connections:
     """The connections of one application, at most `connections_max`; times are monotonic.
 
-    `tell` hears once why connections are closed or refused, and "" when that has been over for `CALM_S`.
+    `tell` gets the reason once when connections are closed or refused, and "" after `CALM_S` without that.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Connections:
         self._ranks: dict[tuple[bool, bool], dict[str, dict[Connection, None]]] = {
             rank: {} for rank in ((False, False), (False, True), (True, False), (True, True))
         }
-        """By (known, busy), in the order in which they make room; those of a party with the oldest first."""
+        """Connections by (known, busy), in the order in which they make room; the oldest of a party first."""
         self._number = 0
         self._of: dict[object, Connection] = {}
         self._crowded_s: float | None = None
@@ -78,7 +78,7 @@ class Connections:
         return self._number
 
     def admit(self, close: Callable[[], None], host: str) -> Connection | None:
-        """Return the new connection from `host` that `close` ends; `None` if no room can be made for it."""
+        """Return the new connection from `host`, which `close` ends; None if there is no room."""
         now_s = self._monotonic_s()
         if len(self) >= self.connections_max and not self._make_room(now_s):
             return None
@@ -87,17 +87,17 @@ class Connections:
         return connection
 
     def ready(self, connection: Connection, transport: object) -> None:
-        """From now on `transport` stands for `connection` in requests."""
+        """Use `transport` as the name of `connection` in requests from now on."""
         self._of[transport] = connection
 
     def lost(self, connection: Connection, transport: object = None) -> None:
-        """`connection` is over, whoever ended it."""
+        """Remove `connection`, which has ended."""
         self._take(connection)
         self._of.pop(transport, None)
 
     @contextlib.contextmanager
     def at_work(self, transport: object) -> Iterator[None]:
-        """A request is in progress on `transport`."""
+        """Count a request in progress on `transport` as long as the context lasts."""
         connection = self._of.get(transport)
         if connection is None:
             yield
@@ -109,7 +109,7 @@ class Connections:
             self._count(connection, -1)
 
     def known(self, transport: object, user: str = "") -> None:
-        """A request on `transport` has been authenticated, as that of `user` if that is said."""
+        """Take note that a request on `transport` was authenticated, as that of `user` if given."""
         connection = self._of.get(transport)
         if connection is None:
             return
@@ -118,11 +118,11 @@ class Connections:
             self._move(connection, known_as=party)
 
     def starved(self, reason: str) -> None:
-        """Nothing can be accepted at all: the operating system refuses, for `reason`."""
+        """Report that the operating system refuses all connections, for `reason`."""
         self._is_crowded(f"no connection can be accepted: {reason}")
 
     def look_around(self) -> None:
-        """Close connections whose first request is overdue; to be called every second or so."""
+        """Close connections whose first request is overdue; to be called about every second."""
         now_s = self._monotonic_s()
         silent = [
             each
@@ -138,8 +138,8 @@ class Connections:
 
     def _make_room(self, now_s: float) -> bool:
         self._is_crowded(
-            f"{self.connections_max} connections are open, the most that this server keeps:"
-            " idle ones make room for new ones, those of strangers first"
+            f"{self.connections_max} connections are open, the maximum of this server:"
+            " new ones replace idle ones, those of unknown callers first"
         )
         for (is_known, is_busy), parties in self._ranks.items():
             most = max(parties.values(), key=len, default={})
@@ -167,7 +167,7 @@ class Connections:
     def _move(
         self, connection: Connection, *, known_as: str = "", requests: int | None = None
     ) -> None:
-        """Put `connection` where it now belongs, as the youngest; one that is over stays away."""
+        """Put `connection` into its rank, as the youngest; an ended one is not added."""
         was_there = self._take(connection)
         if known_as:
             connection.is_known, connection.party = True, known_as
@@ -181,7 +181,7 @@ class Connections:
         self._number += 1
 
     def _take(self, connection: Connection) -> bool:
-        """Take `connection` out; False when it is not there any more."""
+        """Remove `connection`; return false if it is not there."""
         parties = self._rank(connection)
         of_party = parties.get(connection.party, {})
         if connection not in of_party:

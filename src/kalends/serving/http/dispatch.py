@@ -1,9 +1,9 @@
-"""One call, whichever way it came: rate limit, scope, validation, handler, failure, metrics.
+"""One call over HTTP or a session: rate limit, scope, validation, handler, failure, metrics.
 
 HTTP requests and session calls both go through `Dispatcher`, so that a call means the same on
-either. A handler gets the caller and the validated body of its operation and answers at once or
-with an awaitable. Handlers run to their end even without a waiting caller: a
-booking that is half done is worth nothing to anyone.
+either. A handler gets the caller and the validated body of its operation, and answers at once or
+with an awaitable. Handlers run to their end even without a waiting caller, because a
+half-done booking is useless.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kalends.serving.metrics import NO_OPERATION, Metrics
 T = TypeVar("T")
 
 Handler = Callable[[Caller, Any], Answer | Awaitable[Answer]]
-"""Carries out one operation for a caller; its second argument is the operation's `Body`."""
+"""A function that does one operation for a caller; its second argument is the operation's `Body`."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -83,9 +83,9 @@ class Dispatcher:
     def begin(self, caller: Caller, name: str, body: bytes) -> Answer | Awaitable[Answer]:
         """Start operation `name` with the `body` of a session call, in MessagePack.
 
-        Raises what refuses the call before its handler takes it: `NotFound` for an unknown name,
+        Raises the errors that refuse the call before its handler gets it: `NotFound` for an unknown name,
         `Unavailable` at a stop, `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `TooLarge`,
-        `InvalidInput`; and whatever a handler that answers at once raises.
+        `InvalidInput`; and the errors of a handler that answers at once.
         """
         entry = self.entries.get(name)
         if entry is None:
@@ -95,7 +95,7 @@ class Dispatcher:
         return entry.handler(caller, convert(fields, entry.operation.body))
 
     def admit(self, caller: Caller, operation: Operation) -> None:
-        """Raises when `caller` may not make this call, or not now; open operations always pass."""
+        """Raises if `caller` may not make this call, or not now; open operations always pass."""
         if not operation.scope:
             return
         if self._stopping:
@@ -108,12 +108,12 @@ class Dispatcher:
         self._limiter.check(caller.principal.user, self.clock.monotonic_s())
 
     def charge(self, caller: Caller, read_bytes: int) -> None:
-        """Count what it costs to read so many bytes of `caller`, beyond those that any call has."""
+        """Count the cost of reading this many bytes of `caller`, beyond those of any call."""
         if more := read_bytes // BYTES_OF_A_CALL:
             self._limiter.fine(caller.principal.user, more, self.clock.monotonic_s())
 
     def check_right(self, caller: Caller, scope: str, call: str, remote: str = "") -> None:
-        """Raises `NotAuthenticated` or `NotAllowed`, and writes that, unless `caller` has `scope` now."""
+        """Raises `NotAuthenticated` or `NotAllowed`, and logs it, unless `caller` has `scope` now."""
         try:
             caller.require(scope, self.clock.wall_s())
         except KalendsError as error:
@@ -121,9 +121,9 @@ class Dispatcher:
             raise
 
     async def run(self, handler: Handler, caller: Caller, body: Body) -> Answer:
-        """Return the answer of `handler`, waited for no longer than `answer_s_max`.
+        """Return the answer of `handler`, after at most `answer_s_max`.
 
-        Raises `OutcomeUnknown` then, and when the waiting is cancelled the handler still runs on.
+        Raises `OutcomeUnknown` after that. If the waiting is cancelled, the handler still continues.
         """
         answer = handler(caller, body)
         if isinstance(answer, Answer):
@@ -145,7 +145,7 @@ class Dispatcher:
     async def drain(self, drain_s: float) -> None:
         """Refuse new calls from now on, and wait at most `drain_s` until none is in flight.
 
-        Those that are left then are logged and cancelled.
+        Those left after that are logged and cancelled.
         """
         self._stopping = True
         if not self._running:
@@ -178,7 +178,7 @@ def operations_of(role: Role) -> tuple[Operation, ...]:
 
 def answer_overdue(answer_s_max: float) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"no answer within {answer_s_max:g} s; the call goes on",
+        f"no answer within {answer_s_max:g} s; the call continues",
         remedy="repeat the call with the same key, or ask for its request by that key",
     )
 

@@ -1,7 +1,7 @@
-"""The listening sockets of a server, and how a connection comes in.
+"""The listening sockets of a server, and its acceptance of connections.
 
-asyncio's own server accepts as many connections as there are, and when descriptors run out it tries again at
-once and logs each time. Here one is accepted at a time, and only if `Connections` has room for it.
+asyncio's own server accepts all connections; when descriptors run out, it tries again at once and logs each
+time. Here one connection is accepted at a time, and only if `Connections` has room for it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ BACKLOG: Final = 128
 """Connections that the kernel holds ready while the server is busy."""
 
 RETRY_S: Final = 0.1
-"""Before the next attempt when the system cannot accept: something has to be closed first."""
+"""Time before the next attempt if the system cannot accept, because a descriptor must be closed first."""
 
 LOOK_EVERY_S: Final = 1.0
 
 
 class Door:
-    """Accepts connections at `sockets` for the protocols that `factory` makes, until `close`."""
+    """Acceptor of connections at `sockets` for the protocols that `factory` makes, until `close`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Door:
         self._tasks.append(asyncio.create_task(self._look_around()))
 
     async def close(self) -> None:
-        """Accept no more; connections that are open stay."""
+        """Stop accepting; open connections stay."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -70,13 +70,15 @@ class Door:
                 task = asyncio.create_task(self._arrive(arrival, connection))
                 self._arriving[task] = arrival
                 task.add_done_callback(self._arriving.pop)
-            await asyncio.sleep(0)  # Accepting waits for nobody while clients are there.
+            await asyncio.sleep(0)  # Accepting does not wait while there are clients.
 
     async def _arrive(self, arrival: _Arrival, connection: Connection) -> None:
         def protocol() -> asyncio.Protocol:
             return _Attended(self._factory(), arrival, self._connections, connection)
 
-        with contextlib.suppress(OSError):  # Gone, or not TLS: there is nobody to answer.
+        with contextlib.suppress(
+            OSError
+        ):  # Disconnected, or not TLS: there is no client to answer.
             await asyncio.get_running_loop().connect_accepted_socket(
                 protocol,
                 arrival.accepted,
@@ -93,14 +95,14 @@ class Door:
 
 
 class _Arrival:
-    """A socket that was accepted, and its transport once it can carry requests."""
+    """An accepted socket, and its transport once it can carry requests."""
 
     def __init__(self, accepted: socket.socket) -> None:
         self.accepted = accepted
         self.transport: asyncio.Transport | None = None
 
     def close(self) -> None:
-        """End the connection at once; a transport that is still being made finds it ended."""
+        """End the connection at once, also if its transport is still being made."""
         if self.transport is not None:
             self.transport.abort()
         else:
@@ -109,7 +111,7 @@ class _Arrival:
 
 
 class _Attended(asyncio.Protocol):
-    """`inner`, of which `connections` hears when it begins and ends."""
+    """The protocol `inner`, whose begin and end it reports to `connections`."""
 
     def __init__(
         self,

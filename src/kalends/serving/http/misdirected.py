@@ -1,4 +1,4 @@
-"""What is said of a call that a server does not have: also that another kind of server has it."""
+"""Errors of calls that a server does not have, which name the kind of server that has them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Misdirected(NamedTuple):
         )
 
     def call(self, called: str, known: Iterable[str]) -> NotFound:
-        """Return the error of a call on a session, where those of these names are `known`."""
+        """Return the error of a call on a session, where the calls with these names are `known`."""
         operation = next((each for each in OPERATIONS if each.name == called), None)
         return self._elsewhere(operation) or NotFound(
             f"there is no call {called!a} here",
@@ -39,9 +39,9 @@ class Misdirected(NamedTuple):
             return None
         if self.role == "virtual":
             return NotFound(
-                f"{self.name} is a virtual site: the way to other sites, with nothing of its own",
-                remedy="ask a broker that lists it (KALENDS_BROKER, or --broker); or one of its sites: append"
-                " /v1/members/NAME to this address. `kalends admin sites` lists them for whoever may know",
+                f"{self.name} is a virtual site: it has no resources of its own, only members",
+                remedy="ask a broker that lists it (KALENDS_BROKER, or --broker); or a member: append"
+                " /v1/members/NAME to this address. `kalends admin sites` lists the members (scope audit)",
             )
         others = " or ".join(f"a {each}" for each in operation.roles)
         return NotFound(

@@ -1,6 +1,6 @@
-"""The sessions of one application, and who gives one up when there is no place left.
+"""The sessions of one application, and the choice of one to close when all places are taken.
 
-A bound for all together alone would let one user take every place. So the user with the most sessions gives
+With a common bound alone, one user could take every place. So the user with the most sessions gives
 one up for a user who would have fewer.
 """
 
@@ -27,16 +27,16 @@ class OpenSessions:
             yield from sessions
 
     def make_room(self, user: str) -> None:
-        """See that there is a place for one more of `user`; raises `LimitExceeded` if there cannot be one.
+        """Make room for one more session of `user`; raises `LimitExceeded` if that is impossible.
 
-        Of who has most, the session with the fewest calls in flight goes, the oldest of those.
+        The user with the most sessions gives up the one with the fewest calls in flight, the oldest of those.
         """
         if len(self) < self._sessions_max:
             return
         greedy = max(self._of, key=lambda each: len(self._of[each]), default=user)
         if len(self._of.get(greedy, ())) <= len(self._of.get(user, ())) + 1:
             raise LimitExceeded(
-                f"{self._sessions_max} sessions are open, the most that this server keeps",
+                f"{self._sessions_max} sessions are open, the maximum of this server",
                 remedy="close unused sessions, or try again later",
                 retry_after_s=1.0,
             )
@@ -48,7 +48,7 @@ class OpenSessions:
         self._of.setdefault(user, {})[session] = None
 
     def remove(self, user: str, session: Session) -> None:
-        """Forget `session`; one that is not there stays so."""
+        """Forget `session`, if it is there."""
         sessions = self._of.get(user, {})
         sessions.pop(session, None)
         if not sessions:

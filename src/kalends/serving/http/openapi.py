@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a role, made from the table of operations and nothing else."""
+"""The OpenAPI 3.1 document of a role, made only from the table of operations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATUSES: Final = (400, 401, 403, 404, 406, 409, 410, 429, 500, 503, 504)
 _STATUSES_WITH_BODY: Final = (408, 413, 415, 422)
 
 _NO_NUL: Final = r"^[^\u0000]*$"
-"""Every text, also where the types say nothing more."""
+"""Pattern of every text, also of those without further constraints."""
 
 _DESCRIPTION: Final = """\
 Book several resources that different people own, for the same time: all of them or none.

@@ -35,12 +35,12 @@ def problem_answer(request: web.Request, problem: Problem) -> web.Response:
         headers=headers,
     )
     if problem.status in (408, 413):
-        response.force_close()  # What is left of the body is not worth reading.
+        response.force_close()  # The rest of the body is not read.
     return response
 
 
 def refused_session(error: KalendsError) -> web.Response:
-    """Return a refusal that also says why in a header: who asked for a session reads no body."""
+    """Return a refusal with the reason also in a header, because clients of sessions read no body."""
     problem = error.to_problem()
     words = problem.detail.encode("ascii", "replace").decode()
     return web.Response(

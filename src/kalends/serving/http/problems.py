@@ -1,7 +1,7 @@
-"""Any failure as problem details (RFC 9457), and the few refusals that only HTTP knows.
+"""Failures as problem details (RFC 9457), and the refusals that only HTTP has.
 
-An unforeseen failure becomes the code ``internal`` with a fresh error id: the traceback goes
-to the log under that id, and nothing of it to the caller.
+An unforeseen failure gets the code ``internal`` and a new error id. The traceback goes
+to the log under that id; the caller gets nothing of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HttpRefusal(InvalidInput):
 
 
 def problem_of(error: Exception, logger: structlog.typing.FilteringBoundLogger) -> Problem:
-    """Return the problem to report for `error`; details of our own faults go to the log only."""
+    """Return the problem to report for `error`; details of internal errors go to the log only."""
     if isinstance(error, KalendsError) and error.code != INTERNAL_CODE:
         if error.status == 500:
             logger.error("call_failed", code=error.code, detail=error.detail, exc_info=error)

@@ -11,11 +11,11 @@ from kalends.core import limits
 from kalends.core.errors import LimitExceeded
 
 _RETRY_S_MIN: Final = 0.001
-"""Rounding must never tell a caller to come back at once."""
+"""Minimum delay, because rounding must never make a caller come back at once."""
 
 
 BYTES_OF_A_CALL: Final = 4_096
-"""A body, or a frame of a session, counts as one call more for each time that it has so many bytes."""
+"""A body, or a frame of a session, counts as one more call for each multiple of this size in bytes."""
 
 
 class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,24 +23,24 @@ class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = limits.BODY_BYTES_MAX
     body_read_s_max: float = 15.0
-    """A body of the largest size arrives in this time even over a bad line; slower ones hold sockets."""
+    """Time for a body of the largest size over a slow connection; slower ones would hold sockets."""
     answer_s_max: float = 150.0
     """Longer than the longest wait that a body may ask for (two minutes)."""
     calls_per_s: float = 2_000.0
-    """Per principal, steadily: what a whole machine can book; a loop gone wild is slowed down."""
+    """Steady rate for each principal, as much as a server can book; a runaway loop is slowed down."""
     calls_burst: int = 4_000
     principals_tracked_max: int = 10_000
     """Buckets kept; the least recently used is dropped, and full again later."""
     sessions_max: int = 1_000
     calls_in_flight_max: int = limits.FRAME_MESSAGES_MAX
-    """Per session: calls whose replies have not been made yet."""
+    """Calls of one session without a reply yet."""
     frame_bytes_max: int = limits.FRAME_BYTES_MAX
     replies_waiting_bytes_max: int = 32 * 1024 * 1024
     """Replies that a session's client has not read yet; beyond it the session is closed."""
     send_s_max: float = 30.0
-    """A client that takes no bytes for this long is gone."""
+    """A client that reads no bytes for this time counts as disconnected."""
     heartbeat_s: float = 20.0
-    """Pings on a quiet session: finds dead peers, and keeps proxies from closing it."""
+    """Interval of pings on a quiet session, which find dead peers and keep proxies from closing it."""
     drain_s_max: float = 10.0
     """Seconds for calls in flight to end at a stop."""
 
@@ -75,9 +75,9 @@ class RateLimiter:
         return level
 
     def fine(self, key: str, calls: int, now_s: float | None = None) -> None:
-        """Count `calls` more for `key`; without `now_s` for its last call, which was not what it had to be.
+        """Count `calls` more for `key`; without `now_s` for its last call, which was faulty.
 
-        Its bucket may be in debt afterwards, by a burst at most, and waits until that has been filled up.
+        Its bucket may be negative afterwards, by a burst at most, and must fill up first.
         """
         if now_s is not None:
             self._fill(key, max(self._level(key, now_s) - calls, -self._burst), now_s)

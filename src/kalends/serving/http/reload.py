@@ -1,4 +1,4 @@
-"""A changed configuration for a server that serves: all of it is checked before any of it holds."""
+"""A changed configuration for a running server: all of it is checked before any of it applies."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Apply = Callable[[], None]
 
 
 class RulesChange(NamedTuple):
-    """Changed rules: `check` raises, on the server's loop, if they cannot hold; `apply` lets them hold."""
+    """Changed rules: `check` raises, on the server's loop, if they cannot apply; `apply` applies them."""
 
     check: Apply
     apply: Apply
 
 
 LOOK_EVERY_S: Final = 3_600.0
-"""A certificate ends in days."""
+"""Interval between checks of a certificate, which ends in days."""
 
 RULES: Final[web.AppKey[Callable[[Any, Authenticator], RulesChange]]] = web.AppKey("rules")
-"""Of an application with rules of its own: checks a section, and returns what lets it hold."""
+"""A function of an application with its own rules: checks a section, and returns its changed rules."""
 
 
 class ServerPart(NamedTuple):
-    """One server of the process: its role, its application, and what it shows to its clients."""
+    """One server of the process: its role, its application, and its certificate."""
 
     role: str
     application: web.Application
@@ -48,13 +48,13 @@ class ServerPart(NamedTuple):
 def prepared(part: ServerPart, section: Section) -> tuple[Sequence[Apply], Sequence[Apply]]:
     """Check keys, certificate and rules of `section`; raises `InvalidInput`.
 
-    Return what is still to be checked, by calling it on the server's loop, and what then lets all hold.
+    Return a function with the remaining checks, to be called on the server's loop, and one that applies all.
     """
     authenticator = authenticator_of(section, report_of(part.application))
     checks: list[Apply] = []
     steps: list[Apply] = []
     if part.certificate is not None and section.tls is not None:
-        # First: its files are read once more then, and might have gone.
+        # First, because its files are read once more then, and may be missing.
         steps.append(_renewed(part, part.certificate, section.tls))
     steps.append(lambda: trust(part.application, authenticator))
     if RULES in part.application:
@@ -75,7 +75,7 @@ def _renewed(part: ServerPart, shown: ServerCertificate, files: TlsConfiguration
 
 
 def watch_certificate(application: web.Application, certificate: ServerCertificate) -> None:
-    """Raise an alarm when `certificate` ends soon, and tell its end as a metric."""
+    """Raise an alarm when `certificate` ends soon, and set the metric of its end."""
     metrics_of(application).gauge(
         "kalends_certificate_expires",
         "When the server's certificate expires, in seconds UTC.",

@@ -1,4 +1,4 @@
-"""The plain fields of one HTTP request: out of its path, and out of its query or its body."""
+"""The plain fields of one HTTP request: from its path, and from its query or its body."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def read_fields(
 ) -> dict[str, Any]:
     """Return the plain fields of a call: from the path, and from the query (GET) or the body (POST).
 
-    A body is charged to `caller` before it is looked at. Raises `InvalidInput` with the field that is
-    given twice, misplaced or not a plain value, and what refuses a body (`TooLarge`, `HttpRefusal`).
+    A body is charged to `caller` before it is read. Raises `InvalidInput` with the field that is
+    given twice, misplaced or not a plain value, and `TooLarge` or `HttpRefusal` for a refused body.
     """
     limits = dispatcher.limits
     query = request.query
@@ -46,7 +46,7 @@ async def read_fields(
             )
         body = await read_body(request, limits)
         dispatcher.charge(caller, len(body))
-        # Without a body its type means nothing: some clients name one for every POST.
+        # Without a body its type is ignored, because some clients send one with every POST.
         form = bodies.form_of_body(request.headers.get("Content-Type", "") if body else "")
         fields = bodies.decode(body, form, bytes_max=limits.body_bytes_max)
     for field, text in request.match_info.items():
@@ -68,9 +68,9 @@ async def read_body(request: web.Request, limits: ServingLimits) -> bytes:
     if encoding.lower() != "identity":
         raise HttpRefusal(
             415,
-            f"a body encoded as {encoding[:40]!a} is not taken",
+            f"a body encoded as {encoding[:40]!a} is not accepted",
             where="Content-Encoding",
-            remedy="send it as it is",
+            remedy="send it without an encoding",
         )
     if (request.content_length or 0) > limits.body_bytes_max:
         raise _too_large(limits)

@@ -1,8 +1,8 @@
 """Listening, and stopping gracefully: the life of a server process.
 
 On SIGTERM or SIGINT a server stops accepting, lets calls in flight end within the applications'
-deadline, closes sessions as going away, and runs the applications' clean-up. Everything that was
-promised is in the stores, so a second signal, which ends the process at once, breaks nothing either.
+deadline, closes sessions as going away, and runs the applications' clean-up. All promises
+are in the stores, so a second signal, which ends the process at once, breaks nothing either.
 SIGHUP reads the configuration again (`HangUps`).
 """
 
@@ -37,13 +37,13 @@ KEEP_ALIVE_S: Final = 75.0
 NOT_HTTP: Final = "this request is not well-formed HTTP, or one of its lines is too long"
 
 CUT_OFF_S: Final = 1.0
-"""Seconds before connections are cut off, after the applications' own deadline."""
+"""Seconds between the applications' own deadline and the end of connections."""
 
 
 class Service(msgspec.Struct, frozen=True):
     """An application of `build_application` and where it listens; announced as `name` (``site sdsc``).
 
-    Each connection to it takes `descriptors_each`: a second one where it is handed on.
+    Each connection to it takes `descriptors_each`: two if it is passed on.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Listener:
         """Stop gracefully: accept no more, drain the application, cut off the rest, clean up.
 
         The application is drained while its connections still carry data: otherwise sessions could
-        neither be told that new calls are refused nor agree to be closed.
+        neither learn that new calls are refused nor agree to be closed.
         """
         await self._door.close()
         await drain(self._runner.app)
@@ -81,10 +81,10 @@ def run(
 ) -> int:
     """Serve until a signal comes; the exit code of the process.
 
-    `make_services` runs inside the event loop, and so does `reload`, at each SIGHUP. One line per service
-    goes to `out` (standard output) once it accepts connections: ``listening site sdsc
-    http://127.0.0.1:7101``. A `KalendsError` on the way up is printed to `err`, and everything that was
-    started is stopped again.
+    `make_services` runs inside the event loop, and so does `reload`, at each SIGHUP. Each service prints a
+    line to `out` (standard output) once it accepts connections: ``listening site sdsc
+    http://127.0.0.1:7101``. A `KalendsError` at the start is printed to `err`, and all started services are
+    stopped.
     """
     try:
         asyncio.run(_serve_until_signal(make_services, reload, out or sys.stdout))
@@ -117,7 +117,7 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
     """Start the application of `service`; `Listener.stop` ends it.
 
     Raises `InvalidInput` for an address that is not one of this machine, `Conflict` when the port is
-    taken, and whatever the application's start-up raises.
+    taken, and the errors of the application's start-up.
     """
     host, port = split_listen(service.listen)
     runner = web.AppRunner(
@@ -144,7 +144,7 @@ async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Li
 
 
 class _Protocol(RequestHandler):
-    """Does not send back, and does not log, what is no HTTP: it may hold a token, or be long."""
+    """A request handler that neither returns nor logs invalid HTTP, which may have a token, or be long."""
 
     __slots__ = ()
 
@@ -175,7 +175,7 @@ def tls_context(certificate: Path, key: Path, clients: Path | None = None) -> ss
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # A key with a passphrase would stop a server at every restart until somebody types it.
+        # A key with a passphrase would stop a server at every restart until an operator types it.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(
@@ -218,7 +218,7 @@ async def _serve_until_signal(
 
 
 class HangUps:
-    """What SIGHUP means: `reload`; or a stop, where the terminal that the server was started in is gone."""
+    """Handler of SIGHUP: `reload`, or a stop if the terminal of the server has been closed."""
 
     def __init__(self, reload: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         self._reload = reload
@@ -236,7 +236,7 @@ class HangUps:
             self._task = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
-        """One at a time; what comes meanwhile asks for one more."""
+        """Reload one at a time; signals during a reload cause one more."""
         while self._again:
             self._again = False
             await self._reload()

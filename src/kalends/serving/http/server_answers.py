@@ -14,16 +14,16 @@ from kalends.serving.http.application import version_of
 
 
 def answer_to(request: web.Request, message: Message) -> web.Response:
-    """Return `message` as the whole body, as far as whoever asks knows what is in it.
+    """Return `message` as the whole body, reduced to the features that the asking server knows.
 
-    Raises `InvalidInput` where they do not say clearly what they know, and `Conflict` where they know too
-    little for this answer.
+    Raises `InvalidInput` if the list of its features is unclear, and `Conflict` if it lacks one that this
+    answer needs.
     """
     theirs = version_in(request.headers)
     said = fitted(message, version_of(request).features & theirs.features)
     if isinstance(said, Feature):
         raise Conflict(
-            f"{theirs}, which asks, knows nothing of {said.words}",
+            f"{theirs}, the asking server, knows nothing of {said.words}",
             remedy="upgrade the server that asks",
         )
     return web.Response(body=codec.encode_msgpack(said), content_type=codec.MSGPACK)

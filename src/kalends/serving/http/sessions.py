@@ -1,9 +1,9 @@
 """The WebSocket ``/v1/calls``: one client, many calls in flight, replies in batches.
 
 A frame is MessagePack of several calls; replies that are made in one turn of the event loop leave in
-one frame, in the order in which they were made. What a client can make us keep is bounded: calls in
-flight, bytes of replies it has not read, the size of a frame. When the session closes, calls in
-flight run to their end, and the client settles their outcome by key.
+one frame, in the order in which they were made. The memory of a client is bounded: its calls in
+flight, bytes of unread replies, the size of a frame. When the session closes, calls in
+flight continue to their end, and the client asks for their outcome by key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLOSE_REASON_BYTES_MAX: Final = 123
 _ARRAY_HEADER_BYTES_MAX: Final = 5
 
 _CALL_FRAME: Final[Any] = CallFrame
-"""An annotated alias, which the type checker does not take for a type."""
+"""An annotated alias, which the type checker does not accept as a type."""
 
 _Ticket = tuple[int, str, float]
 """A call in flight: its number, its name, and when it started."""
@@ -41,7 +41,7 @@ _Ticket = tuple[int, str, float]
 class Session:
     """One client's session; `run` serves it until either side closes.
 
-    `abort` drops the connection at once, for a client that takes no bytes; `known` are the features that may
+    `abort` drops the connection at once, for a client that reads no bytes; `known` are the features that may
     be used with it.
     """
 
@@ -65,7 +65,7 @@ class Session:
         self._replies_bytes = 0
         self._to_write = asyncio.Event()
         self._drained = asyncio.Event()
-        """Set while no reply waits to be sent, and for good once nothing can be sent any more."""
+        """Set while no reply waits to be sent, and permanently once nothing more can be sent."""
         self._over = False
 
     async def run(self) -> None:
@@ -85,14 +85,14 @@ class Session:
         return len(self._in_flight)
 
     def give_way(self) -> None:
-        """End soon, because others need the place: calls in flight go on, and their keys settle them."""
+        """End soon, because others need the place; the outcome of calls in flight is found by their keys."""
         reason = "all sessions are in use, and this user has the most of them"
         self._dispatcher.start(self._close(WSCloseCode.TRY_AGAIN_LATER, reason))
 
     async def drain(self, drain_s: float) -> None:
         """Let calls in flight be answered within `drain_s`, then close as going away.
 
-        The outcome of what is left then is unknown to the client, and its key settles it.
+        The outcome of calls left then is unknown to the client, which can ask for it by key.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
@@ -102,9 +102,9 @@ class Session:
         await self._close(WSCloseCode.GOING_AWAY, "the server is stopping")
 
     async def disown(self) -> None:
-        """End the session: its caller is not believed any more."""
+        """End the session, because its caller is no longer accepted."""
         await self._close(
-            WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
+            WSCloseCode.POLICY_VIOLATION, "the key of this token is no longer trusted"
         )
 
     async def _read(self) -> None:
@@ -120,7 +120,7 @@ class Session:
                 for call in calls:
                     self._take(call)
                     if len(memoryview(call.body)) > BYTES_OF_A_CALL:
-                        await asyncio.sleep(0)  # Others need not wait for all of the frame.
+                        await asyncio.sleep(0)  # Other clients do not wait for all of the frame.
                 await self._room()
             elif message.type is WSMsgType.TEXT:
                 await self._close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
@@ -135,23 +135,23 @@ class Session:
         )
         for number, call in enumerate(calls):
             if not codec.is_map(memoryview(call.body)):
-                raise InvalidInput("it must be a map", where=f"[{number}].body")
+                raise InvalidInput("the body must be a map", where=f"[{number}].body")
         return calls
 
     async def _room(self) -> None:
-        """Read no further frame while many replies wait: TCP then slows the client down."""
+        """Wait before the next frame while many replies wait, so that TCP slows the client down."""
         if len(self._replies) > self._limits.calls_in_flight_max:
             self._drained.clear()
             await self._drained.wait()
 
     def _take(self, call: UnreadCall) -> None:
-        """Start one call, or reply at once why not."""
+        """Start one call, or reply at once with its refusal."""
         ticket = (call.number, call.name, self._clock.monotonic_s())
         try:
             self._check_room()
             answer = self._dispatcher.begin(self.caller, call.name, bytes(call.body))
         except Exception as error:
-            # The boundary: whatever a call fails with becomes its reply, never the session's end.
+            # The boundary: the error of a call becomes its reply, and never ends the session.
             self._fail(ticket, error)
             return
         if isinstance(answer, Answer):
@@ -184,7 +184,7 @@ class Session:
                 self._answer(ticket, answer)
 
     async def _sweep(self) -> None:
-        """Give up waiting for overdue calls: one timer for the session, not one for each call."""
+        """Stop waiting for overdue calls, by one timer for the session, not one for each call."""
         answer_s_max = self._limits.answer_s_max
         while True:
             await asyncio.sleep(answer_s_max / 10)
@@ -203,7 +203,7 @@ class Session:
                     remedy="ask for less: a shorter window, or fewer at a time",
                 )
         except Exception as error:
-            # An answer that cannot be put into bytes is our fault, and only this call's.
+            # An answer that cannot be encoded is an internal error of this call only.
             self._fail(ticket, error)
             return
         self._dispatcher.ended(name, 200, started_s)
@@ -226,7 +226,7 @@ class Session:
         self._to_write.set()
 
     async def _write(self) -> None:
-        """Send what has been replied, a frame at a time; give up on a client that takes nothing."""
+        """Send waiting replies, a frame at a time; give up on a client that reads nothing."""
         while True:
             await self._to_write.wait()
             self._to_write.clear()
@@ -266,5 +266,5 @@ class Session:
 
 
 def close_reason(reason: str) -> bytes:
-    """Return `reason` cut to what a close frame carries, between characters."""
+    """Return `reason` cut, between characters, to the size of a close frame."""
     return reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()

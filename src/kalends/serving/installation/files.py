@@ -1,4 +1,4 @@
-"""Writing a new server's folder: all of it, or nothing."""
+"""Creation of a new server's folder: all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TOKEN_S: Final = 30 * 86_400
 
 _PRIVATE_FOLDER: Final = 0o700
 _PASSABLE_FOLDER: Final = 0o711
-"""Jobs of other Unix users have their scripts below it. They cannot list it, and its files are private."""
+"""Mode of a folder with scripts of other Unix users' jobs below it; they cannot list it."""
 _READABLE: Final = 0o644
 
 
 class Written(NamedTuple):
-    """The files of a new server; "" and None for what was not made."""
+    """The files of a new server; "" and None for files that were not made."""
 
     configuration: Path
     unit: Path
@@ -43,10 +43,10 @@ class Written(NamedTuple):
 
 
 def write_installation(plan: Installation, operator: str, now_s: int) -> Written:
-    """Make the folder of `plan`, with a token for `operator` where the key that signs it is made here.
+    """Make the folder of `plan`, with a token for `operator` if the key that signs it is made here.
 
-    Raises `Conflict` if the folder is there, `InvalidInput` for what the plan names and cannot be used; then
-    nothing is left of it.
+    Raises `Conflict` if the folder exists, and `InvalidInput` for unusable files that the plan names; then
+    no part of the folder is left.
     """
     plan.check()
     _check_named_files(plan)
@@ -56,9 +56,9 @@ def write_installation(plan: Installation, operator: str, now_s: int) -> Written
             plan.directory.chmod(_PASSABLE_FOLDER)
     except FileExistsError as error:
         raise Conflict(
-            "there is something already, and nothing is overwritten",
+            "exists already, and is not overwritten",
             where=str(plan.directory),
-            remedy="name another --directory, or move that away",
+            remedy="name another --directory, or move this one away",
         ) from error
     except OSError as error:
         raise InvalidInput(
@@ -124,7 +124,7 @@ def _write_service(plan: Installation) -> tuple[Path, Path]:
 
 
 def _program() -> list[Path]:
-    """Return what the interpreter of this program reads: behind links, its libraries, and kalends itself."""
+    """Return the paths that the interpreter of this program reads: behind links, libraries, and kalends."""
     return [
         Path(sys.executable).resolve(), Path(sys.prefix), Path(sys.base_prefix),
         Path(__file__).resolve(),
@@ -132,7 +132,7 @@ def _program() -> list[Path]:
 
 
 def closed_to_others(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the folders on the way to `paths` that only their owners can enter: the first of each way."""
+    """Return the first folder on the way to each of `paths` that only its owner can enter."""
     closed = []
     for path in paths:
         for folder in reversed(path.parents):

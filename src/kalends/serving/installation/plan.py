@@ -1,4 +1,4 @@
-"""What an operator wants to set up, and the configuration that says so. Pure."""
+"""The plan of a new server, and its configuration. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import Configuration, load_configuration
 
 PEOPLE = "people"
-"""The key that signs users' tokens, where the operator brings none."""
+"""The key that signs users' tokens, if the operator has none."""
 
 
 class NamedUrl(msgspec.Struct, frozen=True):
@@ -29,11 +29,11 @@ class WantedResource(msgspec.Struct, frozen=True):
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """One server that is to be. Names of files are those below ``keys``.
+    """One new server. Names of files are below ``keys``.
 
-    `people_keys` sign users' tokens; without any a pair is made. `broker_keys` are those of a site's brokers,
-    each called ``NAME.pub``. `certificate` and `certificate_key` are there already, or made here where the
-    server is to be `self_signed`.
+    `people_keys` sign users' tokens; without any, a pair is made. `broker_keys` are those of a site's
+    brokers, each called ``NAME.pub``. `certificate` and `certificate_key` exist already, or are made here
+    if the server is `self_signed`.
     """
 
     role: Literal["site", "broker"]
@@ -61,7 +61,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """What others call: the given address, or the one at which it listens."""
+        """The address for others: the given one, or that at which it listens."""
         return self.url or f"{'https' if self.has_tls else 'http'}://{self.listen}"
 
     @property
@@ -71,29 +71,29 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         return rest.rpartition(":")[0].strip("[]") or rest
 
     def check(self) -> Configuration:
-        """Return the configuration as it will be read.
+        """Return the parsed configuration.
 
-        Raises `InvalidInput` for what it refuses, and for what would serve nobody.
+        Raises `InvalidInput` if it is invalid, or if no client could use the server.
         """
         split_listen(self.listen)
         if (self.certificate is None) != (self.certificate_key is None):
             raise InvalidInput(
-                "a certificate and its key go together",
+                "a certificate needs its key, and a key its certificate",
                 where="--certificate",
                 remedy="give --certificate and --certificate-key, or --self-signed",
             )
         if not self.has_tls and not is_loopback(split_listen(self.listen)[0]):
             raise InvalidInput(
-                f"others can reach {self.listen}, and tokens would go there in clear",
+                f"other machines can reach {self.listen}, and tokens would be sent unencrypted",
                 where="--listen",
                 remedy="give --certificate and --certificate-key, or --self-signed",
             )
         for path in self.broker_keys:
             if path.suffix != ".pub":
                 raise InvalidInput(
-                    f"{path.name} does not say whose key it is",
+                    f"{path.name} does not end with .pub",
                     where="--broker-key",
-                    remedy="call the file as the broker is called, npaci.pub",
+                    remedy="name the file after the broker, e.g. npaci.pub",
                 )
         return load_configuration(self.toml(), self.directory)
 
@@ -104,7 +104,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(lines) + "\n"
 
     def _head(self) -> Iterator[str]:
-        yield "# `kalends serve --check` looks at it; `kalends admin config` prints all that can be set."
+        yield "# `kalends serve --check` checks this file; `kalends admin config` prints all settings."
         yield ""
         yield f"[{self.role}]"
         yield f"name = {_quoted(self.name)}"
@@ -113,7 +113,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
         yield f"store = {_quoted(f'{self.name}.sqlite')}"
         if self.role == "broker":
             yield f"key = {_quoted(f'keys/{self.name}')}"
-            yield 'pass_life = "1h"  # of what users are given for sites, which never see their tokens'
+            yield 'pass_life = "1h"  # life of passes, with which users reach sites without their own tokens'
 
     def _tls(self) -> Iterator[str]:
         if not self.has_tls:

@@ -1,4 +1,4 @@
-"""A systemd unit for one server, with a user of its own and nothing that it does not need. Pure."""
+"""A systemd unit for one server, with a separate user and only the rights that it needs. Pure."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ExecReload="{python}" -m kalends serve --check "{configuration}"
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=2s
-# Where memory runs out, the kernel ends users' scripts first: the server goes on.
+# If memory runs out, the kernel ends users' scripts first, and the server continues.
 OOMPolicy=continue
 TimeoutStopSec=30s
 LimitNOFILE={descriptors}
 UMask=0077
-# A site that runs jobs needs other rights: docs/operating.md says which lines to change.
+# A site that runs jobs needs other rights: docs/operating.md lists the lines to change.
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -70,7 +70,7 @@ def service_unit(
 ) -> str:
     """Return the unit of a server that writes only into the folder of its `configuration`.
 
-    `program` is what else the interpreter reads: where a link leads, and its libraries. All paths are
+    `program` are further paths that the interpreter reads: targets of links, and libraries. All paths are
     absolute. The server runs as `service_user`.
     """
     read = (configuration, python, *program)
@@ -83,7 +83,7 @@ def service_unit(
 
 
 def service_user(name: str) -> str:
-    """Return the Unix user of a server: at most 31 characters, as useradd(8) has it."""
+    """Return the Unix user of a server: at most 31 characters, the limit of useradd(8)."""
     return f"kalends-{name}"[:31]
 
 
@@ -93,5 +93,5 @@ def user_entry(role: str, name: str) -> str:
 
 
 def _escaped(path: Path) -> str:
-    """Return `path` as a unit has it between quotes."""
+    """Return `path` in the form of a unit's quoted text."""
     return str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
