@@ -104,7 +104,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "preemptive",
         f"{_HERE}.ordered.priority:Preemptive",
-        "By priority; less urgent jobs are stopped for urgent ones, and go on later.",
+        "By priority; less urgent jobs are stopped for urgent ones, and continue later.",
         JONES,
         number="AGE_S",
         optional=True,
@@ -147,7 +147,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "fair-share",
         f"{_HERE}.backfill.fair_share:FairShare",
-        "EASY, whose account has used least for its share first; use halves in HALF_LIFE_S.",
+        "EASY, the account with the least use for its share first; use halves in HALF_LIFE_S.",
         KAY_LAUDER,
         number="HALF_LIFE_S",
         optional=True,
