@@ -1,9 +1,9 @@
 """A process of one user, through which a site hands jobs over to a batch system and follows them.
 
 It becomes the user before it reads any request, so all that it submits, reads and cancels is the user's. All
-its knowledge is in the folders of the attempts: when it dies, the next one continues. PSI/J's state of a job is
-only a hint, because PSI/J reports a job that it does not find as done; the job's own script records its end.
-A Slurm is reached through its own commands, without PSI/J.
+its knowledge is in the folders of the attempts: when it dies, the next one continues. PSI/J's state of a job
+is only a hint, because PSI/J reports a job that it does not find as done; the job's own script records its
+end. A Slurm is reached through its own commands, without PSI/J.
 """
 
 from __future__ import annotations
