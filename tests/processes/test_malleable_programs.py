@@ -139,7 +139,7 @@ def test_a_size_that_is_not_eligible_is_refused_and_the_program_goes_on(
     [
         (["--size", "3", PROGRAMS, "raising", "9"], "3 ranks are not eligible"),
         (["--changes", "2", PROGRAMS, "raising", "9"], "no change of size"),
-        (["--restart", PROGRAMS, "raising", "9"], "no checkpoint is named"),
+        (["--restart", PROGRAMS, "raising", "9"], "--restart needs a checkpoint"),
         (["none.py"], "none.py: there is no such file"),
     ],
 )
