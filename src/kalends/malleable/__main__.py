@@ -111,7 +111,7 @@ def _options(
 ) -> RunOptions:
     path: Path | None = given.checkpoint
     if path is None and (given.restart or given.checkpoint_every is not None):
-        raise InvalidInput("--restart needs a checkpoint", remedy="name one with --checkpoint FILE")
+        raise InvalidInput("--checkpoint is missing", remedy="give a file: --checkpoint FILE")
     nodes = [each for each in environment.get("KALENDS_NODES", "").split(",") if each]
     return RunOptions(
         size=given.size or (len(nodes) or None),

@@ -76,7 +76,7 @@ class Stage:
     def __post_init__(self) -> None:
         sizes = list(self.sizes)
         if not sizes or any(type(each) is not int or each < 1 for each in sizes):
-            raise InvalidInput(f"stage {self.name} has no sizes above 0")
+            raise InvalidInput(f"stage {self.name} names no sizes above 0")
         if len(set(sizes)) < len(sizes) or len(sizes) > SIZES_MAX or max(sizes) > RANKS_MAX:
             raise InvalidInput(
                 f"stage {self.name} names a size twice, more than {SIZES_MAX} of them, "

@@ -107,7 +107,7 @@ def test_state_that_is_data_is_refused() -> None:
     "text", ["", "2", "2@", "@2", "0@1", "2@0", "2@3;4@5", "-1@2", "9999999@1"]
 )
 def test_a_timetable_that_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no change of size"):
+    with pytest.raises(InvalidInput, match="not a change of size"):
         Timetable.of(text)
 
 
