@@ -139,7 +139,7 @@ class Machine(Protocol):
         ...
 
     def release(self, partition: Partition) -> None:
-        """Give back a partition from `place` or `take`. Raises `Conflict` if it was not taken in this form."""
+        """Give back a partition from `place` or `take`. Raises `Conflict` if it was not taken so."""
         ...
 
     def drain(self, nodes: Collection[int]) -> None:
