@@ -60,5 +60,5 @@ def test_what_this_host_lacks_to_start_programs_is_told() -> None:
     assert check_launching({"ann": "daemon"}, []) == []
     told = "\n".join(check_launching({"ann": "nobody-here", "eve": "root"}, ["srun"]))
     assert "the command srun is not on this host" in told
-    assert "nobody-here, as ann is called there, is no Unix user of this host" in told
+    assert "nobody-here, as ann is called there, is not a Unix user of this host" in told
     assert "eve is root there" in told

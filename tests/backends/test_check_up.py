@@ -101,4 +101,4 @@ async def test_the_command_checks_what_a_configuration_names(
     assert code == 1
     (told,) = json.loads(printed)["data"]["batch_systems"]
     assert "no reservation can be made for ann as nobody-here" in told["problems"][0]
-    assert "nobody-here, as ann is called there, is no Unix user" in told["problems"][1]
+    assert "nobody-here, as ann is called there, is not a Unix user" in told["problems"][1]

@@ -146,8 +146,8 @@ async def test_a_job_that_vanishes_is_lost_and_not_done(far: FarSite) -> None:
     _end_at_once(int(await until(numbered, "the job is numbered")))
     over = await far.over(job)
     assert (over.phase, over.end) == ("lost", "lost")
-    assert over.detail.startswith("distant has it no more")
-    assert over.detail.endswith("it has not said how it ended")
+    assert over.detail.startswith("distant no longer has it")
+    assert over.detail.endswith("it has not recorded how it ended")
 
 
 async def test_what_cannot_be_there_is_refused_with_a_reason(far: FarSite) -> None:

@@ -86,7 +86,7 @@ async def test_a_job_that_somebody_removes_before_it_begins_is_told_as_not_start
     over = await far.over(waits)
     (far.marks / "go").touch()
     assert over.end == "not-started"
-    assert "distant has it no more" in over.detail
+    assert "distant no longer has it" in over.detail
 
 
 async def test_a_controller_that_is_away_loses_no_job(far: FarSite, slurm: SlurmAtHand) -> None:
@@ -96,7 +96,7 @@ async def test_a_controller_that_is_away_loses_no_job(far: FarSite, slurm: Slurm
     try:
         refused = await far.over(await far.submit("true"))
         assert refused.end == "not-started"
-        assert refused.detail.startswith("distant did not take it:")
+        assert refused.detail.startswith("distant refused it:")
         await far.site.kill()
         await far.site.start()
         assert (await far.seen(job, lambda view: view.phase == "running")).attempt == 1

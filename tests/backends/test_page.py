@@ -133,10 +133,10 @@ def test_its_table_tells_the_traits() -> None:
     ]
     for text, declared in (
         ("jobs can be asked to end", [each.asks_jobs for each in systems]),
-        ("its clock is told", [each.tells_clock for each in systems]),
+        ("it reports its clock", [each.tells_clock for each in systems]),
         ("cores of nodes can be reserved", [each.parts for each in systems]),
         ("licences can be reserved", [each.licences for each in systems]),
-        ("what jobs used in a reservation is told", [each.tells_use for each in systems]),
+        ("it reports what jobs used in a reservation", [each.tells_use for each in systems]),
     ):
         assert row(text) == ["yes" if each else "no" for each in declared]
 

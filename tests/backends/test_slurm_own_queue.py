@@ -112,7 +112,7 @@ async def test_a_job_that_somebody_removes_before_it_begins_is_told_as_not_start
     over = await far.over(waits)
     (far.marks / "go").touch()
     assert over.end == "not-started"
-    assert "distant has it no more" in over.detail
+    assert "distant no longer has it" in over.detail
 
 
 async def test_what_slurm_refuses_is_told_in_its_words(far: FarSite, slurm: SlurmAtHand) -> None:
@@ -122,7 +122,7 @@ async def test_what_slurm_refuses_is_told_in_its_words(far: FarSite, slurm: Slur
     finally:
         await slurm.said("scontrol", "update", "PartitionName=main", "State=UP")
     assert over.end == "not-started"
-    assert "distant did not take it: " in over.detail
+    assert "distant refused it: " in over.detail
     assert "partition" in over.detail
 
 

@@ -128,7 +128,7 @@ def test_cores_that_are_not_there_are_refused(
     for number, to in enumerate([1, 2], 1):
         shepherd.say({"change": number, "to": to, "cores": [CORES[0], 4_000]})
         assert shepherd.hear() == {
-            "refused": number, "why": f"the cores {CORES[0]}, 4000 are not all there to be used"
+            "refused": number, "why": f"the cores {CORES[0]}, 4000 are not all usable"
         }  # fmt: skip
     assert program.end() == "entered with 1\nended with 1\n"
 

@@ -138,8 +138,8 @@ def test_a_size_that_is_not_eligible_is_refused_and_the_program_goes_on(
     ("arguments", "match"),
     [
         (["--size", "3", PROGRAMS, "raising", "9"], "3 ranks are not eligible"),
-        (["--changes", "2", PROGRAMS, "raising", "9"], "no change of size"),
-        (["--restart", PROGRAMS, "raising", "9"], "no checkpoint is named"),
+        (["--changes", "2", PROGRAMS, "raising", "9"], "not a change of size"),
+        (["--restart", PROGRAMS, "raising", "9"], "--checkpoint is missing"),
         (["none.py"], "none.py: there is no such file"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Batch systems behind the calendars: what is said to them, and how each of them says it."""
+"""Batch systems behind the calendars: the requests to them, and an adapter for each."""

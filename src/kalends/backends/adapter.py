@@ -1,4 +1,4 @@
-"""What every adapter of a batch system can do: seven calls, none of which remembers anything."""
+"""The protocol of all adapters of batch systems: seven calls, none of which keeps state."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ UNKNOWN_USER: Final = re.compile(
 
 
 class SystemRefused(Exception):
-    """The system has answered: it will not."""
+    """The system has answered with a refusal."""
 
 
 class SystemSilent(Exception):
-    """No answer, or none that can be read: what was asked for may have been carried out, or may yet be."""
+    """No readable answer: the request may have been carried out, or may be carried out later."""
 
 
 class Adapter(Protocol):
-    """One batch system, by its own means. All calls raise `SystemRefused` and `SystemSilent`."""
+    """One batch system, through its own commands. All calls raise `SystemRefused` and `SystemSilent`."""
 
     @property
     def traits(self) -> Traits:
-        """In what this system differs from others."""
+        """The properties in which this system differs from others."""
         ...
 
     async def state(self) -> SystemState:
@@ -60,31 +60,31 @@ class Adapter(Protocol):
         ...
 
     async def delete(self, name: str) -> None:
-        """End the reservation of this name, and the jobs in it; one that is not there is no error."""
+        """End the reservation of this name, and the jobs in it; a missing one is not an error."""
         ...
 
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
-        """Ask the jobs in the reservation of this name to end, or kill them; none are no error."""
+        """Ask the jobs in the reservation of this name to end, or kill them; no jobs are not an error."""
         ...
 
     async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
-        """Return jobs that are over, at least those that are asked for; see `Traits.tells_use`."""
+        """Return ended jobs, at least the requested ones; see `Traits.tells_use`."""
         ...
 
 
 @runtime_checkable
 class LooksAtOnce(Protocol):
-    """An adapter that reads what is there together with what it writes, for less than both cost."""
+    """An adapter that writes and reads back in one call, which costs less than two."""
 
     async def do_and_look(self, errand: Write) -> tuple[str, SystemReservation | None]:
-        """Carry out `errand`; return why it was refused, or "", and what has its name then."""
+        """Carry out `errand`; return the reason of a refusal, or "", and what has its name then."""
         ...
 
 
 async def carry_out(adapter: Adapter, errand: Errand) -> SystemAnswer:
-    """Do what `errand` says, and look what there is then; raises nothing.
+    """Carry out `errand`, and read what is there then; raises nothing.
 
-    Whatever is refused is looked at, too: Slurm calls the repeat of a creation that has succeeded an overlap.
+    Refused errands are read back, too: Slurm calls the repetition of a successful creation an overlap.
     """
     try:
         if isinstance(errand, Write):

@@ -1,4 +1,4 @@
-"""Programs of ours in a batch system: each attempt of a job has an allocation of nodes there, by its name."""
+"""The site's programs in a batch system: each attempt of a job has a named allocation of nodes there."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kalends.backends.passage import Passage
 
 
 class Allocation(NamedTuple):
-    """The nodes that one attempt of a job is to have."""
+    """The nodes for one attempt of a job."""
 
     name: str
     """The name of the job in the batch system. No two attempts share one."""
     nodes: tuple[str, ...]
     length_s: int
-    """The system ends the allocation this long after its start, which is later than our own limit."""
+    """The system ends the allocation this long after its start, which is later than the site's own limit."""
     reservation: str = ""
-    """The reservation that holds the nodes; "" for nodes that the owner has handed over."""
+    """The reservation that holds the nodes; "" for nodes that the owner handed over."""
     terminal: bool = False
     """Whether the program gets a terminal."""
     merged: bool = False
-    """Whether its errors go where its output goes, in the order in which they are written."""
+    """Whether its standard error goes to its standard output, in the order of writing."""
 
 
 class SystemProgram(NamedTuple):
-    """A job that waits in a batch system, runs there, or is being ended; whose it says it is.
+    """A job that waits in a batch system, runs there, or is being ended, with the owner in its name.
 
-    Anybody may have named it so: it is ours only if its user is one of ours, too.
+    Any user can choose such a name: the job is the site's only if its user is in the site's table, too.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Allocator(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the commands of a passage need in theirs."""
+        """Variables that the commands of a passage need."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Allocator(Protocol):
         ...
 
     def passage(self, allocation: Allocation) -> Passage:
-        """Return how a program gets into an allocation of its own, and runs on the first of its nodes."""
+        """Return the passage of a program into an allocation of its own, on whose first node it runs."""
         ...
 
     async def programs(self) -> list[SystemProgram]:
@@ -58,12 +58,12 @@ class Allocator(Protocol):
         ...
 
     async def prolong(self, name: str, users: Collection[str], until_s: int) -> None:
-        """Let an allocation last until then (seconds UTC); one that is not there is no error."""
+        """Let an allocation last until then (seconds UTC); a missing one is not an error."""
         ...
 
     async def release(self, name: str, users: Collection[str], nodes: Collection[str]) -> None:
         """End an allocation of one of `users`, and all that runs in it on `nodes`.
 
-        Returns once nothing of it is left. What others have under that name is left alone.
+        Returns once nothing of it is left. Allocations of other users under that name are left alone.
         """
         ...

@@ -1,4 +1,4 @@
-"""A batch system looked at before a site relies on it: what is there, what is missing, what users notice."""
+"""Check-up of a batch system before a site relies on it: its contents, faults, and effects on users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kalends.backends.records import (
 )
 
 TRIED_AHEAD_S: Final = 300 * 86_400
-"""The reservation that is tried lies so far ahead that nobody has made plans there."""
+"""The trial reservation lies far ahead, where nothing is planned yet."""
 
 TRIED_S: Final = 60
 ACCOUNTS_TRIED_S: Final = 60
@@ -32,7 +32,7 @@ NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class CheckUp(NamedTuple):
-    """`facts` are told in any case; with any of `problems` the site cannot keep what it promises."""
+    """`facts` are always printed; with any of `problems` the site cannot keep its promises."""
 
     facts: list[str]
     problems: list[str]
@@ -43,10 +43,10 @@ async def check_up(
     handed_over: Collection[str] = (), cores: Mapping[str, int] = NOTHING,
     licences: Mapping[str, int] = NOTHING,
 ) -> CheckUp:  # fmt: skip
-    """Look at a system, and make and delete a reservation of one unit for each user; raises nothing.
+    """Check a system, and make and delete a reservation of one unit for each user; raises nothing.
 
-    `nodes`, so many `cores` of each node and `licences` are for reservations; nodes that are `handed_over`
-    have jobs of the site without any.
+    `nodes`, the `cores` of each node and `licences` are for reservations; nodes that are `handed_over`
+    have jobs of the site without reservations.
     """
     try:
         state = await adapter.state()
@@ -69,7 +69,7 @@ async def check_up(
         ),
     ]
     if not users:
-        problems.append("no users are named: nobody can book")
+        problems.append("no users are listed, so booking is not possible")
     for shape in _tries(state, nodes, cores, licences):
         problems += await _tried(adapter, site, shape, users, now_s)
     if adapter.traits.tells_use and users:
@@ -78,62 +78,58 @@ async def check_up(
 
 
 async def _accounts(adapter: Adapter, users: tuple[str, ...], clock_s: int) -> list[str]:
-    """Return why nobody will be told what jobs used, if that is so: what is promised is kept all the same."""
+    """Return why used time is not available, if it is not; promises are kept nevertheless."""
     try:
         await adapter.finished_jobs(ListFinishedJobs(clock_s - ACCOUNTS_TRIED_S, clock_s, users))
     except (SystemRefused, SystemSilent) as error:
-        return [f"what jobs used in a slot is not told: {error}"]
+        return [f"the time that jobs used in a slot is not known: {error}"]
     return []
 
 
 def check_launching(users: Mapping[str, str], missing: Collection[str]) -> list[str]:
-    """Return what stands in the way of running programs of users from this host; `missing` are commands."""
-    problems = [
-        f"the command {each} is not on this host: jobs are started with it" for each in missing
-    ]
+    """Return the obstacles to running users' programs from this host; `missing` are commands."""
+    problems = [f"the command {each} is not on this host, but starts the jobs" for each in missing]
     own = os.geteuid()
     for user, there in sorted(users.items()):
         try:
             number = pwd.getpwnam(there).pw_uid
         except KeyError:
-            problems.append(f"{there}, as {user} is called there, is no Unix user of this host")
+            problems.append(f"{there}, as {user} is called there, is not a Unix user of this host")
             continue
         if number == 0:
-            problems.append(f"{user} is root there: jobs are never run as root")
+            problems.append(f"{user} is root there: jobs never run as root")
         elif own not in (0, number):
             problems.append(f"the site is not root: it can start no jobs of {user} as {there}")
     return problems
 
 
 def traits_in_words(traits: Traits, *, in_parts: bool = False) -> list[str]:
-    """Return what the traits of a system mean for those who book, whole nodes or parts."""
+    """Return the effects of a system's traits on users who book whole nodes or parts."""
     said = []
     if traits.weak_s:
         said.append(
-            f"what it has granted it may forget if it fails within {traits.weak_s} s; the site makes it again"
+            f"it may forget a grant if it fails within {traits.weak_s} s after it; the site restores it"
         )
     if traits.late_write_s:
-        said.append(
-            f"after an answer that did not come, nodes may be out of use for {traits.late_write_s} s"
-        )
+        said.append(f"after a missing answer, nodes may be out of use for {traits.late_write_s} s")
     if traits.gap_s:
         said.append(f"between two reservations of a node {traits.gap_s} s pass")
     if traits.job_offset_s:
         said.append(f"running jobs count for {traits.job_offset_s} s after their limit")
     if in_parts:
         said.append(
-            "a reservation of cores gets more only by making it anew, and not while jobs are in it"
+            "a reservation of cores is recreated to lengthen it, and not while jobs are in it"
         )
     if not traits.changes_in_place:
-        said.append("a reservation is changed by making it anew, and not while jobs are in it")
+        said.append("a reservation is recreated to change it, and not while jobs are in it")
     if not traits.asks_jobs:
-        said.append("jobs in a slot are not asked to end before its end: they are killed")
+        said.append("jobs in a slot are killed before its end, without a warning")
     if not traits.tells_clock:
-        said.append("it does not tell its clock: have it follow the same time server as this host")
+        said.append("it does not report its clock: use the same time server for it and this host")
     if not traits.tells_use:
-        said.append("it does not tell what jobs used in a slot")
+        said.append("it does not report what jobs used in a slot")
     if not traits.deletes_in_use:
-        said.append("a reservation with jobs in it goes when these are cancelled")
+        said.append("a reservation with jobs in it is deleted once these are cancelled")
     return said
 
 
@@ -141,7 +137,7 @@ def _clock(state: SystemState, now_s: int) -> list[str]:
     skew_s = state.clock_s - now_s
     if abs(skew_s) <= SKEW_TOLD_S:
         return []
-    return [f"its clock differs by {skew_s:+d} s: have both follow the same time server"]
+    return [f"its clock differs by {skew_s:+d} s: use the same time server for both"]
 
 
 def _nodes(state: SystemState, nodes: Collection[str]) -> list[str]:
@@ -171,7 +167,7 @@ def _tries(
     cores: Mapping[str, int],
     licences: Mapping[str, int],
 ) -> Iterator[SystemReservation]:
-    """Yield the least of each kind that is offered and well: a node, a core of one, a licence."""
+    """Yield the smallest usable unit of each offered kind: a node, a core of one, a licence."""
     well = set(state.nodes) - {each.name for each in state.unwell}
     empty = SystemReservation("", 0, 0, (), ())
     for node in sorted(well.intersection(nodes))[:1]:
@@ -185,7 +181,7 @@ def _tries(
 async def _tried(
     adapter: Adapter, site: str, shape: SystemReservation, users: Mapping[str, str], now_s: int
 ) -> list[str]:
-    """Return what stands in the way of reservations, by making and deleting one for each user."""
+    """Return the obstacles to reservations, by making and deleting one for each user."""
     found = []
     start = (now_s + TRIED_AHEAD_S) // TRIED_S * TRIED_S
     for number, (user, there) in enumerate(sorted(users.items())):
@@ -196,7 +192,7 @@ async def _tried(
             found.append(f"no reservation can be made for {user} as {there}: {made.detail}")
         gone = await carry_out(adapter, DeleteReservation(name))
         if gone.found is not None or gone.outcome == "unknown":
-            found.append(f"the reservation {name} that was tried is still there: {gone.detail}")
+            found.append(f"the reservation {name} of the trial is still there: {gone.detail}")
     return found
 
 

@@ -19,7 +19,7 @@ CLEAN: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL"
 
 
 class Printed(NamedTuple):
-    """What a command has printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     output: str
     errors: str
@@ -28,14 +28,14 @@ class Printed(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandRunner:
-    """Runs commands with `variables`, and nothing else of this process's environment."""
+    """A runner of commands with `variables`, without the rest of this process's environment."""
 
     timeout_s: float
     variables: Mapping[str, str] = field(default_factory=dict)
 
     async def run(self, *command: str, fed: str = "") -> Printed:
-        """Return what `command` prints when it is `fed` this; raises `SystemSilent` when it does not end,
-        or is not there.
+        """Return the output of `command` for the input `fed`; raises `SystemSilent` if it does not end,
+        or does not exist.
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -55,7 +55,7 @@ class CommandRunner:
             raise SystemSilent(f"{command[0]} has not ended in {self.timeout_s:g} s") from error
         finally:
             if process.returncode is None:
-                # What the command has started would hold on to what is read here.
+                # Processes that the command started would keep the pipe open that is read here.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()

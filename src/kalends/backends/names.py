@@ -1,12 +1,12 @@
-"""Names of what is ours in a batch system.
+"""Names of a site's reservations and allocations in a batch system.
 
-A reservation is ``kal.SITE.LIFE-NUMBER``, never used again. The life of the site is in it because an older
-image of its store, put back, counts its numbers anew; and because another site may have been given the same
-name: what that one has made is not ours.
+A reservation is ``kal.SITE.LIFE-NUMBER``, and the name is never used again. It contains the life of the site
+for two reasons. A store restored from an older backup counts from an older number again. And another site may
+have the same name: its reservations are not ours.
 
-What an attempt of a job runs in is ``kal.SITE/RESOURCE.LIFE-JOB.ATTEMPT``. Its life is the first one of the
-site's store: an attempt is looked for by its name in later lives, too, and an older image of the store, put
-back, is to find what it has forgotten, and to end it.
+The allocation of a job's attempt is ``kal.SITE/RESOURCE.LIFE-JOB.ATTEMPT``. Its life is the first one of the
+site's store, because later lives look for the attempt by its name, too. So a site with a store restored from
+an older backup finds the allocations that this store does not know, and ends them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kalends.backends.records import PREFIX
 LIFE_CHARACTERS: Final = 8
 
 TOLD_MAX: Final = 5
-"""Names that a message tells."""
+"""The most names in a message."""
 
 NO_LIFE: Final = "0" * LIFE_CHARACTERS
-"""In names of reservations that are made to be deleted again, to see whether they can be made."""
+"""Part of the names of trial reservations, which are deleted at once."""
 
 _LIFE: Final = rf"[0-9a-f]{{{LIFE_CHARACTERS}}}"
 _TAIL: Final = re.compile(rf"({_LIFE})-[0-9]{{1,20}}")
@@ -43,9 +43,9 @@ def life_in(site: str, name: str) -> str | None:
 
 
 class Allocated(NamedTuple):
-    """What the name of an allocation says: whose it is, and the attempt that it was made for.
+    """The contents of an allocation's name: the site's life, the job and the attempt.
 
-    `life` is "" where it does not say: names once were ``kal.SITE/RESOURCE.JOB.ATTEMPT``.
+    `life` is "" in names of the older form ``kal.SITE/RESOURCE.JOB.ATTEMPT``.
     """
 
     life: str
@@ -53,25 +53,25 @@ class Allocated(NamedTuple):
 
 
 def allocation_name(machine: str, first_life: str, attempt: str) -> str:
-    """Return the name of what an attempt of a job on `machine` (``SITE/RESOURCE``) runs in."""
+    """Return the name of the allocation for an attempt of a job on `machine` (``SITE/RESOURCE``)."""
     return f"{PREFIX}.{machine}.{first_life[:LIFE_CHARACTERS]}-{attempt}"
 
 
 def allocated(machine: str, name: str) -> Allocated | None:
-    """Return what the name of an allocation for a `machine` of this name says; None for any other name."""
+    """Return the contents of the name of an allocation for a `machine`; None for any other name."""
     head = f"{PREFIX}.{machine}."
     found = _ALLOCATED.fullmatch(name.removeprefix(head)) if name.startswith(head) else None
     return found and Allocated(found[1] or "", found[2])
 
 
 def some_of(names: Iterable[str]) -> str:
-    """Return the first of `names`, of nodes, say, as a message tells them."""
+    """Return the first of `names`, e.g. of nodes, as text for a message."""
     listed = sorted(names)
     return ", ".join(listed[:TOLD_MAX]) + (", ..." if len(listed) > TOLD_MAX else "")
 
 
 class OwnNames:
-    """Which names are those of a site with these `lives`; all others are never touched."""
+    """The names that belong to a site with these `lives`; all others are never touched."""
 
     def __init__(self, site: str, lives: Iterable[str]) -> None:
         self.site = site
@@ -82,10 +82,10 @@ class OwnNames:
         return life_in(self.site, name) in self._lives
 
     def of_another(self, name: str) -> bool:
-        """Whether a site of this name has made it, in a life that is none of this one's."""
+        """Whether a site of this name has made it, in a life that is not one of this site's."""
         life = life_in(self.site, name)
         return life is not None and life not in self._lives
 
     def remember(self, lives: Iterable[str]) -> None:
-        """Have these lives too, which were the site's own and are forgotten."""
+        """Add these lives, which were the site's own and are missing in its store."""
         self._lives.update(each[:LIFE_CHARACTERS] for each in lives)

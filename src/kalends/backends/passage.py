@@ -1,4 +1,4 @@
-"""The way of a program into a batch system, in commands: all that a shepherd has to know of one."""
+"""The commands that run a program in a batch system: all that a shepherd knows about the system."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class Passage(NamedTuple):
     """
 
     asks: tuple[str, ...]
-    """Asks for nodes, waits until they are there, and says `given` and their id behind it."""
+    """Asks for nodes, waits until it has them, and prints `given` followed by their id."""
     given: tuple[str, ...]
     away: tuple[str, ...]
-    """It says one of these, and has an exit code, when the system was not there to answer."""
+    """If the system is away, it prints one of these and fails."""
     clears: tuple[str, ...]
-    """Gives back what may have been given all the same; has exit code 0 when that was heard."""
+    """Gives back an allocation that may exist nevertheless; exit code 0 if the system confirmed it."""
     runs: tuple[str, ...]
-    """Runs what is put behind it, a script ("": none) and a program or the script's arguments, once.
+    """Runs its further arguments once: a script ("": none), and a program or the script's arguments.
 
-    It hands on the standard streams, and ends as the program does.
+    It passes the standard streams on, and ends with the program's exit code.
     """
     kills: tuple[str, ...]
-    """The signal that makes that kill the program, as ``TERM``; it ends then, too."""
+    """The signal that makes `runs` kill the program and end, e.g. ``TERM``."""
     state: tuple[str, ...]
-    """Says `alive` as long as the allocation was not taken away."""
+    """Prints `alive` as long as the allocation exists."""
     alive: tuple[str, ...]
     unstarted: tuple[str, ...]
-    """It says one of these, and has an exit code, when the program has not begun."""
+    """If the program has not begun, it prints one of these and fails."""
     signals: tuple[str, ...]
-    """Sends the program the signal that ``{signal}`` names, as ``TERM``."""
+    """Sends the program the signal ``{signal}``, e.g. ``TERM``."""

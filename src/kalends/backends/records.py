@@ -1,8 +1,8 @@
-"""What a site and the batch system behind it tell each other, whatever the system is.
+"""Records that a site and its batch system exchange, the same for all systems.
 
-An adapter turns these records into the commands of its system, and what they print into these records. It
-keeps nothing: the site's journal is the truth, and the batch system is its mirror. All times are seconds UTC,
-all nodes have their names.
+An adapter turns these records into the commands of its system, and the output of the commands into these
+records. It keeps no state: the site's journal is the truth, and the batch system is its mirror. All times are
+seconds UTC, all nodes have their names.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final, Literal
 import msgspec
 
 PREFIX: Final = "kal"
-"""With what the names of all our reservations begin: see `kalends.backends.names`."""
+"""The prefix of all names of kalends reservations: see `kalends.backends.names`."""
 
 
 class SystemReservation(msgspec.Struct, frozen=True, gc=False):
-    """Nodes, or licences, that are kept for users during ``[start, end)``: as asked for, or as found.
+    """Nodes, or licences, that are kept for users during ``[start, end)``: as requested, or as found.
 
-    `nodes` and `users` are sorted. `broken` names what keeps the reservation from being one, such as a flag
-    that lets others overlap it: one of ours never has any. `cores` are how many of each node's are kept, or
-    one number for all nodes where the system tells no more; () for whole nodes.
+    `nodes` and `users` are sorted. `broken` names the fault that makes the reservation unreliable, e.g. a
+    flag that allows others to overlap it: a reservation of the site never has one. `cores` are the kept cores
+    of each node, or one number for all nodes if the system reports no more; () for whole nodes.
     """
 
     name: str
@@ -33,13 +33,13 @@ class SystemReservation(msgspec.Struct, frozen=True, gc=False):
     cores: tuple[int, ...] = ()
 
     def has_room_of(self, wish: SystemReservation) -> bool:
-        """Whether this, as found, keeps just what `wish` asks for, whenever and for whomever."""
+        """Whether this, as found, keeps exactly the units of `wish`; times and users may differ."""
         told = not wish.cores or self.cores in (wish.cores, (sum(wish.cores),))
         return self.nodes == wish.nodes and told and wish.licences in ((), self.licences)
 
 
 class SystemJob(msgspec.Struct, frozen=True, gc=False):
-    """A job that runs, until `end` at the latest; None when nothing ends it. `cores` as of reservations."""
+    """A running job, which ends by `end`; None if nothing ends it. `cores` as in reservations."""
 
     id: str
     user: str
@@ -52,11 +52,11 @@ class SystemJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class FinishedJob(msgspec.Struct, frozen=True, gc=False):
-    """A job that had nodes during ``[start, end)``, and is over; `id` and `start` name it for ever.
+    """An ended job that had nodes during ``[start, end)``; `id` and `start` identify it for ever.
 
-    One that is begun again after its end is another, with a `start` of its own. `reservation` is the name of
-    the one in which it ran, or its number where the accounting tells no names; "" for none. `user` and
-    `project` are as the system calls them.
+    A job that is restarted after its end is another one, with its own `start`. `reservation` is the name of
+    the reservation in which it ran, or its number if the accounting has no names; "" for none. `user` and
+    `project` are the system's names.
     """
 
     id: str
@@ -69,9 +69,9 @@ class FinishedJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class UnwellNode(msgspec.Struct, frozen=True, gc=False):
-    """A node that cannot be counted on.
+    """A node that is out of order.
 
-    `unknown` are those of a controller that has just started and has not heard from them yet.
+    `unknown` are nodes from which a controller that has just started has not heard yet.
     """
 
     name: str
@@ -82,9 +82,9 @@ class UnwellNode(msgspec.Struct, frozen=True, gc=False):
 class SystemState(msgspec.Struct, frozen=True):
     """Everything that a batch system has, at one time.
 
-    `clock_s` is what its clock showed, and `boot_s` when it began to run, by that clock. `nodes` are all that
-    it knows; `unwell` are those of them that cannot be counted on. `cores` (of each node) and `licences` are
-    told where any of them are offered.
+    `clock_s` is the time of its clock, and `boot_s` its start, by that clock. `nodes` are all that it knows;
+    `unwell` are those that are out of order. `cores` (of each node) and `licences` are set if the site offers
+    any.
     """
 
     clock_s: int
@@ -98,11 +98,11 @@ class SystemState(msgspec.Struct, frozen=True):
     cores: tuple[tuple[str, int], ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
     numbers: tuple[tuple[str, str], ...] = ()
-    """Numbers and names of reservations, where accounting calls these by number (`FinishedJob`)."""
+    """Numbers and names of reservations, if accounting identifies these by number (`FinishedJob`)."""
 
 
 class CreateReservation(msgspec.Struct, frozen=True):
-    """Make `reservation`, unless one of its name is there, and tell what is there then."""
+    """Make `reservation`, unless one of its name exists, and return the one that exists then."""
 
     reservation: SystemReservation
 
@@ -114,7 +114,7 @@ class ChangeReservation(msgspec.Struct, frozen=True):
 
 
 class DeleteReservation(msgspec.Struct, frozen=True):
-    """End the reservation of this name, with the jobs in it; one that is not there is no error."""
+    """End the reservation of this name, with the jobs in it; a missing one is not an error."""
 
     name: str
 
@@ -130,11 +130,11 @@ class EndJobs(msgspec.Struct, frozen=True):
 
 
 class ListSystem(msgspec.Struct, frozen=True):
-    """Tell all that is there."""
+    """Return everything that the system has."""
 
 
 class ListFinishedJobs(msgspec.Struct, frozen=True):
-    """Tell the jobs of `users` that have ended in ``[since, until)``; others may be among them."""
+    """Return the jobs of `users` that ended in ``[since, until)``; others may be among them."""
 
     since: int
     until: int
@@ -146,15 +146,15 @@ Errand = Write | EndJobs | ListSystem | ListFinishedJobs
 
 
 class SystemAnswer(msgspec.Struct, frozen=True):
-    """How an errand ended.
+    """The result of an errand.
 
     done
-        The system has carried it out. `found` is what it has under the name now; it was read after the
-        deed, so that a site can compare before it believes.
+        The system has carried it out. `found` is the reservation under the name, read after the change, so
+        that a site can compare before it relies on it.
     refused
-        The system says that it will not; `found` is what it has under the name nevertheless.
+        The system has refused; `found` is the reservation that it has under the name nevertheless.
     unknown
-        No answer, or none that can be read: it may have been carried out, or may yet be.
+        No readable answer: the errand may have been carried out, or may be carried out later.
     """
 
     outcome: Literal["done", "refused", "unknown"]
@@ -164,33 +164,33 @@ class SystemAnswer(msgspec.Struct, frozen=True):
     state: SystemState | None = None
     jobs: tuple[FinishedJob, ...] | None = None
     no_account: bool = False
-    """It is refused because the system does not know the user."""
+    """The errand is refused because the system does not know the user."""
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """In what batch systems differ; declared by each adapter, and proven by the conformance suite."""
+    """Properties in which batch systems differ, declared by each adapter and checked by one test suite."""
 
     late_write_s: int = 0
-    """A write that had no answer may still be carried out for so long, while the system can be reached."""
+    """How long a write without an answer may still be carried out, while the system can be reached."""
     gap_s: int = 0
-    """Between two reservations of a node."""
+    """Least time between two reservations of a node."""
     job_offset_s: int = 0
-    """A running job counts as there for so long after its limit."""
+    """How long a running job counts after its limit."""
     weak_s: int = 0
-    """A grant may be forgotten if the system fails within this time of it."""
+    """A grant may be lost if the system fails within this time after it."""
     unique_names: bool = True
     """A second reservation of the same name is refused."""
     deletes_in_use: bool = True
     """A reservation with jobs in it can be deleted."""
     changes_in_place: bool = True
-    """A reservation is changed in one update; else it is made anew, and not while jobs are in it."""
+    """A reservation is changed in one update; else it is recreated, and not while jobs are in it."""
     asks_jobs: bool = True
     """Jobs can be asked to end; else they can only be killed."""
     tells_clock: bool = True
-    """Its clock can be asked, and when it began; else ours is taken for it."""
+    """It reports its clock and its start; else the site uses its own clock."""
     parts: bool = False
-    """Cores of nodes can be reserved; such a reservation gets more time, or others, by making it anew."""
+    """Cores of nodes can be reserved; such a reservation is recreated to get more time, or other cores."""
     licences: bool = False
     """Licences can be reserved."""
     tells_use: bool = False
-    """Its accounting tells what jobs that are over used in which reservation."""
+    """Its accounting shows what ended jobs used in each reservation."""

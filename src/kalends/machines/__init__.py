@@ -9,7 +9,7 @@ from kalends.machines.spec import machine_from
 
 Conflict = PlacementConflict
 Verdict = ScheduleVerdict
-"""Names of before, for one release."""
+"""Former names, kept for one release."""
 
 __all__ = [
     "Conflict",

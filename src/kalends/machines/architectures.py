@@ -1,4 +1,4 @@
-"""The architectures there are: pools, meshes, hypercubes and tori (Gehring and Ramme 1996, section 2.1)."""
+"""The known architectures: pools, meshes, hypercubes and tori (Gehring and Ramme 1996, section 2.1)."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class InputOutput(StrEnum):
     BORDER = "border"
     """The units on the outer border (GCPP)."""
     INNER = "inner"
-    """Those, and inside every second unit of every second row (a reading of "some links", GCel)."""
+    """The border, and inside every second unit of every second row (a reading of "some links", GCel)."""
 
 
 class Mesh2d(BoxTopology):
     """A mesh of `width` x `height` nodes in atomic units of `unit_shape`, partitioned into rectangles.
 
-    The Parsytec GCel and GCPP are such. A partition consists of whole units and has an I/O link; links
+    Examples are the Parsytec GCel and GCPP. A partition consists of whole units and has an I/O link; links
     and nodes are for its exclusive use. A link belongs to the unit that it leads to.
     """
 

@@ -12,10 +12,10 @@ from kalends.machines.enumerated import EnumeratedTopology
 class BoxTopology(EnumeratedTopology):
     """A grid of `sizes` units, each a block of `unit_shape` nodes; `wraps` joins opposite edges.
 
-    A request gets a box with the fewest units. Among those the most compact is liked best (of boxes of
-    one size, the sum of the sides is smallest in what is nearest to a cube), and all its orientations
-    are tried. A request with a shape gets it rounded up to whole units, in any orientation. Numbers run
-    along the first dimension first, units and nodes alike.
+    A request gets a box with the fewest units. Among those the most compact is preferred (of boxes of
+    one size, the one nearest to a cube has the smallest sum of sides), and all its orientations are tried.
+    A requested shape is rounded up to whole units, in any orientation. Numbers of units and of nodes run
+    along the first dimension first.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ def _times(extent: Sequence[int], by: Sequence[int]) -> tuple[int, ...]:
 
 
 def _steps(extent: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return all places of a box, as seen from its lowest corner."""
+    """Return all places of a box, by its lowest corner."""
     return product(*(range(length) for length in extent))
 
 

@@ -1,7 +1,7 @@
-"""Topologies that can list every place for a partition: what a new architecture extends.
+"""Topologies that can list every place for a partition: the base class of new architectures.
 
-A subclass says which extents serve a request, where an extent may lie, and which units are neighbours.
-Searching, caching and keeping fragmentation low are done here.
+A subclass defines which extents serve a request, where an extent may lie, and which units are neighbours.
+Searching, caching and low fragmentation are provided here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kalends.machines.machine import Partition
 from kalends.machines.topology import Location, Topology
 
 MOST_UNITS: Final = 2_048
-"""Nodes of the largest machine that is enumerated, as many as the largest Cray T3D had."""
+"""Units of the largest machine that is enumerated, as many nodes as the largest Cray T3D had."""
 MOST_CACHED: Final = 60_000
 """Sites kept ready, of some 200 bytes each on a machine of 64 units, 700 on the largest."""
 MOST_REQUESTS: Final = 10_000
@@ -25,9 +25,9 @@ MOST_REQUESTS: Final = 10_000
 class EnumeratedTopology(Topology):
     """A topology whose partitions are few enough to be listed.
 
-    Best fit takes the free site with the most contact: with the most of its border touching units that
-    are taken, out of service, or beyond the machine's edge, so that what stays free stays together.
-    First fit, to compare with, takes the first free site. Ties go to the site listed first.
+    Best fit takes the free site with the most contact: the site whose border touches the most units that
+    are taken, out of service, or beyond the machine's edge, so that free units stay together. First fit,
+    for comparison, takes the first free site. Ties go to the site listed first.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class EnumeratedTopology(Topology):
 
     @abstractmethod
     def extents(self, nodes: int, shape: tuple[int, ...]) -> Iterable[Sequence[Any]]:
-        """Return the extents that may serve a request, as groups: the group liked best first.
+        """Return the extents that may serve a request, in groups, the preferred group first.
 
-        Those of one group are equally good. All take the same number of units, the fewest that can
-        serve the request. No group: it could never be configured. An extent is whatever `sites`
-        understands; it can be hashed.
+        Extents of a group are equally good. All take the same number of units, the fewest that can
+        serve the request. Without groups it could never be configured. An extent is any hashable value
+        that `sites` understands.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class EnumeratedTopology(Topology):
 
     @abstractmethod
     def links(self, unit: int) -> Iterable[int]:
-        """Return the units that are joined to a unit. Units with fewer than others lie at the edge."""
+        """Return the neighbours of a unit. Units with fewer neighbours than others lie at the edge."""
 
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
         choices = self._choices_for(nodes, shape)
@@ -95,11 +95,11 @@ class EnumeratedTopology(Topology):
 
     def units_of(self, partition: Partition) -> int:
         units, known = self._partitions.get((partition.origin, partition.shape), (0, None))
-        # Nearly always the very object that was given out: comparing all nodes would take longer.
+        # Nearly always the same object that was given out: comparing all nodes would take longer.
         return units if known is partition else super().units_of(partition)
 
     def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Location]]:
-        """Return the sites for a request, in groups, the one liked best first."""
+        """Return the sites for a request, in groups, the preferred group first."""
         choices = self._choices.get((nodes, shape))
         if choices is None:
             if self._cached > MOST_CACHED or len(self._choices) > MOST_REQUESTS:
@@ -118,7 +118,7 @@ class EnumeratedTopology(Topology):
         return sites
 
     def _forget(self) -> None:
-        """Make room: what is needed again is listed again."""
+        """Empty the cache; sites that are needed again are listed again."""
         self._choices.clear()
         self._sites.clear()
         self._partitions.clear()

@@ -15,8 +15,8 @@ import msgspec
 class Partition(msgspec.Struct, frozen=True):
     """A set of nodes given to one job.
 
-    `nodes` are the numbers of its nodes, ascending. It may hold more than were asked for: whole atomic
-    units, whole subcubes. `shape` is its extent in each dimension (empty where the topology has none),
+    `nodes` are the numbers of its nodes, ascending. It may hold more than were requested: whole atomic
+    units, whole subcubes. `shape` is its extent in each dimension (empty if the topology has none),
     `origin` its lowest corner.
     """
 
@@ -28,8 +28,8 @@ class Partition(msgspec.Struct, frozen=True):
 class Planned(msgspec.Struct, frozen=True):
     """A partition of `nodes` nodes that a schedule wants during ``[start_s, end_s)``.
 
-    `shape` asks for that extent, empty for any. `partition` is set where the nodes are already taken:
-    by a running job, or by an advance reservation of named nodes.
+    `shape` is the requested extent, empty for any. `partition` is set if the nodes are already taken, by
+    a running job or by an advance reservation of named nodes.
     """
 
     job: int
@@ -43,9 +43,9 @@ class Planned(msgspec.Struct, frozen=True):
 class PlacementConflict(msgspec.Struct, frozen=True):
     """A planned job that cannot be configured at its start, next to those before it in the schedule.
 
-    `suggested_s` is the earliest start, at or after the planned one, at which it could be, all others of
-    the schedule staying where they are. None: never, with the nodes that are in service. A `partition`
-    that another one stands in the way of is a conflict too.
+    `suggested_s` is the earliest start, at or after the planned one, at which it could be configured if
+    all others of the schedule stay where they are. None: never, with the nodes that are in service. A
+    `partition` that overlaps another one is a conflict, too.
     """
 
     job: int
@@ -53,7 +53,7 @@ class PlacementConflict(msgspec.Struct, frozen=True):
 
 
 class ScheduleVerdict(msgspec.Struct, frozen=True):
-    """The mapper's answer to a schedule: where each job goes, and which cannot go as planned."""
+    """The mapper's answer to a schedule: the place of each job, and the jobs that do not fit as planned."""
 
     partitions: dict[int, Partition]
     conflicts: tuple[PlacementConflict, ...]
@@ -65,7 +65,7 @@ class Machine(Protocol):
     Nodes are numbered from 0. A node is free, taken by one partition, or out of service (drained or
     failed): out of service and taken at once means that it leaves when its partition is released.
     Nodes that can only be had together, an atomic unit, leave service together. A request's `shape`,
-    the extent in each dimension, may be turned; it is refused where the topology has no dimensions.
+    the extent in each dimension, may be turned; it is refused if the topology has no dimensions.
     """
 
     @property
@@ -90,7 +90,7 @@ class Machine(Protocol):
 
     @property
     def interchangeable(self) -> bool:
-        """Whether any free nodes will do: then counting them says all, unless some are kept by name."""
+        """Whether any free nodes will do, so that counting suffices unless some are kept by name."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class Machine(Protocol):
 
     @property
     def units_out(self) -> int:
-        """The units out of service, or that will be when they are released: bit i for unit i."""
+        """The units that are out of service, or will be when they are released: bit i for unit i."""
         ...
 
     def units_of(self, partition: Partition) -> int:
@@ -114,9 +114,7 @@ class Machine(Protocol):
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
         """Return the fewest nodes that a request for `nodes` takes: whole units, whole subcubes.
 
-        No state asked.
-
-        0 if it could never be configured.
+        Independent of the state. 0 if it could never be configured.
         """
         ...
 
@@ -129,7 +127,7 @@ class Machine(Protocol):
         ...
 
     def find(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
-        """Return the free partition that `place` would take; takes nothing."""
+        """Return the free partition that `place` would take, without taking it."""
         ...
 
     def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
@@ -141,7 +139,7 @@ class Machine(Protocol):
         ...
 
     def release(self, partition: Partition) -> None:
-        """Give back what `place` or `take` gave. Raises `Conflict` if it was not taken so."""
+        """Give back a partition from `place` or `take`. Raises `Conflict` if it was not taken so."""
         ...
 
     def drain(self, nodes: Collection[int]) -> None:
@@ -156,7 +154,7 @@ class Machine(Protocol):
         ...
 
     def copy(self) -> Machine:
-        """Return an independent copy in the same state, for what-if."""
+        """Return an independent copy in the same state, to try things on."""
         ...
 
     def without(self, partitions: Iterable[Partition]) -> Machine:
@@ -166,9 +164,9 @@ class Machine(Protocol):
     def verify(self, schedule: Sequence[Planned]) -> ScheduleVerdict:
         """Return whether a whole schedule can be configured in its order; changes nothing.
 
-        Jobs with a `partition` stand where they are. The others are placed in order of start, each for
-        all of its time; what does not fit is a conflict, is left out, and the rest is looked at without
-        it. Nodes out of service stay so, and what is taken and in no entry is never given back. Raises
-        `InvalidInput` if two entries have one number.
+        Jobs with a `partition` stay where they are. The others are placed in order of start, each for
+        all of its time; a job that does not fit is a conflict, and the rest is checked without it. Nodes
+        out of service stay so, and taken nodes without an entry are never given back. Raises
+        `InvalidInput` if two entries have the same number.
         """
         ...

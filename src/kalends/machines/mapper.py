@@ -1,4 +1,4 @@
-"""The mapper: which units of a topology are taken and out of service, and what is placed where."""
+"""The mapper: the taken and unavailable units of a topology, and the places of jobs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Mapper:
             raise Conflict(
                 f"no job has the partition of {len(partition.nodes)} nodes from node {first}",
                 where="partition",
-                remedy="release what was placed or taken, once",
+                remedy="release a placed or taken partition once",
             )
         del self._given[first]
         self._changed(self._taken ^ units)

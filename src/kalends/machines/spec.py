@@ -1,4 +1,4 @@
-"""Machines by their text, such as ``mesh2d:32x32:4x4:io=inner``: what the command line and files give."""
+"""Machines from their texts on the command line and in files, e.g. ``mesh2d:32x32:4x4:io=inner``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The structure of an architecture: units, and possible partitions. Holds no state of jobs.
 
-Mappers work on *units*, the atoms of the hardware: one node, or a block of nodes that can only be had
+Mappers work on *units*, the atoms of the hardware: one node, or a block of nodes that can only be taken
 together. A set of units is a Python int, bit i for unit i.
 """
 
@@ -16,7 +16,7 @@ from kalends.machines.machine import Partition
 
 MOST_NODES: Final = 65_536
 MOST_ANSWERS: Final = 10_000
-"""Answers that are remembered; at most 5 MB of them."""
+"""The most remembered answers, at most 5 MB."""
 
 
 class Location(NamedTuple):
@@ -25,7 +25,7 @@ class Location(NamedTuple):
     units: int
     """Its units, as bits."""
     border: int = 0
-    """The units outside that a link joins to it, as bits."""
+    """The units outside that are linked to it, as bits."""
     edge: int = 0
     """Number of its sides on the machine's own edge."""
     shape: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class Topology(ABC):
         self._answers: dict[tuple[int, int, tuple[int, ...]], Location | None] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # It never changes: a frozen scheduler shares it, and what it has listed.
+        # It never changes: a frozen scheduler shares it and its lists.
         return self
 
     @abstractmethod

@@ -11,7 +11,7 @@ from kalends.machines.topology import Location, Topology
 
 
 class _Occupied(NamedTuple):
-    """Units that a job of the schedule has for a time."""
+    """The units of a job of the schedule, and their time."""
 
     start_s: int
     end_s: int
@@ -23,7 +23,7 @@ def verify(
 ) -> ScheduleVerdict:
     """Verify a schedule, see `Machine.verify`; `taken` and `out` are the units not available now.
 
-    Raises `InvalidInput` if two entries of the schedule have one number.
+    Raises `InvalidInput` if two entries of the schedule have the same number.
     """
     in_order = sorted(schedule, key=lambda planned: (planned.partition is None, planned.start_s))
     fixed = {
@@ -32,7 +32,7 @@ def verify(
         if planned.partition is not None
     }
     _refuse_doubles(schedule)
-    # What no entry accounts for has no known end.
+    # Taken units without an entry have no known end.
     for units in fixed.values():
         taken &= ~units
     board = _Board(taken, taken | out)
@@ -84,7 +84,7 @@ def _suggested(
 ) -> int | None:
     """Return the earliest start for a conflict.
 
-    Less is busy only where something ends: only then can it fit.
+    Fewer units are busy only after an end, so only then can it fit.
     """
     length_s = planned.end_s - planned.start_s
     later = {each.end_s for each in board.standing if each.end_s > planned.start_s}

@@ -1,4 +1,4 @@
-"""Programs that change their size while they run: ranks, the arrays that they share out, and SOPs.
+"""Programs that change their size while they run: ranks, their shared arrays, and SOPs.
 
     from kalends.malleable import Array, Program, Rank, Stage
 
@@ -8,7 +8,7 @@
             above, below = rank.edges("u")
             ...
             rank.state["step"] += 1
-            rank.sop()  # here the set of ranks may change; `relax` is then entered anew
+            rank.sop()  # here the set of ranks may change; `relax` is then restarted
 
     def program(arguments: list[str]) -> Program:
         return Program(

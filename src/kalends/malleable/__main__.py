@@ -6,8 +6,8 @@
     mpiexec -n 2 python -m kalends.malleable --mpi heat.py --changes 4@10
 
 The file defines `program(arguments)`, which returns a `Program`; docs/malleable.md shows one. As a job of
-a batch service the program is told of changes by the socket in KALENDS_CONTROL, starts on as many ranks
-as KALENDS_NODES has nodes, and is pinned to KALENDS_CORES. What happens is told on standard error.
+a batch service the program receives changes from the socket in KALENDS_CONTROL, starts on as many ranks
+as KALENDS_NODES has nodes, and is pinned to KALENDS_CORES. Progress is printed on standard error.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("arguments", nargs="*", help="arguments of the program, after --")
     parser.add_argument("--size", type=int, metavar="N", help="ranks at the beginning")
     parser.add_argument(
-        "--changes", metavar="N@SOP,...", help="sizes by the number of the SOP, such as 2@10,4@20"
+        "--changes", metavar="N@SOP,...", help="sizes by the number of the SOP, e.g. 2@10,4@20"
     )
     parser.add_argument(
         "--checkpoint",
@@ -88,16 +88,14 @@ def _parser() -> argparse.ArgumentParser:
         help="longest time between checkpoints, at SOPs",
     )
     parser.add_argument(
-        "--restart", action="store_true", help="go on from the checkpoint, if there is one"
+        "--restart", action="store_true", help="continue from the checkpoint, if there is one"
     )
-    parser.add_argument(
-        "--mpi", action="store_true", help="the ranks are those of mpiexec, as many as it starts"
-    )
+    parser.add_argument("--mpi", action="store_true", help="use the ranks that mpiexec starts")
     return parser
 
 
 def _mpi() -> Callable[[Program, RunOptions, Sequence[str]], None]:
-    """Return what runs a program over MPI; raises `InvalidInput` if that cannot be loaded."""
+    """Return the function that runs a program over MPI; raises `InvalidInput` if MPI cannot be loaded."""
     try:
         from kalends.malleable.mpi.ranks import run_mpi
     except (ImportError, RuntimeError) as error:
@@ -113,7 +111,7 @@ def _options(
 ) -> RunOptions:
     path: Path | None = given.checkpoint
     if path is None and (given.restart or given.checkpoint_every is not None):
-        raise InvalidInput("no checkpoint is named", remedy="name one with --checkpoint FILE")
+        raise InvalidInput("--checkpoint is missing", remedy="give a file: --checkpoint FILE")
     nodes = [each for each in environment.get("KALENDS_NODES", "").split(",") if each]
     return RunOptions(
         size=given.size or (len(nodes) or None),
@@ -140,7 +138,7 @@ def _cores(text: str) -> tuple[int, ...]:
     except ValueError:
         cores = (-1,)
     if len(cores) > CORES_MAX or any(core < 0 for core in cores):
-        raise InvalidInput("this is no list of cores such as 0,1", where="KALENDS_CORES")
+        raise InvalidInput("not a list of cores, e.g. 0,1", where="KALENDS_CORES")
     return cores
 
 

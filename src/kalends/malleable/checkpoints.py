@@ -1,8 +1,8 @@
-"""A program's arrays and state in a file, from which it goes on at any size.
+"""A program's arrays and state in a file, from which it continues at any size.
 
-The file is an uncompressed `.npz` archive (`numpy.load` reads it): one member for each array, whole, and
-one that tells stage, SOP and state. It is written beside the old one, synced, and takes its place by one
-rename; whoever is killed meanwhile leaves the old one as it was.
+The file is an uncompressed `.npz` archive (`numpy.load` reads it): one member for each whole array, and
+one with stage, SOP and state. It is written next to the old file, synced, and renamed over it; a process
+killed in between leaves the old file unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ UNREADABLE: Final = (
     zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, EOFError, RuntimeError, MemoryError,
     msgspec.MsgspecError,
 )  # fmt: skip
-"""What reading a damaged archive raises; a `RuntimeError` where damage looks like encryption."""
+"""Errors from reading a damaged archive; `RuntimeError` if the damage looks like encryption."""
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a program is: in which stage, at which SOP counted from its start, with what state."""
+    """The progress of a program: its stage, its SOP counted from the start, and its state."""
 
     stage: int = 0
     sop: int = 0
@@ -46,7 +46,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Checkpoints:
-    """The checkpoint file of one run: written when `every_s` seconds have passed, and when told to."""
+    """The checkpoint file of one run, written every `every_s` seconds and on request."""
 
     def __init__(self, path: Path, every_s: float | None, clock_s: Callable[[], float]) -> None:
         """`every_s` is None: only before changes of size."""
@@ -57,7 +57,7 @@ class Checkpoints:
         return self._every_s is not None and self._clock_s() - self._last_s >= self._every_s
 
     def save(self, position: Position, arrays: Iterable[tuple[str, Values]]) -> str:
-        """Write the file; return why it could not be written, or "". What was there then stays."""
+        """Write the file; return why it could not be written, or "". After a failure the old file stays."""
         self._last_s = self._clock_s()
         try:
             write_checkpoint(self.path, position, arrays)
@@ -67,7 +67,7 @@ class Checkpoints:
 
 
 def write_checkpoint(path: Path, position: Position, arrays: Iterable[tuple[str, Values]]) -> None:
-    """Write a checkpoint in place of what is at `path`; raises `OSError`, and then that is still there."""
+    """Replace the file at `path` by a checkpoint; raises `OSError`, and then the old file is still there."""
     beside = path.with_name(f".{path.name}.new")
     try:
         with open(beside, "wb") as file:
@@ -91,10 +91,10 @@ def write_checkpoint(path: Path, position: Position, arrays: Iterable[tuple[str,
 
 
 class CheckpointFile:
-    """A checkpoint to go on from, checked against the program that is to do so."""
+    """A checkpoint to continue from, checked against the program."""
 
     def __init__(self, path: Path, program: Program) -> None:
-        """Raises `InvalidInput`: it cannot be read, or is of another program; `StoreDamaged`."""
+        """Raises `InvalidInput` if it cannot be read or belongs to another program, and `StoreDamaged`."""
         self.path = path
         with self._readable() as archive:
             about = archive.getinfo(ABOUT)
@@ -133,14 +133,14 @@ class CheckpointFile:
             ) from None
         except UNREADABLE:
             raise StoreDamaged(
-                "this is no checkpoint, or it is damaged",
+                "this is not a checkpoint, or it is damaged",
                 where=str(self.path),
-                remedy="begin anew, without --restart",
+                remedy="start without --restart",
             ) from None
 
     def _of_another_program(self) -> InvalidInput:
         return InvalidInput(
-            "the checkpoint is of another program, or of this one with other arrays",
+            "the checkpoint belongs to another program, or to this one with other arrays",
             where=str(self.path),
-            remedy="run the program that wrote it, with the arguments it had",
+            remedy="run the program that wrote it, with the same arguments",
         )

@@ -1,7 +1,7 @@
-"""What makes a program change its size: a batch service over a socket, a timetable, or nothing.
+"""Sources of a program's changes of size: a batch service over a socket, a timetable, or none.
 
-The lead of the program looks here at every SOP. Nothing here can end the program: a socket that breaks
-is opened again now and then, and until then nobody asks for anything.
+The lead of the program looks here at every SOP. Nothing here can end the program: a broken socket is
+reopened now and then, and until then there are no demands.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ from kalends.malleable.control_lines import (
 )
 
 VARIABLE: Final = "KALENDS_CONTROL"
-"""The environment variable that names the socket of the one who may change the size."""
+"""The environment variable with the path of the batch service's socket."""
 
 AGAIN_S: Final = 5.0
-"""The pause before a broken socket is tried again."""
+"""The pause before a broken socket is reopened."""
 
 CONNECT_S: Final = 2.0
 PERMISSION_S: Final = 2.0
-"""Who does not say by then whether a change may begin is not asked again before the next connection."""
+"""Time limit for the permission of a change; afterwards the program asks again on the next connection."""
 
 LINES_AT_ONCE_MAX: Final = 64
-"""Reads of one SOP: whoever says more is heard at the next one."""
+"""Most reads at one SOP; the rest is read at the next one."""
 
 
 class SizeControl(Protocol):
     """A source of changes of size."""
 
     def offer(self, sizes: Sequence[int]) -> None:
-        """Be told what the program can run on from now on."""
+        """Take the sizes that the program can run on from now on."""
 
     def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
-        """Return what was said until the SOP of that number, without waiting."""
+        """Return the demands received until the SOP of that number, without waiting."""
 
     def permits(self, number: int) -> bool:
-        """Return whether the program may begin with that change now; then nobody takes it back any more."""
+        """Return whether the program may begin with that change now; if so, it is no longer withdrawn."""
 
     def reply(self, reply: SizeReply) -> None:
-        """Be told what became of a demand."""
+        """Take the answer to a demand."""
 
     def want(self, ranks: int) -> None:
-        """Be told how many ranks the program wants."""
+        """Take the number of ranks that the program wants."""
 
     def close(self) -> None:
-        """Let go of files, and say nothing."""
+        """Close files, and send nothing."""
 
 
 class NoControl:
-    """Nobody changes the size."""
+    """A control that never changes the size."""
 
     def offer(self, sizes: Sequence[int]) -> None: ...
 
@@ -86,7 +86,7 @@ class NoControl:
 
 
 class Timetable:
-    """Sizes by the number of the SOP; what the program wants, it gets at the next SOP. For trials."""
+    """Sizes by the number of the SOP; the program's own wishes are granted at the next SOP. For trials."""
 
     def __init__(self, sizes: Mapping[int, int]) -> None:
         self._sizes = dict(sizes)
@@ -101,7 +101,8 @@ class Timetable:
             found = re.fullmatch(r"\s*([0-9]{1,7})@([0-9]{1,15})\s*", each)
             if found is None or not 1 <= int(found[1]) <= RANKS_MAX or int(found[2]) < 1:
                 raise InvalidInput(
-                    f"{each.strip()!r} is no change of size", remedy="write 2@10: 2 ranks at SOP 10"
+                    f"{each.strip()!r} is not a change of size",
+                    remedy="write 2@10: 2 ranks at SOP 10",
                 )
             sizes[int(found[2])] = int(found[1])
         return cls(sizes)
@@ -133,7 +134,7 @@ class ControlSocket:
         self._last: SizeReply | None = None
         self._buffer = LineBuffer()
         self._lines: list[bytes] = []
-        """What was said while something else was waited for."""
+        """Lines received while waiting for another one."""
         self._socket: socket.socket | None = None
         self._again_s = clock_s()
 
@@ -157,7 +158,7 @@ class ControlSocket:
         return [each for each in said if each is not None]
 
     def permits(self, number: int) -> bool:
-        """Ask, and wait; whoever is not told may not. The one who asks for the change says it again then."""
+        """Ask, and wait; without an answer the program may not begin. The service then repeats its demand."""
         self._say(taking_line(number))
         for _ in range(LINES_AT_ONCE_MAX):
             if self._socket is None:
@@ -177,7 +178,7 @@ class ControlSocket:
         return False
 
     def _read(self) -> list[bytes] | None:
-        """Return the lines that have come by now; None: nothing has."""
+        """Return the lines received so far; None if nothing was received."""
         if self._socket is None:
             return None
         try:
@@ -205,7 +206,7 @@ class ControlSocket:
             self._again_s = self._clock_s() + AGAIN_S
 
     def _open(self) -> None:
-        """Connect if it is time to; say what can be run on, and the last answer once more."""
+        """Connect if it is time to; send the possible sizes, and the last answer again."""
         if self._clock_s() < self._again_s:
             return
         self._again_s = self._clock_s() + AGAIN_S
@@ -223,7 +224,7 @@ class ControlSocket:
             self._say(reply_line(self._last))
 
     def _say(self, line: bytes) -> None:
-        """Send a line, or let the socket go: whoever does not read is not waited for."""
+        """Send a line, or close the socket of a peer that does not read."""
         if self._socket is None:
             return
         sent = 0
@@ -240,9 +241,9 @@ def change_at(
     desk: ChangeDesk,
     note: Callable[[str], None],
 ) -> SizeDemand | SizeReply | None:
-    """Return what is to be done at this SOP: a change that may begin now, or the refusal of one.
+    """Return the step at this SOP: a change that may begin now, or the refusal of one.
 
-    Answers what is to be answered at once; `note` is told what the program is denied.
+    Sends immediate answers itself; `note` gets the program's denied wishes.
     """
     for said in control.heard(sop):
         if isinstance(said, SizeDenial):

@@ -1,20 +1,20 @@
-"""What a program that changes its size and its control say to each other: JSON, a line each. Pure.
+"""Messages between a program that changes its size and its control: JSON, a line each. Pure.
 
-| said by | line | means |
+| sender | line | meaning |
 | --- | --- | --- |
-| program | ``{"sizes": [1, 2, 4]}`` | what it can run on now; said first, and at each new stage |
+| program | ``{"sizes": [1, 2, 4]}`` | sizes that it can run on now; sent first, and at each new stage |
 | program | ``{"want": 4}`` | it asks for that many ranks |
-| control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: on any) |
-| program | ``{"taking": 3}`` | it is about to begin with that, if it may still |
-| control | ``{"go": 3}`` | it may; from now on the change is not taken back |
-| control | ``{"withdrawn": 3}`` | it may not: the change was taken back |
+| control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: any) |
+| program | ``{"taking": 3}`` | it is about to begin change 3, and asks for permission |
+| control | ``{"go": 3}`` | it may; from now on the change cannot be withdrawn |
+| control | ``{"withdrawn": 3}`` | it may not: the change was withdrawn |
 | program | ``{"changed": 3, "ranks": 2, "took_s": 0.01, "moving_s": 0.0}`` | done; moving is part of it |
-| program | ``"left": [4711]`` in it | the processes that have been given up, or are just ending |
-| control | ``{"denied": 4, "why": "..."}`` | it does not get the ranks that it asked for |
-| program | ``{"refused": 3, "why": "..."}`` | not done, and the size is as it was |
+| program | ``"left": [4711]`` in it | the processes that were given up, or are just ending |
+| control | ``{"denied": 4, "why": "..."}`` | it does not get the ranks that it wants |
+| program | ``{"refused": 3, "why": "..."}`` | not done, and the size has not changed |
 
-Numbers of changes rise. Each line may be repeated: an answer is given again. A change numbered 0 was
-asked for by nobody: a stage began that cannot run on the size of the one before it.
+Numbers of changes rise. Each line may be repeated, and gets the same answer again. Change 0 is not a demand
+of the control: a stage began that cannot run on the size of the previous one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ WHY_CHARACTERS_MAX = 400
 
 CHANGE_MAX = 2**53
 LEFT_MAX = 256
-"""Processes that are named as given up; whoever gives up more at once does not name all."""
+"""The most processes listed as given up; if there are more, the list is incomplete."""
 
 
 class SizeDemand(NamedTuple):
-    """What the control asks for: change number `number`, to `to` ranks, on `cores` (none: on any)."""
+    """A demand of the control: change number `number`, to `to` ranks, on `cores` (none: on any)."""
 
     number: int
     to: int
@@ -43,7 +43,7 @@ class SizeDemand(NamedTuple):
 
 
 class SizeDenial(NamedTuple):
-    """The program does not get `ranks` ranks, which it has asked for."""
+    """A denial of the `ranks` ranks that the program wants."""
 
     ranks: int
     why: str
@@ -53,7 +53,7 @@ class SizeDenial(NamedTuple):
 
 
 class SizePermission(NamedTuple):
-    """Whether the program may begin with change `number`."""
+    """The answer whether the program may begin with change `number`."""
 
     number: int
     granted: bool
@@ -61,9 +61,9 @@ class SizePermission(NamedTuple):
 
 @dataclass(frozen=True)
 class SizeReply:
-    """What became of a demand: the size is `ranks` now, or, with a reason `why`, as it was.
+    """The result of a demand: the size is `ranks` now, or has not changed, for the reason `why`.
 
-    `left` are the process ids of ranks that are no more, or will not be in a moment.
+    `left` are the process ids of ranks that have ended, or are just ending.
     """
 
     number: int
@@ -75,7 +75,7 @@ class SizeReply:
 
 
 def denial_in(line: bytes) -> SizeDenial | None:
-    """Return the denial in a line; None where there is none, whatever else it is."""
+    """Return the denial in a line; None for any other line."""
     try:
         said = json.loads(line)
         ranks, why = said["denied"], said["why"]
@@ -87,7 +87,7 @@ def denial_in(line: bytes) -> SizeDenial | None:
 
 
 def permission_in(line: bytes) -> SizePermission | None:
-    """Return what a line permits, or does not; None where it says neither, whatever else it is."""
+    """Return the permission, or its refusal, in a line; None for any other line."""
     try:
         said = json.loads(line)
         granted = "go" in said
@@ -98,7 +98,7 @@ def permission_in(line: bytes) -> SizePermission | None:
 
 
 def demand_in(line: bytes) -> SizeDemand | None:
-    """Return the demand that a line makes; None where it makes none, whatever else it is."""
+    """Return the demand in a line; None for any other line."""
     try:
         said = json.loads(line)
         number, to, cores = said["change"], said["to"], said.get("cores") or []
@@ -135,7 +135,7 @@ def reply_line(reply: SizeReply) -> bytes:
 
 
 class LineBuffer:
-    """Whole lines out of what arrives in pieces; a line longer than allowed is left out, to its end."""
+    """A splitter of received pieces into lines; a line longer than allowed is dropped."""
 
     def __init__(self) -> None:
         self._rest = b""

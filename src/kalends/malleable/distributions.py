@@ -1,7 +1,7 @@
-"""How the indices of one axis are dealt out to ranks, and which of them move when that changes. Pure.
+"""Distributions of the indices of one axis over ranks, and the moves between them. Pure.
 
-`Blocks` gives every rank one contiguous range, `Cyclic` deals out blocks of a width in turn. `moves` is
-the whole of a redistribution; both backends and every test of them go by it.
+`Blocks` gives every rank one contiguous range, `Cyclic` deals out blocks of a width in turn. `moves` is a
+complete redistribution; both backends and all their tests use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Blocks:
-    """One contiguous range for each rank; their lengths differ by one at most."""
+    """One contiguous range for each rank; their lengths differ by at most one."""
 
     axis: int = 0
 
@@ -68,9 +68,9 @@ class Transfer(NamedTuple):
 def moves(
     length: int, old: Distribution, old_ranks: int, new: Distribution, new_ranks: int
 ) -> list[Transfer]:
-    """Return who sends what to whom, by index: every index of the axis exactly once.
+    """Return the moves between ranks by index: every index of the axis exactly once.
 
-    What stays with its rank is in it too. Axes are not looked at. Linear in the number of ranges.
+    Indices that stay with their rank are included. Linear in the number of ranges.
     """
     found: list[Transfer] = []
     givers, takers = _owners(length, old, old_ranks), _owners(length, new, new_ranks)

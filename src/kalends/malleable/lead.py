@@ -1,7 +1,7 @@
-"""A run on one host: the lead forks the ranks, and the arrays lie once in memory that all of them share.
+"""A run on one host: the lead forks the ranks, which share one copy of the arrays in memory.
 
-A change of size moves no data: ranks look at other parts of the same arrays. The memory has no name, so
-nothing of it is left behind, whoever dies; the kernel ends the ranks with their lead.
+A change of size moves no data: ranks use other parts of the same arrays. The memory has no name, so
+nothing of it is left behind, whichever process dies; the kernel ends the ranks with their lead.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from kalends.malleable.run import OWN_CHANGE, ProgramResult, RunOptions, SizeCha
 
 
 def run_shared(program: Program, options: RunOptions) -> ProgramResult:
-    """Run `program` on this host, and return what it came to.
+    """Run `program` on this host, and return its result.
 
-    Raises `InvalidInput`: the size is not eligible, a checkpoint does not fit, there is no memory;
-    `RankFailed`. No process and no memory is left behind, whatever it raises.
+    Raises `InvalidInput` if the size is not eligible, a checkpoint does not fit, or there is no memory;
+    and `RankFailed`. No process and no memory is left behind, whatever it raises.
     """
     return _Lead(program, options).run()
 
@@ -99,7 +99,7 @@ class _Lead:
         self._position = msgspec.structs.replace(self._position, state=word[1:])
 
     def _sop(self, halt: Halt) -> None:
-        """All ranks stand still here, and the arrays are as the program had them."""
+        """A moment at which all ranks stand still, and the arrays are as the program left them."""
         sop = self._position.sop + 1
         self._position = msgspec.structs.replace(self._position, sop=sop, state=halt.state)
         control = self._options.control
@@ -158,7 +158,7 @@ class _Lead:
         return True
 
     def _moved_to_cores(self, demand: SizeDemand) -> SizeReply:
-        """Carry out a demand for as many ranks as there are: only their cores may be others."""
+        """Carry out a demand for the present number of ranks, which can only change their cores."""
         why = _cores_refused(demand.cores)
         if not why:
             self._cores = demand.cores or self._cores
@@ -166,7 +166,7 @@ class _Lead:
         return SizeReply(demand.number, self._size, why=why)
 
     def _enter(self) -> None:
-        """Have all ranks enter the computation, and wait until they have."""
+        """Make all ranks enter the computation, and wait until they have."""
         entry = StageEntry(self._position.stage, self._size, self._position.state)
         self._ranks.tell(ENTER + msgspec.msgpack.encode(entry))
         self._ranks.agreed()
@@ -219,4 +219,4 @@ def _cores_refused(cores: tuple[int, ...]) -> str:
         if os.sched_getaffinity(0) == set(cores):
             return ""
         os.sched_setaffinity(0, before)
-    return f"the cores {', '.join(map(str, cores))} are not all there to be used"
+    return f"the cores {', '.join(map(str, cores))} are not all usable"

@@ -1,7 +1,7 @@
-"""What a program declares: its arrays, its stages, and the variables that all ranks have alike.
+"""Declarations of a program: its arrays, its stages, and the state that all ranks share.
 
 The sections of a stage are those of DRMS (Moreira and Naik): its *resources* are the sizes that it can
-run on, its *data* the arrays and how they are distributed, its *control* section what a rank works out
+run on, its *data* the arrays and their distributions, its *control* section the values that a rank derives
 from its bounds, its *computation* a function.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kalends.malleable.rank import Rank
 
 BYTES_MAX: Final = 2**47
-"""Bytes of one array: what a process can address."""
+"""The most bytes of one array, which a process can address."""
 
 
 @dataclass(frozen=True)
 class Array:
     """A NumPy array of which every rank has a part; it begins with zeros.
 
-    `distribution` is how it is dealt out in stages that do not say otherwise.
+    `distribution` applies in all stages that do not set another.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class Array:
                 remedy="use a type of fixed size, such as float64",
             )
         if self.bytes > BYTES_MAX:
-            raise InvalidInput(f"an array of shape {self.shape} fits no memory")
+            raise InvalidInput(f"an array of shape {self.shape} is too large for memory")
 
     @property
     def type(self) -> np.dtype[Any]:
@@ -64,8 +64,8 @@ class Stage:
     """One part of a program, which runs on any of `sizes`.
 
     `computation` is called in every rank: when the stage begins, and again after each change of size,
-    with `Rank.state` as it was at the SOP. `data` names the arrays that are distributed otherwise than
-    they were declared.
+    with `Rank.state` as it was at the SOP. `data` has the arrays with another distribution than the
+    declared one.
     """
 
     name: str
@@ -90,28 +90,28 @@ class Stage:
 class Program:
     """Stages that run one after the other over the same arrays and `state`.
 
-    Raises `InvalidInput`: an array that cannot be split over a stage's sizes, a name that is not
-    declared, or a stage that could not go on from the smallest size of the one before.
+    Raises `InvalidInput` for an array that cannot be split over a stage's sizes, a name that is not
+    declared, or a stage that could not continue from the smallest size of the previous one.
     """
 
     arrays: Mapping[str, Array]
     stages: Sequence[Stage]
     state: Mapping[str, Any] = field(default_factory=dict)
-    """What all ranks have alike, as it begins: numbers, texts, lists and mappings of them."""
+    """The first state, the same in all ranks: numbers, texts, lists and mappings of them."""
 
     def __post_init__(self) -> None:
         if not self.stages:
-            raise InvalidInput("a program has one stage at least")
+            raise InvalidInput("a program has at least one stage")
         for number, stage in enumerate(self.stages):
             for name in stage.data.keys() - self.arrays.keys():
-                raise InvalidInput(f"stage {stage.name} distributes {name}, which is no array")
+                raise InvalidInput(f"stage {stage.name} distributes {name}, which is not an array")
             for name, array in self.arrays.items():
                 _check_split(name, array, self.distribution(number, name), stage)
             if number and min(stage.sizes) > min(self.stages[number - 1].sizes):
                 raise InvalidInput(
                     f"stage {stage.name} needs {min(stage.sizes)} ranks, and the one before it can end with "
                     f"{min(self.stages[number - 1].sizes)}",
-                    remedy="let it run on as few as the stage before",
+                    remedy="let it run on as few ranks as the stage before",
                 )
 
     def distribution(self, stage: int, name: str) -> Distribution:
@@ -119,9 +119,9 @@ class Program:
         return self.stages[stage].data.get(name, self.arrays[name].distribution)
 
     def first_size(self, given: int | None, number: int = 0) -> int:
-        """Return the size to begin a stage with: the one `given`, else the first that it names.
+        """Return the first size of a stage: the one `given`, else the first that the stage lists.
 
-        Raises `InvalidInput`: it is not eligible.
+        Raises `InvalidInput` if the size is not eligible.
         """
         stage, sizes = self.stages[number], self.stages[number].sizes
         if given is not None and given not in sizes:
@@ -131,7 +131,7 @@ class Program:
         return sizes[0] if given is None else given
 
     def size_in(self, stage: int, before: int) -> int:
-        """Return the size in which a stage goes on after `before` ranks: the same, or the next below."""
+        """Return the size at which a stage continues after `before` ranks: the same, or the next below."""
         sizes = self.stages[stage].sizes
         return before if before in sizes else max(each for each in sizes if each < before)
 

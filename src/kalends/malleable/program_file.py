@@ -1,4 +1,4 @@
-"""The file in which a user's program stands."""
+"""The file with a user's program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FUNCTION: Final = "program"
 
 
 def program_in(path: Path, arguments: Sequence[str]) -> Program:
-    """Return what the function `program` of the file at `path` makes of `arguments`.
+    """Return the result of the function `program` of the file at `path` for `arguments`.
 
     Raises `InvalidInput` if there is no such file or function, or it returns something else; and
     whatever the file itself raises.

@@ -1,4 +1,4 @@
-"""What a computation sees of the set of ranks that it is part of, whatever carries the set."""
+"""A computation's view of its set of ranks, the same for all backends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = npt.NDArray[Any]
 
 
 class Piece(NamedTuple):
-    """A range of the distributed axis that a rank has, and the values there; writing to them counts."""
+    """A range of the distributed axis that a rank has, and its values, which may be written."""
 
     start: int
     end: int
@@ -24,14 +24,14 @@ class Piece(NamedTuple):
 
 
 class Unwound(BaseException):
-    """The set of ranks has changed: what runs is left, and the computation is entered anew.
+    """Raised when the set of ranks has changed: the computation is left, and then restarted.
 
-    No `Exception`, so that a program which catches those does not catch it.
+    Not an `Exception`, so that a program which catches these does not catch it.
     """
 
 
 class Team(Protocol):
-    """A set of ranks, as one of them sees it; shared memory and MPI each have theirs."""
+    """A set of ranks, seen by one of them; implemented for shared memory and for MPI."""
 
     number: int
     size: int
@@ -51,14 +51,14 @@ class Rank:
     """One of the processes that run a computation.
 
     All methods but `pieces`, `bounds` and `local` are collective: every rank calls the same ones in the
-    same order. Where they do not, the program ends with a message that says who called what.
+    same order. Otherwise the program ends with a message that shows which rank called what.
     """
 
     number: int
     """From 0 to `size` - 1."""
     size: int
     state: dict[str, Any]
-    """The same in all ranks: what the next computation must know besides the arrays, such as the step."""
+    """Data apart from the arrays that the next computation needs, e.g. the step; the same in all ranks."""
 
     def __init__(self, team: Team, state: bytes) -> None:
         self._team = team
@@ -87,30 +87,30 @@ class Rank:
     def edges(self, name: str, width: int = 1) -> tuple[Values, Values]:
         """Return copies of the `width` indices before and after this rank's own; fewer at the ends.
 
-        They are as all ranks had left them when they called it.
+        Their values are those at the moment when all ranks had called this.
 
-        Raises `InvalidInput`: the array is not in one piece.
+        Raises `InvalidInput` if the array is not in one piece.
         """
         self.local(name)
         return self._team.edges(name, width)
 
     def whole(self, name: str) -> Values:
-        """Return a copy of the whole array, as all ranks had left it when they called it."""
+        """Return a copy of the whole array, with the values when all ranks had called this."""
         return self._team.whole(name)
 
     def barrier(self) -> None:
-        """Wait until all ranks are here."""
+        """Wait until all ranks have called this."""
         self._team.barrier()
 
     def want(self, ranks: int) -> None:
-        """Have the next `sop` ask for this number of ranks; it may come to nothing."""
+        """Make the next `sop` ask for this number of ranks; the wish may be denied."""
         self._want = int(ranks)
 
     def sop(self) -> None:
-        """Say that the set of ranks may change here (a schedulable and observable point).
+        """Allow the set of ranks to change here (a schedulable and observable point).
 
-        If it does, this call does not return: in all ranks, the new ones too, the computation is entered
-        anew, with the arrays and the `state` of this moment.
+        If it changes, this call does not return: in all ranks, including new ones, the computation is
+        restarted with the arrays and the `state` of this moment.
         """
         want, self._want = self._want, 0
         self._team.sop(packed(self.state), want)
@@ -122,7 +122,7 @@ def packed(state: dict[str, Any]) -> bytes:
         data = msgspec.msgpack.encode(state, enc_hook=_plain)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise InvalidInput(
-            f"state holds something that cannot be handed to another rank: {error}",
+            f"state holds a value that cannot be sent to another rank: {error}",
             remedy="keep numbers, texts, lists and mappings there, and values by index in an array",
         ) from None
     if len(data) > STATE_BYTES_MAX:
@@ -134,7 +134,7 @@ def packed(state: dict[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """Return the state that `packed` has made bytes of."""
+    """Return the state from the bytes that `packed` returned."""
     return msgspec.msgpack.decode(data, type=dict[str, Any])
 
 

@@ -1,6 +1,6 @@
-"""A rank as a process of its own, forked by the lead: what it says to the lead, and how it lives.
+"""A rank as a process of its own, forked by the lead: its messages to the lead, and its life.
 
-Every word goes as one packet; its first byte tells which. All ranks must say the very same words, byte
+Every message is one packet; its first byte is its kind. All ranks must send exactly the same messages, byte
 by byte: so one rank at a barrier and another at an SOP, or two with different state, are found at once.
 """
 
@@ -22,22 +22,22 @@ from kalends.malleable.program import Program
 from kalends.malleable.rank import Piece, Rank, Unwound, Values, packed
 
 READY: Final = b"r"
-"""A rank is there, or has entered the computation."""
+"""A rank has started, or has entered the computation."""
 BARRIER: Final = b"b"
-"""With what it is for."""
+"""With its purpose."""
 SOP: Final = b"s"
-"""With state and wish."""
+"""With the state and the wished number of ranks."""
 DONE: Final = b"d"
-"""The computation has returned; with state."""
+"""The computation has returned; with the state."""
 FAILED: Final = b"f"
-"""With the error and its traceback: the only word that other ranks need not say."""
+"""With the error and its traceback: the only message that other ranks need not send."""
 
 GO: Final = b"g"
-"""All have said the same: go on."""
+"""All ranks have sent the same message: continue."""
 ENTER: Final = b"e"
-"""With an `StageEntry`: leave what you do and enter the computation."""
+"""With a `StageEntry`: leave the computation and enter that of the entry."""
 LEAVE: Final = b"l"
-"""Leave what you do, and end."""
+"""Leave the computation, and end."""
 
 PACKET_BYTES_MAX: Final = 160_000
 TRACEBACK_CHARACTERS_MAX: Final = 16_000
@@ -49,7 +49,7 @@ _LIBC: Final = ctypes.CDLL(None)
 
 
 class StageEntry(msgspec.Struct, frozen=True, array_like=True):
-    """What a rank must know to enter the computation of a stage."""
+    """The data with which a rank enters the computation of a stage."""
 
     stage: int
     size: int
@@ -57,7 +57,7 @@ class StageEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Halt(msgspec.Struct, frozen=True, array_like=True):
-    """What a rank says of its state at an SOP, and the ranks that it wants (0: none)."""
+    """A rank's state at an SOP, and the number of ranks that it wants (0: no wish)."""
 
     state: bytes
     want: int = 0
@@ -109,7 +109,7 @@ def _live(program: Program, arrays: dict[str, Values], number: int, link: socket
 
 
 class _Forked:
-    """A set of forked ranks over one copy of the arrays, as one of them sees it."""
+    """A set of forked ranks over one copy of the arrays, seen by one of them."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Forked:
         self._say(SOP + msgspec.msgpack.encode(Halt(state, want)))
 
     def leave_if_told(self) -> None:
-        """Raise `Unwound` again if the program has caught it and gone on."""
+        """Raise `Unwound` again if the program has caught it and continued."""
         if self._unwound is not None:
             raise self._unwound
 
@@ -161,7 +161,7 @@ class _Forked:
         return self._program.distribution(self._stage, name), self._arrays[name]
 
     def _say(self, word: bytes) -> None:
-        """Say a word that all ranks say; return when they have, or leave the computation."""
+        """Send a message that all ranks send; return when they have, or leave the computation."""
         self.leave_if_told()
         self._link.send(word)
         answer = self._link.recv(PACKET_BYTES_MAX)
@@ -185,7 +185,7 @@ def _failure(error: BaseException) -> Failure:
 
 
 def _end_with(lead: int) -> None:
-    """Have the kernel end this process when its lead ends, however that ends; see prctl(2)."""
+    """Make the kernel end this process when its lead ends, however it ends; see prctl(2)."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != lead:
         os._exit(FAILED_STATUS)

@@ -1,4 +1,4 @@
-"""The processes of the ranks, as their lead keeps them: forked, heard, told, ended."""
+"""The processes of the ranks, which their lead forks, reads, commands and ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kalends.malleable.rank_process import BARRIER, DONE, FAILED, PACKET_BYTES_M
 from kalends.malleable.run import RankFailed
 
 LEAVE_S: Final = 10.0
-"""The time that a rank has to leave once told: its program may tidy up meanwhile."""
+"""The time in which a rank must leave; its program may clean up in that time."""
 
 Body = Callable[[int, socket.socket], NoReturn]
-"""What a forked process does, given its number and its end of the line to the lead."""
+"""The main function of a forked process, with its number and its end of the connection to the lead."""
 
 
 class _Process:
@@ -29,7 +29,7 @@ class _Process:
         self.handle = os.pidfd_open(pid)
 
     def wait(self, seconds: float) -> int | None:
-        """Return the wait status if the process has ended within `seconds`; then it is gone."""
+        """Return the wait status if the process ended within `seconds`; it is then reaped."""
         waiter = select.poll()
         waiter.register(self.handle, select.POLLIN)
         if not waiter.poll(1_000 * seconds):
@@ -50,7 +50,7 @@ class _Process:
 
 
 class RankSet:
-    """Processes numbered from 0. Whoever makes one ends it with `kill`, whatever happens."""
+    """Processes numbered from 0. The creator must end the set with `kill`, whatever happens."""
 
     def __init__(self, body: Body) -> None:
         self._body = body
@@ -68,9 +68,9 @@ class RankSet:
         self._where = where
 
     def grow(self, size: int) -> None:
-        """Fork ranks up to `size`, and wait until they are there.
+        """Fork ranks up to `size`, and wait until they have started.
 
-        Raises `OSError`, and then there are as many as before; `RankFailed`.
+        Raises `OSError`, and then there are as many as before, and `RankFailed`.
         """
         before = len(self)
         try:
@@ -82,7 +82,7 @@ class RankSet:
         self._words(self._processes[before:])
 
     def shrink(self, size: int, last_word: bytes) -> None:
-        """Say `last_word` to the ranks from `size` on, and wait until they have ended."""
+        """Send `last_word` to the ranks from `size` on, and wait until they have ended."""
         for process in self._processes[size:]:
             with contextlib.suppress(OSError):
                 process.link.send(last_word)
@@ -93,13 +93,13 @@ class RankSet:
             self._processes.pop()
 
     def tell(self, word: bytes) -> None:
-        """Say `word` to all ranks. One that has died is found when its answer is waited for."""
+        """Send `word` to all ranks. A dead rank is detected when its answer is awaited."""
         for process in self._processes:
             with contextlib.suppress(OSError):
                 process.link.send(word)
 
     def agreed(self) -> bytes:
-        """Wait until all ranks have said the same word, and return it; raises `RankFailed`."""
+        """Wait until all ranks have sent the same message, and return it; raises `RankFailed`."""
         words = self._words(self._processes)
         for rank, word in enumerate(words):
             if word != words[0]:
@@ -107,7 +107,7 @@ class RankSet:
         return words[0]
 
     def kill(self) -> None:
-        """End all that are left; none is there any more when this returns."""
+        """End all remaining processes; none exists any more when this returns."""
         self._kill_down_to(0)
 
     def _fork(self) -> None:
@@ -138,7 +138,7 @@ class RankSet:
             self._processes.pop().kill()
 
     def _words(self, processes: list[_Process]) -> list[bytes]:
-        """Return the next word of each of `processes`, the last ranks of the set or all of them."""
+        """Return the next message of each of `processes`, the last ranks of the set or all of them."""
         first = len(self) - len(processes)
         words: dict[int, bytes] = {}
         waiter = select.poll()
@@ -170,7 +170,7 @@ class RankSet:
         named = self._named(rank)
         status = self._processes[rank].wait(LEAVE_S)
         if status is None:
-            return RankFailed(f"{named} does not speak to its lead any more")
+            return RankFailed(f"{named} has closed its connection to its lead")
         del self._processes[rank]
         if os.WIFSIGNALED(status):
             how = f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"

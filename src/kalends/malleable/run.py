@@ -1,4 +1,4 @@
-"""What a run of a program is told, what it tells meanwhile, and what it comes to; for every backend."""
+"""Options, observers and results of a program's run, for every backend."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kalends.malleable.control_lines import SizeReply
 from kalends.malleable.rank import Values
 
 OWN_CHANGE: Final = 0
-"""The number of a change that nobody has asked for."""
+"""The number of a change without a demand."""
 
 
 class RankFailed(KalendsError):
-    """A rank raised an error, died, or did not do what the others did; all ranks have been ended.
+    """A rank raised an error, died, or made other calls than the others; all ranks have been ended.
 
     The traceback of the rank, if there is one, is a note of this error.
     """
@@ -29,10 +29,10 @@ class RankFailed(KalendsError):
 
 @dataclass(frozen=True)
 class SizeChange:
-    """A change of size that was carried out, and what it cost the program."""
+    """A change of size that was carried out, and its cost."""
 
     number: int
-    """As it was asked for; 0 if nobody did."""
+    """The number of the demand; 0 if there was none."""
     sop: int
     before: int
     after: int
@@ -55,7 +55,7 @@ class SizeChange:
 
 @dataclass
 class ProgramResult:
-    """What a run on one host comes to."""
+    """The result of a run on one host."""
 
     state: dict[str, Any]
     arrays: Mapping[str, Values]
@@ -67,14 +67,14 @@ class Onlooker(Protocol):
     """An observer of a run; called in the process that leads it."""
 
     def step(self, name: str) -> None:
-        """A step of a change is done: asked, saved, grown, left, entered or told."""
+        """Called after each step of a change: asked, saved, grown, left, entered or told."""
 
     def note(self, text: str) -> None:
-        """Something that the user may want to read."""
+        """Called with a message for the user."""
 
 
 class Nobody:
-    """Looks on at nothing."""
+    """An observer that ignores everything."""
 
     def step(self, name: str) -> None: ...
 
@@ -83,7 +83,7 @@ class Nobody:
 
 @dataclass
 class RunOptions:
-    """How a program is to be run."""
+    """Options of a program's run."""
 
     size: int | None = None
     """Ranks at the beginning; None: the first size that the first stage names."""
@@ -96,7 +96,7 @@ class RunOptions:
 
 
 def dealt_cores(cores: tuple[int, ...], ranks: int, rank: int) -> tuple[int, ...]:
-    """Return the cores of one rank: its share in order, or one in turn where there are fewer than ranks."""
+    """Return the cores of one rank: its share in order, or one in turn if there are fewer than ranks."""
     if len(cores) < ranks:
         return (cores[rank % len(cores)],) if cores else ()
     return cores[len(cores) * rank // ranks : len(cores) * (rank + 1) // ranks]

@@ -1,6 +1,6 @@
 """Queues of batch jobs: waiting rooms, policies and predicted starts. Pure; used live and simulated alike.
 
-A policy of one's own needs no more than these names: see docs/policies.md.
+A policy of your own needs only these names: see docs/policies.md.
 """
 
 from kalends.scheduling.cluster import Cluster

@@ -34,15 +34,15 @@ class Cluster:
     `free` counts nodes that no job has. It is below 0 while nodes that are to leave service are still in
     use.
 
-    In a simulation every end is told in its very second, though others may come before it in that
-    second: so a job whose requested time is over counts as gone before its end is told, and within that
-    second `free` can be below 0 too. On a `live` cluster nodes are free when they are told to be: a job
-    whose requested time is over keeps them, and is expected to end a little later each time
+    In a simulation every end is reported in its own second, though other events may come before it in that
+    second. So a job whose requested time is over counts as ended before its end is reported, and within that
+    second `free` can be below 0, too. On a `live` cluster nodes are free only when their release is reported:
+    a job whose requested time is over keeps them, and is expected to end a little later each time
     (`expect_overdue`). There jobs also get nodes by number (`Job.partition`).
     """
 
     counts: ClassVar[bool] = True
-    """Whether enough free nodes are all that a job needs: not so where they have names or belong to parts."""
+    """Whether a job needs only enough free nodes: not if nodes have names or belong to parts."""
 
     def __init__(
         self, nodes: int, reservations: Iterable[Reservation] = (), *, live: bool = False
@@ -66,18 +66,18 @@ class Cluster:
         """The advance reservations as they were made."""
         self.guests = Guests()
         self.reservations = Reservations(nodes, self.made)
-        """What they keep free: less than was made where jobs run on their nodes."""
+        """The nodes that they keep free: fewer than reserved if jobs run on their nodes."""
         self.reserved = bool(self.reservations)
         self.out_of_service = 0
         """Nodes that are drained or failed, or will be when their jobs have ended."""
         self.revision = 0
-        """Number of changes of nodes in service, of reservations and of expected ends: what was planned
-        before one may be impossible, or more may be possible."""
+        """Number of changes of nodes in service, of reservations and of expected ends: an older plan may be
+        impossible, or may miss possibilities."""
         self.out_nodes: frozenset[int] = frozenset()
         """Their numbers."""
         self._numbers = self._node_numbers() if live else None
         self._kept_plan: Profile | None = None
-        """What `plan` returned last and what was started and has ended since; None: to be made anew."""
+        """The last result of `plan`, with later starts and ends; None: to be computed again."""
 
     def could_ever_fit(self, job: Job) -> bool:
         """Return whether the job could run on the empty cluster."""
@@ -92,7 +92,7 @@ class Cluster:
         return job.nodes
 
     def free_at(self, now: int) -> int:
-        """Free nodes, jobs whose requested time is over by `now` not counted as running."""
+        """Free nodes; jobs whose requested time is over by `now` do not count as running."""
         free = self.free
         for until_s, _, job in self.ends:
             if until_s > now:
@@ -101,9 +101,9 @@ class Cluster:
         return free
 
     def settled(self, now: int) -> bool:
-        """Return whether time alone frees nothing: what was refused is refused still, unless a job has ended.
+        """Return whether time alone frees nothing, so that refusals stay until a job ends.
 
-        Not so where a running job's requested time is over, or where a reservation may have ended.
+        False if a running job's requested time is over, or if a reservation may have ended.
         """
         return not self.reserved and (not self.ends or self.ends[0][0] > now)
 
@@ -114,7 +114,7 @@ class Cluster:
         return job.nodes <= self.free or job.nodes <= self.free_at(now)
 
     def start(self, job: Job, now: int) -> bool:
-        """Start a waiting job if it fits; says whether it did."""
+        """Start a waiting job if it fits; return whether it did."""
         nodes = job.nodes
         if nodes > self.free or self.reserved:
             # Most refusals end at the first test: nothing is overdue.
@@ -134,7 +134,7 @@ class Cluster:
         del ends[at]
         self.free += job.granted
         if self._kept_plan is not None:
-            # The time that has passed is not looked at any more.
+            # Past time is no longer examined.
             self._kept_plan.take(-job.granted, self._kept_plan.times[0], job.until_s)
         job.granted = 0
         job.stopping = False
@@ -147,7 +147,7 @@ class Cluster:
     def can_stop(self, job: Job) -> bool:
         """Return whether a running job may be stopped for another.
 
-        Not if it has nodes of a reservation, nor on a live cluster while it is asked for something.
+        Not if it has nodes of a reservation, nor on a live cluster while another request to it is open.
         """
         if job.stays or job.order in self.guests:
             return False
@@ -156,7 +156,7 @@ class Cluster:
     def stop(self, job: Job, now: int) -> bool:
         """Preempt a running job; return whether it waits again, for the rest of its requested time.
 
-        On a live cluster it is only asked to stop, and has its nodes until it stands still (`stopped`).
+        On a live cluster it is only asked to stop, and keeps its nodes until it stands still (`stopped`).
         """
         if self.live:
             job.stopping = True
@@ -166,7 +166,7 @@ class Cluster:
         return not self.live
 
     def stopped(self, job: Job, now: int) -> None:
-        """Let a running job wait again, for the rest of its requested time; live it still has some."""
+        """Make a running job wait again, for the rest of its requested time; live, it has some left."""
         limit_s = self.overdue.get(job.order, job.until_s)
         self.end(job)
         self.begun -= 1
@@ -180,14 +180,14 @@ class Cluster:
             self._revise()
 
     def goes_on(self, job: Job) -> None:
-        """Let a job run on that could not be stopped; it is asked no more."""
+        """Let a job run on that could not be stopped; it is not asked again."""
         job.stopping, job.stays = False, True
 
     def drain(self, nodes: Collection[int]) -> None:
         """Put nodes, numbered from 0, out of service: idle ones at once, others when they are given back.
 
-        What runs goes on: end it if its nodes have failed. Wake the scheduler after it, and after
-        `resume`. Raises `InvalidInput`, and nothing is changed, for nodes that are not here.
+        Running jobs continue: end them if their nodes have failed. Wake the scheduler after this, and after
+        `resume`. Raises `InvalidInput`, and nothing is changed, for nodes that do not exist.
         """
         self._check_numbers(nodes)
         self.out_nodes |= frozenset(nodes)
@@ -202,7 +202,7 @@ class Cluster:
     def expect_overdue(self, now: int) -> list[tuple[Job, int]]:
         """Expect every running job whose time is over to end a little later: 1 s, 2 s, 4 s beyond its limit.
 
-        Afterwards all expected ends are later than now, so that nothing counts on nodes that are in use.
+        Afterwards all expected ends are later than now, so that no plan counts on nodes that are in use.
         Returns these jobs with their former expected ends.
         """
         ends = self.ends
@@ -223,7 +223,7 @@ class Cluster:
             self.revision -= 2
 
     def prolong(self, job: Job, until_s: int, now: int) -> None:
-        """Let a running job end by `until_s`, later than by now, if the others and reservations leave room.
+        """Extend a running job to `until_s`, if the other jobs and the reservations leave room.
 
         Raises `Conflict`, and nothing has changed, if not.
         """
@@ -237,11 +237,11 @@ class Cluster:
         self._expect(job, until_s)
 
     def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether a running job could go on from its expected end to `until_s`, by those that run."""
+        """Return whether running jobs allow a running job to continue from its expected end to `until_s`."""
         return self.plan(now).fits(job.granted, job.until_s, until_s)
 
     def start_in(self, name: str, job: Job, now: int) -> bool:
-        """Start a job on free nodes of the reservation `name`, until that ends; says whether it did."""
+        """Start a job on free nodes of the reservation `name`, until that ends; return whether it did."""
         made = next((each for each in self.made if each.name == name), None)
         taken = sum(guest.granted for guest in self.guests.of(name))
         if made is None or job.nodes > min(self.free, made.nodes - taken):
@@ -259,13 +259,12 @@ class Cluster:
         guests: Collection[Job] = (),
         planned: Sequence[Planned] = (),
     ) -> None:
-        """Add an advance reservation, or change the one of its name; those that are over are forgotten.
+        """Add an advance reservation, or change the one of its name; ended ones are removed.
 
-        The running jobs `guests` have nodes of it from now on, and until it ends. Where nodes are named it
-        gets none of those that waiting jobs have `planned`, if there are others. Raises `InvalidInput`
-        without a name or for a time that has passed, and `Conflict` where the other running jobs, if they
-        take all their time, other reservations and nodes out of service leave it no room; then nothing has
-        changed.
+        The running jobs `guests` have nodes of it from now on, and until it ends. If nodes are named it
+        gets none that waiting jobs have `planned`, if there are others. Raises `InvalidInput` without a name
+        or for a time that has passed, and `Conflict` if the other running jobs, with all their time, other
+        reservations and nodes out of service leave it no room; then nothing has changed.
         """
         self.check_room(wanted, now, guests)
         self._admit(wanted, guests)
@@ -280,9 +279,9 @@ class Cluster:
         *,
         sparing: bool = False,
     ) -> Partition | None:
-        """Raise what `reserve` raises; return the nodes that it would get where they are named.
+        """Raise the errors of `reserve`; return the nodes that it would get, if they are named.
 
-        With `sparing`, also where it would have to take nodes that waiting jobs have `planned`, by name.
+        With `sparing`, also raise if it would have to take nodes that waiting jobs have `planned` by name.
         """
         check_arrival(wanted, now)
         others = self._made_but(wanted.name, now)
@@ -295,9 +294,9 @@ class Cluster:
         return None
 
     def unreserve(self, name: str, now: int) -> None:
-        """Remove an advance reservation. Raises `NotFound` if there is none of this name that is not over.
+        """Remove an advance reservation. Raises `NotFound` without a current or later one of this name.
 
-        Its guests are expected to be ended.
+        Its guests are expected to end at once: the caller must end them.
         """
         if all(each.name != name or each.end_s <= now for each in self.made):
             raise NotFound(
@@ -310,7 +309,7 @@ class Cluster:
         self._reserve_all(self._made_but(name, now))
 
     def undo(self, job: Job) -> None:
-        """Take back what was done last, the first start of `job`, as if it had never been."""
+        """Undo the last action, which must be the first start of `job`."""
         self.end(job)
         self.begun -= 1
         job.start_s = job.until_s = -1
@@ -327,14 +326,14 @@ class Cluster:
         return fits
 
     def room(self, now: int) -> int:
-        """Return the most nodes that a job could have now: free and not reserved."""
+        """Return the most nodes that a job could get now: free and not reserved."""
         if self.reserved:
             return self._present_plan(now).free[0]
         ends = self.ends
         return self.free if not ends or ends[0][0] > now else self.free_at(now)
 
     def leeway(self, now: int) -> Leeway:
-        """Return who could start now: no others, and where enough nodes are all that counts all of these."""
+        """Return a leeway that excludes only jobs that cannot start; exact if nodes are only counted."""
         if self.reserved and self.counts:
             return leeway_in(self._present_plan(now))
         return ShadowLeeway(self.room(now))
@@ -343,8 +342,8 @@ class Cluster:
         """Ask a running malleable job to change to another of its sizes; return whether it was asked.
 
         It changes when it next can, and `resized` is called then. Nodes that it gains are kept for it
-        from now on; nodes that it gives up are free from then on. A job makes one change at a time, and
-        none in the pass that started it.
+        from now on; nodes that it gives up are free after the change. A job makes one change at a time,
+        and none in the pass that started it.
         """
         if not self.can_resize(job, nodes, now):
             return False
@@ -359,7 +358,7 @@ class Cluster:
                 assert job.partition is not None
                 job.partition = self._numbers.resize(job.partition, nodes)
         job.target = nodes
-        # It may begin to change in the very second in which it would have been over.
+        # It may begin to change in the second in which it would have ended.
         self._expect(job, job.until_s + job.molds.reconfiguration_s + 1)
         self.touched.append(job)
         return True
@@ -378,7 +377,7 @@ class Cluster:
         return not self.reserved or self._leaves_change(job, nodes, now)
 
     def resized(self, job: Job, until_s: int) -> None:
-        """Apply the change that a job was asked for; it will end by `until_s`."""
+        """Apply a job's requested change; the job will end by `until_s`."""
         self.free += job.granted - job.target
         job.nodes = job.granted = job.target
         job.target = 0
@@ -389,7 +388,7 @@ class Cluster:
         self._expect(job, until_s)
 
     def kept(self, job: Job) -> None:
-        """Let a job that has not made the change that it was asked for have just what it had before."""
+        """Restore the nodes of a job that did not make its requested change."""
         before = job.before
         assert before is not None
         self.free += job.granted - before.nodes
@@ -421,10 +420,10 @@ class Cluster:
             return self.promise(job, now).shadow_s
 
     def plan(self, now: int, planned: Iterable[tuple[int, int, int]] = ()) -> Profile:
-        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started
-        but what is `planned`: ``(start, end, nodes)``.
+        """Return the free nodes from `now` on, if running jobs take their requested time and only the
+        `planned` jobs start: ``(start, end, nodes)``.
 
-        It counts: where nodes have names or belong to parts, that many need not be enough.
+        Nodes are counted: if they have names or belong to parts, this number need not suffice.
         """
         return self._plan_beside(self.reservations, now, planned)
 
@@ -433,7 +432,7 @@ class Cluster:
         return self.reservations.next_change(now) if self.reserved else None
 
     def _present_plan(self, now: int) -> Profile:
-        """Return what `plan` returns, kept from one event to the next: it is not to be changed."""
+        """Return the same as `plan`, kept from one event to the next: do not change it."""
         if self._kept_plan is None:
             self._kept_plan = self.plan(now)
         else:
@@ -463,15 +462,15 @@ class Cluster:
         return Profile.of(now, self.nodes - self.out_of_service, busy)
 
     def foresee(self) -> None:
-        """Go on as a simulation of what will be: ends come when they are expected, nodes have no numbers."""
+        """Become a simulation of the future: ends come when expected, nodes have no numbers."""
         self.live = self.driven = False
         self._numbers = None
 
     def check(self, now: int) -> None:
-        """Check the invariant of the plan that is kept: it is the plan that would be made now."""
+        """Check the invariant of the kept plan: it equals a plan made now."""
         kept, made = self._present_plan(now), self.plan(now)
         for time_s in {*kept.times, *made.times}:
-            assert kept.at(time_s) == made.at(time_s), f"the plan that is kept is wrong at {time_s}"
+            assert kept.at(time_s) == made.at(time_s), f"the kept plan is wrong at {time_s}"
 
     def _check_numbers(self, nodes: Collection[int]) -> None:
         for node in nodes:
@@ -483,7 +482,7 @@ class Cluster:
                 )
 
     def _revise(self) -> None:
-        """Note that what was planned before may be impossible, or that more may be possible."""
+        """Note that earlier plans may be impossible, or may miss possibilities."""
         self.revision += 1
         self._kept_plan = None
 
@@ -511,7 +510,7 @@ class Cluster:
         self._revise()
 
     def _renew_reservations(self) -> None:
-        """Keep free what guests leave."""
+        """Keep free again the nodes that guests have left."""
         self._reserve_all(self.made)
 
     def _node_numbers(self) -> NodeNumbers | None:
@@ -550,7 +549,7 @@ class Cluster:
         """Return whether all reservations keep their room if a running job changes, whenever it does."""
         molds = job.molds
         assert molds is not None
-        # Whatever is done before the change, no more is left then than all of the job; the 1 is for times
+        # At most the whole job remains at the change, whatever happens before it; the 1 is for times
         # that are rounded up.
         longest_s = max(job.until_s - now, molds.requested_on(nodes)) + molds.reconfiguration_s + 1
         plan = self._present_plan(now)

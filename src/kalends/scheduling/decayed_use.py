@@ -1,7 +1,7 @@
-"""Who has used how much, where use is forgotten with time: whole numbers only, equal on every machine.
+"""The decaying use of accounts, in whole numbers only, equal on every machine.
 
-Use is worth half as much after each half-life. All of it fades alike, so instead of making what was used
-smaller, what is used later is made larger: the order of two accounts changes only when something is used.
+Use is worth half as much after each half-life. All of it fades alike, so later use is counted as larger
+instead of making earlier use smaller: the order of two accounts changes only when one of them uses nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEPS: Final = 64
 _BITS: Final = 128
 _WORTH_BITS: Final = 32
 _DOUBLINGS_MAX: Final = 64
-"""Use that has faded by so many half-lives counts no more."""
+"""Number of half-lives after which use no longer counts."""
 
 
 def _growth() -> tuple[int, ...]:
@@ -37,19 +37,19 @@ _GROWTH: Final = _growth()
 class DecayedUse:
     """The use of accounts in node-seconds, weighted; `half_life_s` 0: nothing is forgotten.
 
-    A job that runs counts with all of its requested time, and with what it really had when it is over.
+    A running job counts with all of its requested time, and with its real time once it has ended.
     """
 
     def __init__(self, half_life_s: int) -> None:
         self.half_life_s = half_life_s
         self._uses: dict[int, int] = {}
         self._running: dict[int, int] = {}
-        """What each running job counts, by its order of submission."""
+        """The counted use of each running job, by its order of submission."""
         self._base = 0
-        """Half-lives since 1970 from which on worth is counted."""
+        """Half-lives since 1970 at which use has the worth 1."""
 
     def rank(self, account: int, share: int) -> int:
-        """Return the use of an account for each of its shares: who has less of it goes first."""
+        """Return the use of an account for each of its shares: the account with less goes first."""
         return self._uses.get(account, 0) // share
 
     def begin(self, job: Job) -> None:
@@ -59,7 +59,7 @@ class DecayedUse:
         self._add(job, counted)
 
     def end(self, job: Job, now: int) -> None:
-        """Count what a job has really had."""
+        """Count the time that a job really had."""
         used = job.nodes * (now - job.start_s) * self._worth(now)
         self._add(job, used - self._running.pop(job.order, 0))
 
@@ -69,7 +69,7 @@ class DecayedUse:
         self._uses[account] = max(self._uses.get(account, 0) + counted, 0)
 
     def _worth(self, now: int) -> int:
-        """Return what a node-second counts that is used now."""
+        """Return the weight of a node-second that is used now."""
         if not self.half_life_s:
             return 1
         doublings, step = divmod(now * STEPS // self.half_life_s, STEPS)
@@ -85,5 +85,5 @@ class DecayedUse:
 
 
 def account_of(job: Job) -> int:
-    """Return whose use the job is."""
+    """Return the account to which the job's use counts."""
     return job.account if job.account >= 0 else job.user

@@ -66,7 +66,7 @@ class Grid(Cluster):
 
     `reservations` keep nodes of a part free: ``{0: [Reservation(...)]}``, parts numbered from 0 as the
     clusters name them. `ferry`, `fit` and `undivided`: see `placing`. The requested time of a job is
-    for the reference node; where it runs slower, its limit is later by the same factor.
+    for the reference node; if it runs slower, its limit is later by the same factor.
 
     Raises `InvalidInput` for no cluster, an unknown rule, or reservations that a part has no room for.
     """
@@ -102,7 +102,7 @@ class Grid(Cluster):
             for each in wanted
         ]
         self.free_of_parts = [part.nodes for part in self.parts]
-        """Free nodes in service of each part; below 0 if a job has one that is to leave service."""
+        """Free nodes in service of each part; below 0 if a job has a node that is to leave service."""
         self.out_of_parts = [0] * len(self.parts)
         """Nodes out of service of each part; nodes are numbered part by part."""
 
@@ -137,7 +137,7 @@ class Grid(Cluster):
         return self.placement(job, now) is not None
 
     def start(self, job: Job, now: int, placed: Placed | None = None) -> bool:
-        """Start a waiting job if it fits; says whether it did. `placed` is where, if that is settled."""
+        """Start a waiting job if it fits; return whether it did. `placed` is its place, if decided."""
         placed = placed or self.placement(job, now)
         if placed is None:
             return False
@@ -231,7 +231,7 @@ class Grid(Cluster):
         return GridPromise(shadow_s, leeway, self, job, spare)
 
     def plan_of_parts(self, now: int) -> GridPlan:
-        """Free nodes of each part from `now` on, if all that runs ends when it is expected to."""
+        """Return the free nodes of each part from `now` on, if all running jobs end when expected."""
         return self._plan_of_parts_beside(self._kept, now)
 
     def _plan_of_parts_beside(

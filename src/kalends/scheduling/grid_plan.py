@@ -1,4 +1,4 @@
-"""Free nodes of every part of a grid as a step function of time: what backfilling looks into."""
+"""Free nodes of every part of a grid as a step function of time: the plan of backfilling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.scheduling.placement import Placed, Placer
 class GridPlan:
     """A `Profile` with one number of free nodes for each part of the grid.
 
-    `times[i]` is where a step begins; `free[i]` is what is free until `times[i + 1]`; the last step
+    Step i begins at `times[i]`; `free[i]` are the free nodes until `times[i + 1]`; the last step
     never ends.
     """
 
@@ -41,7 +41,7 @@ class GridPlan:
     def earliest(self, job: Job, not_before: int) -> tuple[int, Placed] | None:
         """Return the first start, `not_before` or later, at which the job fits, and where it is placed then.
 
-        None if it does not even fit on what the last step, which never ends, has free.
+        None if it does not even fit on the free nodes of the last step, which never ends.
         """
         for start in (not_before, *self.times[bisect_right(self.times, not_before) :]):
             placed = self._placer.place_during(job, start, self.free_during)
@@ -50,7 +50,7 @@ class GridPlan:
         return None
 
     def end_of(self, job: Job, placed: Placed, start: int) -> int:
-        """Return when the requested time of the job is over, if it starts there and then."""
+        """Return the end of the job's requested time, if it starts at this time and place."""
         return start + stretched(job.requested_s, self._placer.stretch(placed))
 
     def fits(self, placed: Placed, start: int, end: int) -> bool:
@@ -69,18 +69,18 @@ class GridPlan:
                 del self.times[index], self.free[index]
 
     def give_back(self, placed: Sequence[int], start: int, end: int) -> None:
-        """Undo `take`, or what is left of it."""
+        """Undo `take`, or the rest of it."""
         self.take([-nodes for nodes in placed], start, end)
 
     def forget_before(self, now: int) -> None:
-        """Drop steps before `now`, which nobody will ask for again."""
+        """Drop steps before `now`, which are no longer needed."""
         past = bisect_right(self.times, now) - 1
         if past > 0:
             del self.times[:past], self.free[:past]
         self.times[0] = max(self.times[0], now)
 
     def _border(self, time: int) -> int:
-        """Return the index of a step that begins at `time`, made if need be."""
+        """Return the index of a step that begins at `time`; it is made if necessary."""
         index = bisect_left(self.times, time)
         if index == len(self.times) or self.times[index] != time:
             self.times.insert(index, time)

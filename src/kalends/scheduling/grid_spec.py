@@ -14,7 +14,7 @@ from kalends.scheduling.reservations import Reservation
 
 MOST_CLUSTERS: Final = 1000
 MOST_NODES: Final = 10**9
-_SHOWN: Final = "write grid:NODES+NODES, each as NODES@SPEED if need be, such as grid:64@1.0+32@0.5"
+_SHOWN: Final = "write grid:NODES+NODES, each as NODES@SPEED if necessary, e.g. grid:64@1.0+32@0.5"
 _PART: Final = re.compile(r"([0-9]{1,10})(?:@([0-9]{1,6}(?:\.[0-9]{1,9})?))?")
 _SHARE: Final = re.compile(r"(once|each):([0-9]{1,6}(?:\.[0-9]{1,9})?)")
 
@@ -31,7 +31,7 @@ def grid_from(
 
     Clusters are joined by ``+``; the nodes of different speeds in one cluster by ``,``. `ferry` is
     ``once:SHARE``, ``each:SHARE`` or both joined by ``,`` (see `CrossingPenalty`); empty for no penalty. The
-    rest is handed to `Grid`. Raises `InvalidInput` that shows the part which cannot be read.
+    rest is passed to `Grid`. Raises `InvalidInput` that shows the unreadable part.
     """
     kind, colon, rest = text.partition(":")
     if kind != "grid" or not colon:

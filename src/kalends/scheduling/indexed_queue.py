@@ -14,7 +14,7 @@ from kalends.scheduling.leeway import Leeway
 from kalends.scheduling.width_line import WidthLine
 
 FEW_JOBS_MAX: Final = 128
-"""So many are looked at one by one; lines for more are kept until there are a quarter as many."""
+"""Up to this many jobs are tried one by one; lines for more are kept until a quarter remains."""
 
 _NOBODY: Final = 1 << 62
 
@@ -30,10 +30,10 @@ def by_requested_time(job: Job) -> tuple[int, int]:
 
 
 class IndexedQueue:
-    """Jobs sorted by `key` (unique); where they are many, in a line for each number of nodes.
+    """Jobs sorted by `key` (unique); if they are many, in a line for each number of nodes.
 
-    A search asks once for how long so many nodes are free: ten thousand waiting jobs have few numbers of
-    nodes, and only lines that are narrow enough, with a job that is short enough, are looked into.
+    A search asks once for each number of nodes how long it is free. Ten thousand waiting jobs have few
+    numbers of nodes, and only lines that are narrow enough, with a job that is short enough, are searched.
     """
 
     __slots__ = ("_few", "_heads", "_in_lines", "_key", "_lines", "_widths", "least_nodes")
@@ -41,7 +41,7 @@ class IndexedQueue:
     def __init__(self, key: Callable[[Job], Any] = by_order) -> None:
         self._key = key
         self.least_nodes = _NOBODY
-        """The least nodes of any job; for an empty queue more than any machine has."""
+        """The fewest nodes of any job; for an empty queue more than any machine has."""
         self._few: list[Job] = []
         """All jobs, sorted, while they are few."""
         self._lines: dict[int, WidthLine] = {}
@@ -51,7 +51,7 @@ class IndexedQueue:
         self._widths: list[int] = []
         """The numbers of nodes of the lines, ascending."""
         self._heads: list[tuple[Any, int]] = []
-        """A heap of the keys and nodes of the lines' heads, and of some that are heads no more."""
+        """A heap of the keys and nodes of the lines' heads, and of some that are no longer heads."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> IndexedQueue:
         # A frozen scheduler is copied for every prediction: keys never change and are shared.
@@ -72,7 +72,7 @@ class IndexedQueue:
         return merge(*self._lines.values(), key=self._key) if self._lines else iter(self._few)
 
     def head(self) -> Job | None:
-        """Return the first; None of an empty queue."""
+        """Return the first job; None if the queue is empty."""
         heads = self._heads
         while heads:
             key, nodes = heads[0]
@@ -83,7 +83,7 @@ class IndexedQueue:
         return self._few[0] if self._few else None
 
     def add(self, job: Job) -> None:
-        """Put a job where its key belongs."""
+        """Add a job at the place of its key."""
         if job.nodes < self.least_nodes:
             self.least_nodes = job.nodes
         if self._lines:
@@ -112,8 +112,8 @@ class IndexedQueue:
     def startable(self, leeway: Leeway, now: int) -> Iterator[Job]:
         """Yield the jobs that could run from now on with the nodes that are free, in order.
 
-        Whoever starts one takes its nodes from `leeway`, and who does not fit any more is passed over. No
-        job may come or leave meanwhile.
+        A caller that starts one takes its nodes from `leeway`; jobs that no longer fit are then passed over.
+        No job may be added or removed in the meantime.
         """
         return (self._startable_of_lines if self._lines else self._startable_of_few)(leeway, now)
 
@@ -144,7 +144,7 @@ class IndexedQueue:
         nodes = job.nodes
         line = self._lines.get(nodes)
         if line is None:
-            raise ValueError(f"job {job.id} is not in line")
+            raise ValueError(f"job {job.id}is not in the queue")
         line.remove(job)
         if not line:
             del self._lines[nodes]

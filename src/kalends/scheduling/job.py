@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Moldability(msgspec.Struct, frozen=True):
-    """The sizes that a job can run on, ascending, and how long it takes on each.
+    """The sizes that a job can run on, ascending, and its time on each.
 
     `sizes[i]` nodes need `requested_s[i]` time. Moldable jobs get one of them at the start; malleable
     ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3), and then take up to
-    `reconfiguration_s` longer each time. Where all times are one and the same limit, they do not say what
-    more nodes are good for: a job that `scales` is taken to be twice as fast on twice the nodes. One that
-    changes `when_begun` is malleable as soon as its program is told to have begun.
+    `reconfiguration_s` longer each time. If all times are the same limit, they do not show the benefit of
+    more nodes: a job that `scales` is assumed to be twice as fast on twice the nodes. A job that changes
+    `when_begun` is malleable as soon as its program is reported to have begun.
     """
 
     sizes: tuple[int, ...]
@@ -41,7 +41,7 @@ class Moldability(msgspec.Struct, frozen=True):
 
 
 class HeldSize(msgspec.Struct, frozen=True):
-    """What a running job had until `until_s`, before it was asked at `asked_s` to change."""
+    """The state of a running job until `until_s`, before the request of `asked_s` to change."""
 
     nodes: int
     partition: Partition | None
@@ -61,7 +61,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 class NodeRequest(msgspec.Struct, frozen=True):
-    """What a user asked for, as it is accounted: nothing that is done with the job changes it."""
+    """A user's request, as it is accounted: no later change of the job alters it."""
 
     id: int
     submit_s: int
@@ -82,13 +82,13 @@ class NodeRequest(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, eq=False, gc=False):
-    """A batch job: what it asks for by now, and what it has. Times are whole seconds (or whatever unit the
-    workload counts in), nodes are counts.
+    """A batch job: its present request, and its nodes. Times are whole seconds (or the unit of the
+    workload), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
     `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target`, `before` and
-    `stopping`. How long it will really run is nowhere in here. A policy that is a user's own sees it as a
-    `SeenJob`, which it cannot change.
+    `stopping`. Its true run time is not in here. A user's own policy sees it as a `SeenJob`, which it cannot
+    change.
     """
 
     id: int
@@ -106,11 +106,11 @@ class Job(msgspec.Struct, eq=False, gc=False):
     molds: Moldability | None = None
     components: Components | None = None
     account: int = -1
-    """Whose use it counts as where use is shared out; -1: its user's."""
+    """The account that its use counts for under fair shares; -1: its user."""
     share: int = 1
     """The shares of that account."""
     order: int = -1
-    """The number of its submission: what breaks ties."""
+    """The number of its submission, which breaks ties."""
     granted: int = 0
     """Nodes on which it runs; 0 while it waits and after its end."""
     start_s: int = -1
@@ -118,7 +118,7 @@ class Job(msgspec.Struct, eq=False, gc=False):
     until_s: int = -1
     """End of the requested time of a running job."""
     stretch: float = 1.0
-    """Run time over that on the reference node, from slow nodes and crossed clusters."""
+    """Factor on the run time of the reference node, because of slow nodes and crossed clusters."""
     partition: Partition | None = None
     """Its nodes, if the cluster names nodes: those it runs on, or had at its end."""
     placed: tuple[int, ...] = ()
@@ -128,18 +128,18 @@ class Job(msgspec.Struct, eq=False, gc=False):
     target: int = 0
     """The number of nodes to which a running job is to change; 0: none."""
     before: HeldSize | None = None
-    """What it had when it was asked to change last."""
+    """Its state when it was last asked to change."""
     stopping: bool = False
-    """Whether it was asked to stop, and has its nodes until it stands still; on a live cluster only."""
+    """Whether it was asked to stop, and keeps its nodes until it stands still; on a live cluster only."""
     stays: bool = False
     """Whether it cannot be stopped: it is to end, or cannot."""
     request: NodeRequest | None = None
-    """What its user asked for, with the last change that the user made; None in simulations."""
+    """The user's request, with the user's last change; None in simulations."""
     ending_s: int = 0
-    """The last part of its time, in which it is only ended: no size makes that shorter or longer."""
+    """The last part of its time, for ending it: the same on every size."""
 
     def as_requested(self) -> NodeRequest:
-        """Return what the job asks for by now, as a request."""
+        """Return the job's present request."""
         return NodeRequest(*[getattr(self, name) for name in NodeRequest.__struct_fields__])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -148,10 +148,10 @@ class Job(msgspec.Struct, eq=False, gc=False):
 
 
 def until_after_change(job: Job, took_s: int, now: int) -> int:
-    """Return by when a job is to be over that has changed to its `target`, which took so long.
+    """Return the end of a job that has changed to its `target` in the given time.
 
-    What it had left, and the time that the change took, is worth more or less on its new size. Never later
-    than there was room for when it was asked.
+    Its remaining time, and the time that the change took, is longer or shorter on its new size. Never later
+    than the end that was planned when it was asked.
     """
     before, molds = job.before, job.molds
     assert before is not None

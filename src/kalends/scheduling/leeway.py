@@ -1,4 +1,4 @@
-"""How long each number of nodes is free from now on: who could start now is read off it."""
+"""The time for which each number of nodes is free from now on, which shows the jobs that could start now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.scheduling.profile import NEVER, Profile
 
 
 class Leeway(Protocol):
-    """Until when each number of nodes is free. More nodes are never free for longer."""
+    """The end of the free time of each number of nodes. More nodes are never free for longer."""
 
     @property
     def widest(self) -> int:
@@ -19,11 +19,11 @@ class Leeway(Protocol):
         ...
 
     def until(self, nodes: int) -> int:
-        """Return until when so many nodes are free; a time before all others if they are not free now."""
+        """Return until when this number of nodes is free; a time before all others if it is not free now."""
         ...
 
     def take(self, nodes: int, until_s: int) -> None:
-        """Take nodes from now until a time until which they are free."""
+        """Take nodes from now until a time; they must be free until then."""
         ...
 
 
@@ -64,7 +64,7 @@ class PlanLeeway(msgspec.Struct):
         then = len(levels) - 1
         while times_s[then] < until_s:
             then -= 1
-        # So many are left up to that time, and no more can then be free from now on beyond it.
+        # This number is left up to that time, and no more can be free from now on beyond it.
         left = levels[then] - nodes
         fewer = bisect_left(levels, left)
         levels[fewer:] = [left, *[each - nodes for each in levels[then + 1 :]]]
@@ -75,7 +75,7 @@ class PlanLeeway(msgspec.Struct):
 
 
 def leeway_in(plan: Profile, head: tuple[int, int, int] = (0, 0, 0)) -> PlanLeeway:
-    """Return that of a plan from its start on, less the ``(start, end, nodes)`` of the head.
+    """Return the leeway of a plan from its start on, less the ``(start, end, nodes)`` of the head.
 
     The head fits into the plan there, and begins with one of its steps.
     """
@@ -92,6 +92,6 @@ def leeway_in(plan: Profile, head: tuple[int, int, int] = (0, 0, 0)) -> PlanLeew
             if free <= 0:
                 break
             nodes.append(free)
-    # There are so many until there are fewer, for the first time.
+    # This number is free until fewer are, for the first time.
     until_s = [*from_s[1:], NEVER][: len(nodes)]
     return PlanLeeway(nodes[::-1], until_s[::-1])

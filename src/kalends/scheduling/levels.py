@@ -1,7 +1,7 @@
 """Level packing: requests as rectangles of nodes x time, placed between scheduling points.
 
 A *scheduling point* is a time that no rectangle crosses: the machine is empty there, so at least one
-request can be configured, whatever the machine looks like. What lies between two of them is a *level*.
+request can be configured, whatever the machine looks like. A *level* lies between two of them.
 Coffman, Garey, Johnson and Tarjan 1980 (FFDH); Gehring and Ramme 1996, section 3.2 (the others).
 """
 
@@ -28,8 +28,8 @@ class PackingRule(msgspec.Struct, frozen=True):
     stacked: bool
     """Whether a request may begin later than its level: at the earliest time with room for it."""
     open_ended: bool = False
-    """Whether anything may make the top level longer. Otherwise only what begins with it may, and no
-    level grows that another one lies on: its end is a scheduling point."""
+    """Whether any request may make the top level longer. Otherwise only a request that begins with it
+    may, and no level below another one grows: its end is a scheduling point."""
 
     def ordered(self, lengths_s: Sequence[int]) -> list[int]:
         """Return the indices of a block's requests in the order in which they are packed.
@@ -61,14 +61,14 @@ class Level:
         self.start_s = start_s
         self.end_s = end_s
         self.pending = 0
-        """Number of jobs that are planned in it and do not run yet."""
+        """Number of its planned jobs that do not run yet."""
 
 
 class Packing:
     """Levels in order of time, none reaching into the next, over the nodes that are free.
 
-    What is placed is taken from `profile`. `end_s` is the end of the last level, or later: where what
-    is not in a level ends.
+    Placed requests are taken from `profile`. `end_s` is the end of the last level, or of a later
+    request outside the levels.
     """
 
     def __init__(self, profile: Profile, levels: list[Level], end_s: int) -> None:
@@ -77,9 +77,9 @@ class Packing:
         self.end_s = end_s
 
     def first_for_block(self, rule: PackingRule) -> int:
-        """Return the index of the lowest level that the next block may use: none that others have entered.
+        """Return the index of the lowest level for the next block, which earlier blocks have not entered.
 
-        An open-ended level has no end that the block could be put behind.
+        The block cannot be put behind an open-ended level.
         """
         return max(len(self.levels) - 1, 0) if rule.open_ended else len(self.levels)
 
@@ -93,7 +93,7 @@ class Packing:
     ) -> tuple[int, Level]:
         """Place one request at `not_before_s` or later, on level `first` or higher.
 
-        Returns its start and its level, a new one if need be.
+        Returns its start and its level, which may be a new one.
         """
         for level in self.levels[first:]:
             start_s = self._room(rule, level, nodes, length_s, not_before_s)
@@ -118,7 +118,7 @@ class Packing:
         return None
 
     def put(self, level: Level, nodes: int, start_s: int, length_s: int) -> None:
-        """Take the nodes; the level reaches as far as this needs."""
+        """Take the nodes, and extend the level as far as necessary."""
         self.profile.take(nodes, start_s, start_s + length_s)
         level.end_s = max(level.end_s, start_s + length_s)
         self.end_s = max(self.end_s, level.end_s)

@@ -20,7 +20,7 @@ from kalends.scheduling.reservations import Reservation, check_arrival, no_room
 
 
 class MappedCluster(Cluster):
-    """A cluster whose mapper decides which nodes a job gets, and whether there are any.
+    """A cluster whose mapper decides which nodes a job gets, if any.
 
     `Job.partition` names them, and stays when the job has ended; `Job.granted` counts them: whole
     atomic units, so it may be more than the job asked for. The `plan` counts nodes like that of any
@@ -33,7 +33,7 @@ class MappedCluster(Cluster):
     placed there.
 
     As with any cluster that is not live, a partition counts as free once the requested time of its job is
-    over, even if the job's end, in the same second, has not been told.
+    over, even if the job's end, in the same second, has not been reported.
     """
 
     counts = False
@@ -43,7 +43,7 @@ class MappedCluster(Cluster):
     ) -> None:
         """`machine` is empty, and belongs to the cluster from now on.
 
-        Raises `InvalidInput` if jobs are on it, and if it cannot give all reservations their nodes.
+        Raises `InvalidInput` if it has jobs, or cannot give all reservations their nodes.
         """
         in_service = machine.nodes - machine.out_of_service
         if machine.free != in_service:
@@ -54,17 +54,17 @@ class MappedCluster(Cluster):
         self.made_rooms = made_rooms(machine, sorted(reservations))
         """The reservations as they were made."""
         self.rooms = self.made_rooms
-        """What they keep free: without the nodes of their guests."""
+        """The nodes that they keep free, without those of their guests."""
         super().__init__(machine.nodes, [reservation for reservation, _ in self.rooms], live=live)
         self.machine = machine
         self.out_of_service = machine.out_of_service
         self.free = in_service
         self._vacated: set[int] = set()
-        """Running jobs, by order, that have lost their nodes because their time is over."""
+        """Running jobs, by order, whose nodes count as free because their time is over."""
 
     @property
     def as_counted(self) -> bool:
-        """Whether a job fits wherever enough nodes are free: any will do, and none are ever kept by name."""
+        """Whether a job needs only enough free nodes: any will do, and none are ever kept by name."""
         return self.machine.interchangeable and not self.reserved and not self.live
 
     def could_ever_fit(self, job: Job) -> bool:
@@ -96,7 +96,7 @@ class MappedCluster(Cluster):
         return True
 
     def start_on(self, job: Job, partition: Partition, now: int) -> bool:
-        """Start a waiting job on just these nodes if all are free and not reserved; says whether it did."""
+        """Start a waiting job on exactly these nodes if all are free, not reserved; return whether it did."""
         self._vacate(now)
         if not self.unreserved(partition, now, now + job.requested_s):
             return False
@@ -193,7 +193,7 @@ class MappedCluster(Cluster):
     ) -> None:
         """Add a reservation as any cluster does; one that is changed keeps its nodes if it can.
 
-        With `guests` it gets their nodes, and others beside them.
+        With `guests` it gets their nodes, and others in addition.
         """
         found = self.check_room(wanted, now, guests, planned)
         self._admit(wanted, guests)
@@ -206,7 +206,7 @@ class MappedCluster(Cluster):
         now: int,
         planned: Sequence[Planned] = (),
     ) -> bool:
-        """Return whether there is a place for all that come, beside `planned`, once others are `gone`."""
+        """Return whether all new reservations have a place, next to `planned`, once others are `gone`."""
         before = self.made_rooms
         self.made_rooms = [each for each in before if each[0].name not in gone]
         guests = [job for name in gone for job in self.guests.of(name)]
@@ -242,7 +242,7 @@ class MappedCluster(Cluster):
     def _place_for(
         self, wanted: Reservation, now: int, guests: Collection[Job], planned: Sequence[Planned]
     ) -> Partition:
-        """Return a place for a reservation beside what `planned` names; raises `Conflict`."""
+        """Return a place for a reservation next to the nodes of `planned`; raises `Conflict`."""
         others = self._rooms_but(wanted.name, now)
         before = next((nodes for room, nodes in self.made_rooms if room.name == wanted.name), None)
         # A shape is met by whole units, which `wanted` may count.
@@ -285,9 +285,9 @@ class MappedCluster(Cluster):
     def fixed(
         self, rooms: Iterable[Room], guests: Collection[Job] = (), end_s: int = 0
     ) -> list[Planned]:
-        """Return what no plan can move: running jobs and these advance reservations, on their nodes.
+        """Return the entries that no plan can move: running jobs and these reservations, on their nodes.
 
-        What reservations have given to jobs stands with the jobs; `guests` stay until `end_s`.
+        Nodes of reservations that jobs use count with the jobs; `guests` stay until `end_s`.
         """
         running = [
             Planned(
@@ -344,7 +344,7 @@ class MappedCluster(Cluster):
         self._keep(self.made_rooms)
 
     def _left_of(self, rooms: Iterable[Room]) -> list[Room]:
-        """Return what these reservations keep free, on which nodes."""
+        """Return the nodes that these reservations keep free."""
         rooms = list(rooms)
         if not self.guests:
             return rooms
@@ -362,7 +362,7 @@ class MappedCluster(Cluster):
         """Number nothing: the mapper does."""
 
     def _board(self, now: int, until_s: int) -> Machine:
-        """Return the machine as a job sees it that would run during ``[now, until_s)``."""
+        """Return the machine as a job during ``[now, until_s)`` would see it."""
         self._vacate(now)
         return self._without_rooms(self.machine, now, until_s)
 

@@ -1,4 +1,4 @@
-"""Busy units of a machine as a step function of time: what backfilling on a topology looks into."""
+"""Busy units of a machine as a step function of time: the plan of backfilling on a topology."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Booked = tuple[int, Partition]
 class MappedPlan:
     """A `Profile` of the busy units themselves, instead of a number of free nodes.
 
-    `times[i]` is where a step begins; `busy[i]` are the units, as bits, that are taken until
+    Step i begins at `times[i]`; `busy[i]` are the units, as bits, that are taken until
     `times[i + 1]`; the last step never ends. Units that were out of service when the plan was made
-    cannot be had at any time, and are in no step.
+    are not available at any time, and are in no step.
     """
 
     __slots__ = ("_machine", "_out", "_units", "busy", "times")
@@ -41,9 +41,9 @@ class MappedPlan:
     ) -> Booked | None:
         """Return the first start in ``[not_before, before)`` at which the job has a place, and its partition.
 
-        It is free for all of the requested time; of those that are, it is the one that the mapper likes
-        best. What the job has `booked` itself, from `before` or later on, is free to it. None: there is
-        no such start; without `before`, not even on what is free in the end.
+        The partition is free for all of the requested time, and the mapper's first choice among those. Nodes
+        that the job has `booked` itself, from `before` or later on, count as free. None: there is no such
+        start; without `before`, not even on the nodes that are free in the end.
         """
         machine, times = self._machine, self.times
         busy = self.busy if booked is None else self._busy_beside(booked, before + job.requested_s)
@@ -67,7 +67,7 @@ class MappedPlan:
             while at > first and taken.bit_count() <= most:
                 at -= 1
                 taken |= busy[at]
-            # Only where a unit becomes free can something begin that could not a little earlier.
+            # A start that was impossible a little earlier needs a unit that becomes free.
             first = at + 1
             while first < len(times) and not busy[first - 1] & ~busy[first]:
                 first += 1
@@ -96,7 +96,7 @@ class MappedPlan:
         self._merge(first, last)
 
     def give_back(self, partition: Partition, start: int, end: int) -> None:
-        """Undo `take`, or what is left of it."""
+        """Undo `take`, or the rest of it."""
         units = self._machine.units_of(partition)
         first, last = self._borders(max(start, self.times[0]), end)
         for index in range(first, last):
@@ -104,7 +104,7 @@ class MappedPlan:
         self._merge(first, last)
 
     def forget_before(self, now: int) -> None:
-        """Drop steps before `now`, which nobody will ask for again."""
+        """Drop steps before `now`, which are no longer needed."""
         past = bisect_right(self.times, now) - 1
         if past > 0:
             del self.times[:past], self.busy[:past]
@@ -122,7 +122,7 @@ class MappedPlan:
         return busy
 
     def _borders(self, start: int, end: int) -> tuple[int, int]:
-        """Return the indices of the steps that begin at `start` and `end`, made if need be.
+        """Return the indices of the steps that begin at `start` and `end`; they are made if necessary.
 
         Equal if it is empty.
         """

@@ -1,4 +1,4 @@
-"""What EASY promises the head of a queue on a machine with a topology: a time, and a place then."""
+"""EASY's promise to the head of a queue on a machine with a topology: a time, and a place then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a moldable job: how it is set, and how it is chosen for policies that only know one."""
+"""The size of a moldable job: setting it, and choosing it for policies that only know one size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sizes_of(job: Job) -> tuple[int, ...]:
 
 
 def mold(job: Job, nodes: int) -> None:
-    """Let a waiting job ask for one of its sizes: from now on it is as a rigid one."""
+    """Make a waiting job request one of its sizes: from now on it is treated as rigid."""
     if job.molds is not None and nodes != job.nodes:
         assert job.start_s < 0, f"job {job.id} has begun on {job.nodes} nodes"
         job.nodes = nodes
@@ -26,7 +26,7 @@ def mold(job: Job, nodes: int) -> None:
 
 
 def molding(policy: Policy) -> Policy:
-    """Return `policy` if it chooses the sizes of jobs (`chooses_sizes`), else one that does it for it."""
+    """Return `policy` if it chooses the sizes of jobs (`chooses_sizes`), else a wrapper that does."""
     return policy if getattr(policy, "chooses_sizes", False) else Molding(policy)
 
 
@@ -34,8 +34,8 @@ class Molding:
     """A policy for rigid jobs that is given moldable ones: each gets its size when it is submitted.
 
     It is the one with the earliest completion, the smaller of equals, as SA chooses it for the user
-    (Cirne and Berman 2003, "When the herd is smart"): all that runs takes its requested time, and all
-    that waits goes in order of submission, each as early as it fits. Whatever the policy then does.
+    (Cirne and Berman 2003, "When the herd is smart"): running jobs take their requested times, and
+    waiting jobs go in order of submission, each as early as it fits, whatever the policy then does.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -72,7 +72,7 @@ class Molding:
         return self.policy.wake_at(now)
 
     def chosen(self, job: Job, now: int) -> int:
-        """Return the size on which a job that is submitted now is expected to be over first."""
+        """Return the size on which a job that is submitted now is expected to end first."""
         plan = QueuedPlan(self.cluster.plan(now))
         for other in self.policy.waiting():
             if plan.has_room(other.nodes):

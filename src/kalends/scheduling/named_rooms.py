@@ -1,4 +1,4 @@
-"""Advance reservations where nodes have names: which nodes each has, and who goes on in another one."""
+"""Advance reservations on named nodes: the nodes of each, and jobs that continue in another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Room = tuple[Reservation, Partition]
 
 
 def made_rooms(machine: Machine, reservations: list[Reservation]) -> list[Room]:
-    """Return each with the nodes that the mapper gives it; raises `InvalidInput` where it cannot."""
+    """Return each with the nodes that the mapper gives it; raises `InvalidInput` if it cannot."""
     verdict = machine.verify(
         [
             Planned(number, each.nodes, each.start_s, each.end_s, each.shape)
@@ -47,7 +47,7 @@ def counted(wanted: Reservation, partition: Partition) -> Reservation:
 
 
 def staying(guests: Iterable[Job], wanted: Reservation, now: int) -> list[Job]:
-    """Return those who go on in a reservation that takes the place of theirs: who began first."""
+    """Return the jobs that continue in the reservation that replaces theirs: the earliest ones."""
     left = wanted.nodes if wanted.start_s <= now else 0
     found = []
     for job in sorted(guests, key=lambda job: (job.start_s, job.order)):

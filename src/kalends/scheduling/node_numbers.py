@@ -46,7 +46,7 @@ class FreeNodes:
             runs.insert(at, (first, last))
 
     def remove(self, number: int) -> bool:
-        """Take just this number out; says whether it was free."""
+        """Take this number out; return whether it was free."""
         runs = self._runs
         at = bisect_right(runs, (number, 1 << 62)) - 1
         if at < 0 or runs[at][1] < number:
@@ -58,9 +58,9 @@ class FreeNodes:
 
 
 class NodeNumbers:
-    """The nodes that each job of a live cluster has, where any will do: the lowest free ones of each part.
+    """The nodes of each job on a live cluster where any nodes will do: the lowest free ones of each part.
 
-    Parts are numbered through. Nodes out of service are given to nobody; a job that has them keeps them
+    Nodes are numbered across all parts. No job gets nodes out of service; a job that has them keeps them
     to its end.
     """
 
@@ -73,7 +73,7 @@ class NodeNumbers:
         """Nodes out of service that no job has."""
 
     def take(self, counts: Sequence[int]) -> Partition:
-        """Give a job nodes of each part. They must be there: the cluster counts them."""
+        """Give a job nodes of each part. They must be free, as counted by the cluster."""
         found = [part.take(count) for part, count in zip(self._free, counts, strict=True)]
         return _partition(chain.from_iterable(each or () for each in found))
 

@@ -1,4 +1,4 @@
-"""Where a user's own class was when it erred: its own line, and not the one of ours that has said so."""
+"""The line of a user's own class at which an error arose, not the line of kalends that raised it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PYTHONS: Final = f"{sysconfig.get_path('stdlib')}/"
 def own_line(frames: Sequence[tuple[str, int]]) -> str:
     """Return the innermost line of the user's as ``file:line``; "" without any frames.
 
-    `frames` are files and lines, from the user's method inwards; the innermost counts where none is theirs.
+    `frames` are files and lines, from the user's method inwards; if none is the user's, the innermost counts.
     """
     own = [each for each in frames if _is_users(each[0])]
     return "{}:{}".format(*(own or frames)[-1]) if frames else ""

@@ -1,7 +1,7 @@
-"""Parameters of a user's own policy, as its name gives them: ``module:Class:3:share=0.5``.
+"""Parameters of a user's own policy in its name: ``module:Class:3:share=0.5``.
 
-What the class takes is read off its constructor, after the cluster: annotations say the types, or else the
-defaults. Without either, a word that reads as a number is one.
+The parameters are those of the class's constructor after the cluster. Annotations give the types, or else
+the defaults. Without either, a word that looks like a number is one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OwnParameters:
         self._others = kinds.get(Parameter.VAR_KEYWORD)
 
     def listed(self) -> list[OwnParameter]:
-        """Return what the class takes, in order."""
+        """Return the parameters of the class, in order."""
         more = [each for each in (self._more, self._others) if each is not None]
         everything = dict.fromkeys([*self._ordered, *self._named.values(), *more])
         return [
@@ -77,8 +77,8 @@ class OwnParameters:
     def given(self, words: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
         """Return the values of `words`, in order and by name.
 
-        Raises `InvalidInput` for a word too many or of the wrong type, an unknown name, one that is given
-        twice, and a parameter that must be given and is not.
+        Raises `InvalidInput` for a word too many or of the wrong type, an unknown or repeated name, and a
+        missing parameter without a default.
         """
         in_order: list[Any] = []
         by_name: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def _hints(make: Callable[..., Any]) -> dict[str, Any]:
     called = getattr(make, "__init__") if isinstance(make, type) else make  # noqa: B009
     try:
         return get_type_hints(called)
-    except Exception:  # An annotation may name what is only there for a type checker.
+    except Exception:  # An annotation may name a type that exists only for a type checker.
         return {
             name: kind
             for name, kind in getattr(called, "__annotations__", {}).items()

@@ -1,7 +1,7 @@
 """Placement of jobs in a grid of clusters, and the stretch of their run time there.
 
-The three kinds of requests of Bucur and Epema (IPDPS 2003), as Jones and Pang 2003 (section 3.5.1)
-tell them: *ordered*, *unordered* and *total*. Pure arithmetic on counts of free nodes.
+The three kinds of requests of Bucur and Epema (IPDPS 2003), as described by Jones and Pang 2003 (section
+3.5.1): *ordered*, *unordered* and *total*. Pure arithmetic on counts of free nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Placed = tuple[int, ...]
 
 
 class GridPart(msgspec.Struct, frozen=True):
-    """Identical nodes of one cluster. `speed` is relative to the node that run times are told for."""
+    """Identical nodes of one cluster. `speed` is relative to the node to which run times refer."""
 
     nodes: int
     speed: float = 1.0
@@ -78,7 +78,7 @@ class CrossingPenalty(msgspec.Struct, frozen=True):
 
 
 class Placer:
-    """The rules by which one grid places jobs. Knows no state: what is free is a parameter.
+    """The rules by which one grid places jobs. Stateless: the free nodes are a parameter.
 
     - ``ordered``: component i on cluster i, or not at all.
     - ``unordered``: the components, largest first, each on a different cluster: the one with the most
@@ -146,7 +146,7 @@ class Placer:
     def place_during(
         self, job: Job, start_s: int, free_during: Callable[[int, int], Sequence[int]]
     ) -> Placed | None:
-        """Return the same where what is free depends on how long it is needed, and that on where it runs.
+        """Return the same if the free nodes depend on the run time, and that on the place.
 
         Placed for the shortest run first, and again for the run found, until it is long enough:
         a longer one never finds more free nodes, so that this ends.
@@ -211,7 +211,7 @@ class Placer:
 
 
 def check_kind(kind: str) -> None:
-    """Raise `InvalidInput` for a kind of components that there is not."""
+    """Raise `InvalidInput` for an unknown kind of components."""
     _one_of(kind, KINDS, "components")
 
 

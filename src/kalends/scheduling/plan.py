@@ -1,4 +1,4 @@
-"""The schedule inside the scheduler: who starts when, on which level (Gehring and Ramme 1996, Fig. 3)."""
+"""The schedule inside the scheduler: starts and levels of jobs (Gehring and Ramme 1996, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kalends.scheduling.levels import Level, Packing
 from kalends.scheduling.mapped import MappedCluster
 
 SHIFTED: Final = 0
-"""Rank of a job that the machine refused once: first in its level."""
+"""Rank of a job that the machine has refused once: first in its level."""
 PLANNED: Final = 1
 
 
@@ -31,7 +31,7 @@ class PlannedJob:
         self.turn = 0
         """Order of entry: on one start and rank, earlier bookings are started and asked for first."""
         self.partition: Partition | None = None
-        """Where it will run, if the mapper has verified it."""
+        """Its partition, if the mapper has verified it."""
 
     @property
     def length_s(self) -> int:
@@ -59,11 +59,11 @@ class LevelPlan:
         self._turns = count()
 
     def end_s(self, now: int) -> int:
-        """Return the scheduling point behind all that runs and is planned."""
+        """Return the scheduling point behind all running and planned jobs."""
         return max(self._running_until_s(now), self.levels[-1].end_s if self.levels else now)
 
     def preplanned_s(self, now: int) -> int:
-        """Return for how long from now on starts are planned."""
+        """Return how far ahead of now starts are planned."""
         return self.bookings[-1].start_s - now if self.bookings else 0
 
     def packing(self, now: int, *, copied: bool = False) -> Packing:
@@ -82,7 +82,7 @@ class LevelPlan:
         return Packing(profile, levels, self.end_s(now))
 
     def clear(self, now: int) -> None:
-        """Drop levels that are over, and planned ones that have become empty."""
+        """Drop levels that have ended, and planned ones that have become empty."""
         self.levels = [
             level for level in self.levels if level.start_s <= now < level.end_s or level.pending
         ]
@@ -95,7 +95,7 @@ class LevelPlan:
         return self.levels[0]
 
     def add(self, bookings: Iterable[PlannedJob]) -> None:
-        """Take them in, in the order in which they were packed."""
+        """Add bookings in the order in which they were packed."""
         for booking in bookings:
             booking.turn = next(self._turns)
             booking.level.pending += 1
@@ -151,8 +151,8 @@ class LevelPlan:
     def shift(self, booking: PlannedJob, now: int, *, alone: bool) -> None:
         """Move a job that the machine refused to the next scheduling point, first in its level.
 
-        There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
-        level of its own before it. What is behind waits as much longer as it must.
+        There it joins the planned level, if the nodes suffice; otherwise, and always if `alone`, it gets a
+        level of its own before that. Later bookings move back as far as necessary.
         """
         self._remove(booking)
         booking.rank, booking.partition = SHIFTED, None
@@ -254,7 +254,7 @@ class LevelPlan:
         return profile.fits(booking.nodes, level.start_s, level.start_s + booking.length_s)
 
     def _reach(self, level: Level, end_s: int) -> None:
-        """Extend a level to `end_s` at least, and move those behind it as far as necessary."""
+        """Extend a level to at least `end_s`, and move later levels as far as necessary."""
         if end_s <= level.end_s:
             return
         point_s = level.end_s = end_s

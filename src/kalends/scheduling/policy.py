@@ -14,22 +14,21 @@ from kalends.scheduling.job import Job
 class Policy(Protocol):
     """One policy over one cluster.
 
-    The scheduler tells it of every submission, end and withdrawal, and after each of them calls
-    `schedule`, which starts what may start now by ``cluster.start(job, now)``. A policy reads no clock,
-    draws no random numbers, and never sees how long a job will really run. What it has planned is void
-    when `Cluster.revision` has changed.
+    The scheduler reports every submission, end and withdrawal, and after each of them calls `schedule`,
+    which starts jobs with ``cluster.start(job, now)``. A policy reads no clock, draws no random numbers,
+    and never sees the true run time of a job. Its plans no longer hold when `Cluster.revision` has changed.
     """
 
     cluster: Cluster
     wakes: bool
-    """Whether `wake_at` ever names a time, as long as no reservations arrive. Fixed from the beginning."""
+    """Whether `wake_at` ever returns a time, as long as no reservations arrive. Never changes."""
 
     def submitted(self, job: Job, now: int) -> None:
         """Add a job, which could run on the empty cluster, to the waiting jobs."""
         ...
 
     def ended(self, job: Job, now: int) -> None:
-        """Note that a running job has ended, as the cluster knows already."""
+        """Note that a running job has ended; the cluster has been updated already."""
         ...
 
     def withdrawn(self, job: Job, now: int) -> None:
@@ -39,16 +38,16 @@ class Policy(Protocol):
     def returned(self, job: Job, now: int) -> None:
         """Add a job that has waited before: held, altered, or under another policy; or that has been stopped.
 
-        Its place is by `Job.order`. It may be called for several jobs before `schedule` is.
+        Its place follows from `Job.order`. Several calls may come before `schedule`.
         """
         ...
 
     def schedule(self, now: int) -> None:
-        """Start what may start now."""
+        """Start the jobs that may start now."""
         ...
 
     def waiting(self) -> Iterator[Job]:
-        """Return the jobs that wait, in the order in which they were submitted (preempted ones too)."""
+        """Return the waiting jobs in order of submission, including preempted ones."""
         ...
 
     def wake_at(self, now: int) -> int | None:
@@ -57,13 +56,13 @@ class Policy(Protocol):
 
 
 def places_of(policy: Policy) -> Sequence[Planned]:
-    """Return when the policy has planned which nodes for waiting jobs; () if it names none."""
+    """Return the times and nodes that the policy has planned for waiting jobs; () if it names no nodes."""
     ask = getattr(policy, "places", None)
     return () if ask is None else tuple(ask())
 
 
 def never_started(name: str, jobs: int, first: int) -> InvalidInput:
-    """Return what is told of the policy `name`, under which so many jobs wait for ever."""
+    """Return the error about the policy `name`, under which this number of jobs waits for ever."""
     return InvalidInput(
         f"{jobs} jobs were never started, the first is job {first}",
         where=f"policy {name}",
@@ -74,7 +73,7 @@ def never_started(name: str, jobs: int, first: int) -> InvalidInput:
 def keeps_promises(policy: Policy, job: Job, until_s: int, now: int) -> bool:
     """Return whether the waiting jobs keep their promised starts if a running job ends by `until_s`.
 
-    Policies that promise nothing have no method of this name.
+    Policies without promises have no method of this name.
     """
     ask = getattr(policy, "keeps_promises", None)
     return ask is None or bool(ask(job, until_s, now))

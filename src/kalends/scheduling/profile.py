@@ -1,4 +1,4 @@
-"""Free nodes as a step function of time, from now on: the plan that backfilling looks into."""
+"""Free nodes as a step function of time, from now on: the plan of backfilling."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NEVER: Final = 1 << 62
 class Profile:
     """Free nodes over ``[start, infinity)``.
 
-    `times[i]` is where a step begins and `free[i]` what is free until `times[i + 1]`; the last step
-    never ends.
+    Step i begins at `times[i]`; `free[i]` are the free nodes until `times[i + 1]`; the last step never
+    ends.
     """
 
     __slots__ = ("free", "times")
@@ -43,7 +43,7 @@ class Profile:
         return profile
 
     def copy(self) -> Profile:
-        """Return the same steps, to be booked for what-if."""
+        """Return a copy, to try bookings on."""
         twin = Profile(self.times[0], self.free[0])
         twin.times, twin.free = self.times[:], self.free[:]
         return twin
@@ -51,7 +51,7 @@ class Profile:
     def earliest(self, nodes: int, length: int, not_before: int) -> int:
         """Return the first time, `not_before` or later, from which `nodes` are free for `length`.
 
-        There always is one if the last step, which never ends, has room: the caller sees to that.
+        There always is one if the last step, which never ends, has room; the caller must ensure that.
         """
         times, free = self.times, self.free
         last = len(times) - 1
@@ -73,7 +73,7 @@ class Profile:
     def within(self, nodes: int, length: int, start: int, end: int) -> int | None:
         """Return the first time from `start` on from which `nodes` are free for `length`.
 
-        None if not by `end`.
+        None if the nodes are not free that long by `end`.
         """
         times, free = self.times, self.free
         index = max(bisect_right(times, start) - 1, 0)
@@ -94,10 +94,10 @@ class Profile:
         return None
 
     def slide(self, nodes: int, first: int, at: int, start: int, end: int, over: int) -> int:
-        """Let a booking of ``[start, over)`` begin with the step `first` and end at `end`, after `start`.
+        """Move a booking of ``[start, over)`` to begin with the step `first` and end at `end`, after `start`.
 
         The steps ``first ... at - 1``, up to `start`, have room for it. Returns the step that begins at `end`
-        or that this time has become a part of. This is `take` twice, without a search for what is known.
+        or contains it. This is `take` twice, without searching for known steps.
         """
         times, free = self.times, self.free
         if at == len(times) or times[at] != start:
@@ -141,7 +141,7 @@ class Profile:
         return True
 
     def take(self, nodes: int, start: int, end: int) -> None:
-        """Book `nodes` during ``[start, end)``; negative `nodes` give back."""
+        """Book `nodes` during ``[start, end)``; negative `nodes` are given back."""
         if end <= start:
             return
         times, free = self.times, self.free
@@ -166,7 +166,7 @@ class Profile:
         return self.times[bisect_right(self.times, after)]
 
     def forget_before(self, now: int) -> None:
-        """Drop steps before `now`, which nobody will ask for again."""
+        """Drop steps before `now`, which are no longer needed."""
         times = self.times
         if times[0] < now:
             at = bisect_right(times, now) - 1

@@ -1,4 +1,4 @@
-"""What is promised to a job that waits, and which others may go before it."""
+"""The promise to a waiting job, and the jobs that may go before it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Promise(msgspec.Struct):
     leeway: Leeway
 
     def allows(self, job: Job, now: int) -> bool:
-        """Return whether `job`, started now, leaves the promise standing."""
+        """Return whether the promise holds if `job` starts now."""
         return now + job.requested_s <= self.leeway.until(job.nodes)
 
     def started(self, job: Job, now: int) -> None:
-        """Take note that `job` was started now."""
+        """Note that `job` was started now."""
         self.leeway.take(job.nodes, now + job.requested_s)
 
 

@@ -1,4 +1,4 @@
-"""The starts that a policy has promised to jobs that wait, where it promises any."""
+"""The starts that a policy has promised to waiting jobs, if it promises any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kalends.scheduling.profile import NEVER
 
 
 def promised_start(policy: Policy, job: Job) -> int:
-    """Return the start that `policy` has promised `job`; 0: none, or it does not wait."""
+    """Return the start that `policy` has promised `job`; 0 if none, or if the job does not wait."""
     promised = getattr(policy, "promised", None)
     if promised is None:
         return 0
@@ -20,5 +20,5 @@ def promised_start(policy: Policy, job: Job) -> int:
 
 
 def promised_starts(policy: Policy) -> list[tuple[Job, int]]:
-    """Return the jobs that `policy` has promised a start, with that, in its order."""
+    """Return the jobs that `policy` has promised a start, with the start, in the policy's order."""
     return [(job, start_s) for job in policy.waiting() if (start_s := promised_start(policy, job))]

@@ -1,4 +1,4 @@
-"""A plan to which requests are only added, one after the other, each as early as it fits."""
+"""A plan that only adds requests, one after the other, each as early as it fits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kalends.scheduling.profile import Profile
 class QueuedPlan:
     """A `profile` with requests booked in it.
 
-    It only gets fuller. So a request never starts before one that took no more nodes for no longer:
-    what is known of those saves most of the search.
+    It only gets fuller. So a request never starts before an earlier one that took no more nodes for no
+    longer: the starts of those save most of the search.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -34,7 +34,7 @@ class QueuedPlan:
         return self.profile.earliest(nodes, length, start)
 
     def book(self, nodes: int, length: int) -> int:
-        """Book a request as early as it fits; says when. There must be room for it."""
+        """Book a request as early as it fits; return its start. There must be room for it."""
         start = self.earliest(nodes, length)
         self.profile.take(nodes, start, start + length)
         self._note(nodes, length, start)
@@ -43,7 +43,7 @@ class QueuedPlan:
     def _note(self, nodes: int, length: int, start: int) -> None:
         lengths, starts = self._known.setdefault(nodes, ([], []))
         first = bisect_left(lengths, length)
-        # Longer ones that were found to start no later say no more than this one.
+        # Longer ones that start no later make this one redundant.
         last = bisect_right(starts, start, first)
         lengths[first:last] = [length]
         starts[first:last] = [start]

@@ -1,4 +1,4 @@
-"""All policies by name: what the command line, the simulator and a live queue know them by."""
+"""All policies by their names on the command line, in the simulator and in live queues."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     number: str = ""
     """The part of the name after the colon, in capitals: ``easy-slack:PERCENT``."""
     optional: bool = False
-    """Whether the number may be left out; the class then has a default for it."""
+    """Whether the number may be omitted; the class then has a default for it."""
     by_priority: bool = False
-    """Whether it looks at the priorities of jobs."""
+    """Whether it uses the priorities of jobs."""
 
     @property
     def shown(self) -> str:
-        """The name as a user writes it, with what stands for the number."""
+        """The name as a user writes it, with the placeholder of the number."""
         if self.optional:
             return f"{self.name}[:{self.number}]"
         return f"{self.name}:{self.number}" if self.number else self.name
@@ -104,7 +104,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "preemptive",
         f"{_HERE}.ordered.priority:Preemptive",
-        "By priority; less urgent jobs are stopped for urgent ones, and go on later.",
+        "By priority; less urgent jobs are stopped for urgent ones, and continue later.",
         JONES,
         number="AGE_S",
         optional=True,
@@ -147,7 +147,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "fair-share",
         f"{_HERE}.backfill.fair_share:FairShare",
-        "EASY, whose account has used least for its share first; use halves in HALF_LIFE_S.",
+        "EASY, the account with the least use for its share first; use halves in HALF_LIFE_S.",
         KAY_LAUDER,
         number="HALF_LIFE_S",
         optional=True,
@@ -239,7 +239,7 @@ def is_own(text: str) -> bool:
 
 
 def looks_at_priorities(text: str) -> bool:
-    """Return whether the policy named `text` looks at the priorities of jobs; an own class may."""
+    """Return whether the policy named `text` uses the priorities of jobs; a user's class may."""
     return is_own(text) or BY_NAME[text.partition(":")[0]].by_priority
 
 
@@ -247,8 +247,8 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     """Return the maker of the policy named `text`: ``easy``, ``easy-slack:10``, or ``module:Class:3``.
 
     A user's own class is called with the cluster and the parameters of its name (`own_parameters`), and
-    watched (`watched.WatchedPolicy`). Raises `InvalidInput` with near names for an unknown one, for a
-    number that is missing, too much or no number, and for parameters that the class does not take.
+    watched (`watched.WatchedPolicy`). Raises `InvalidInput` for an unknown name (with similar names), for
+    a missing, superfluous or invalid number, and for parameters that the class does not take.
     """
     if is_own(text):
         # Imported here: most policies are not a user's.
@@ -293,7 +293,7 @@ def _load(where: str, text: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
         found = getattr(module, class_name)
-    except Exception as error:  # Whatever a user's module raises while it is loaded.
+    except Exception as error:  # A user's module may raise anything while it is loaded.
         raise InvalidInput(
             f"cannot be loaded: {type(error).__name__}: {error}",
             where=f"policy {excerpt(text)}",

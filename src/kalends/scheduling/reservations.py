@@ -35,7 +35,7 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
 
 
 class Reservations:
-    """All reservations of one cluster, by start. Raises `InvalidInput` where they want more than `nodes`."""
+    """All reservations of one cluster, by start. Raises `InvalidInput` if they need more than `nodes`."""
 
     def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
         self._sorted = sorted(reservations)
@@ -79,11 +79,11 @@ class Reservations:
 class Guests(dict[int, tuple[Job, str]]):
     """The running jobs that have nodes of a reservation, and its name, by order. They keep them to its end.
 
-    What a reservation keeps free is what it was made for, less the nodes of its guests.
+    A reservation keeps free its nodes less those of its guests.
     """
 
     def admit(self, name: str, job: Job) -> None:
-        """Let `job` have nodes of the reservation `name`, and of no other."""
+        """Give `job` nodes of the reservation `name`, and of no other."""
         self[job.order] = job, name
 
     def turn_out(self, name: str) -> list[Job]:
@@ -98,7 +98,7 @@ class Guests(dict[int, tuple[Job, str]]):
         return [job for job, at in self.values() if at == name]
 
     def left_of(self, made: Iterable[Reservation]) -> list[Reservation]:
-        """Return what the reservations `made` still keep free: not those whose guests have all nodes."""
+        """Return the reservations `made` with the nodes that they still keep free, without full ones."""
         if not self:
             return list(made)
         left = []
@@ -110,7 +110,7 @@ class Guests(dict[int, tuple[Job, str]]):
 
 
 def check_arrival(wanted: Reservation, now: int, parts: int = 0) -> None:
-    """Raise `InvalidInput` unless a reservation that arrives has a name, a known part, and time left."""
+    """Raise `InvalidInput` unless a new reservation has a name, a known part, and time left."""
     if not wanted.name:
         raise InvalidInput(
             "a reservation without a name", where="reservation", remedy="give it one of its own"
@@ -130,7 +130,7 @@ def check_arrival(wanted: Reservation, now: int, parts: int = 0) -> None:
 
 
 def no_room(wanted: Reservation, free_s: int | None = None) -> Conflict:
-    """Return the error that there is no room for a reservation; maybe from `free_s` on."""
+    """Return the error that there is no room for a reservation; perhaps there is from `free_s` on."""
     return Conflict(
         f"{wanted.nodes} nodes are not free from {wanted.start_s} to {wanted.end_s}",
         where=f"reservation {excerpt(wanted.name)}",

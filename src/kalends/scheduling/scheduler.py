@@ -1,4 +1,4 @@
-"""One cluster under one policy: events in, jobs that begin, stop or change out."""
+"""One cluster under one policy: it takes events, and returns jobs that begin, stop or change."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ LONG_AGO: Final = -(1 << 62)
 
 
 class Scheduler:
-    """The machine that both a live queue and the simulator drive. Pure: `now` is a parameter.
+    """The state machine that both a live queue and the simulator drive. Pure: `now` is a parameter.
 
-    Every event is followed by exactly one pass of the policy. What comes back are the jobs whose nodes
-    changed, in the order in which they did: `Job.granted` says to how many, 0 to none. The same events
-    at the same times give the same decisions.
+    Every event is followed by exactly one pass of the policy. Events return the jobs whose nodes changed,
+    in the order of the changes: `Job.granted` is the new number, 0 for none. The same events at the same
+    times give the same decisions.
 
-    A live queue makes the cluster `live`, and tells every event as it comes to know of it, at a time
-    that never goes back. Before an event counts, every running job whose time is over is expected to end
-    a little later, so that no nodes are given twice. After each event it asks `wake_at` when to call
-    `wake`; to be late with it costs time, and nothing else. What is refused raises and has changed
-    nothing, so that only accepted events need to be kept and told again after a restart. When a policy of
-    the owner's own raises, `switch` to another: no job is lost, and what had been started comes back
-    from that call.
+    A live queue makes the cluster `live`, and reports every event when it learns of it, at a time that
+    never goes back. Before an event counts, every running job whose time is over is expected to end a
+    little later, so that no nodes are given twice. After each event it asks `wake_at` when to call `wake`;
+    a late call costs time, but has no other effect. A refused event raises and changes nothing, so only
+    accepted events need to be kept and replayed after a restart. When an owner's own policy raises, `switch`
+    to another: no job is lost, and that call returns the jobs that had been started.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -54,25 +53,25 @@ class Scheduler:
         self.held: dict[int, Job] = {}
         """The jobs among them that are held."""
         self.decided: Callable[[Sequence[Job]], None] | None = None
-        """Hears of the jobs that each pass of the policy has touched."""
+        """An observer of the jobs that each pass of the policy has touched."""
         self._live = self.cluster.live
         self._wakes = policy.wakes or self._live
         self._submissions = 0
         self._withdrawals = 0
         """Jobs that were withdrawn or are held."""
         self._unseen: set[int] = set()
-        """Running jobs, by order, that the policy has never seen: they were started in reservations."""
+        """Running jobs, by order, that the policy has never seen, because they started in reservations."""
         self._last_s = LONG_AGO
 
     def continued_as(self, kind: type[Scheduler]) -> Scheduler:
-        """Return a scheduler of this kind that goes on from here; this one is used no more.
+        """Return a scheduler of this kind that continues from here; do not use this one afterwards.
 
-        Raises `InvalidInput` for a kind that would have had to learn from what was before.
+        Raises `InvalidInput` for a kind that would need the events so far.
         """
         if type(self) is kind:
             return self
         raise InvalidInput(
-            f"a {type(self).__name__} cannot go on as a {kind.__name__}", where="scheduler"
+            f"a {type(self).__name__} cannot continue as a {kind.__name__}", where="scheduler"
         )
 
     @property
@@ -81,10 +80,10 @@ class Scheduler:
         return self._submissions - self._withdrawals - self.cluster.begun
 
     def submit(self, job: Job, now: int) -> list[Job]:
-        """Let a job begin to wait; return the jobs that start, change or stop.
+        """Add a waiting job; return the jobs that start, change or stop.
 
         Raises `InvalidInput`, and nothing has changed, if it could never run; live also `Conflict` for a
-        job, or an id, that is here already.
+        known job or id.
         """
         if self._live:
             self._check_new(job, now)
@@ -99,7 +98,7 @@ class Scheduler:
         return self._touched_in_pass(now)
 
     def end(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job has ended, by itself or at its limit: its nodes are free.
+        """Record that a running job has ended, on its own or at its limit: its nodes are free.
 
         Raises `Conflict`, and nothing has changed, if it does not run.
         """
@@ -118,16 +117,16 @@ class Scheduler:
         return self._touched_in_pass(now)
 
     def break_off(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job was broken off: its launch or its nodes failed, or it was killed.
+        """Record that a running job was aborted: its launch or its nodes failed, or it was killed.
 
-        As `end`, but its time says nothing about how long such jobs run.
+        As `end`, but its time is no evidence of the run times of such jobs.
         """
         return Scheduler.end(self, job, now)
 
     def run_again(self, job: Job, again: Job, now: int) -> list[Job]:
-        """As `break_off`; before anybody else is looked at, `again` waits at the place that `job` had.
+        """As `break_off`, but first `again` waits at the place of `job`, before other jobs are tried.
 
-        Also in the place of one that was stopped. Only live. Raises `Conflict`, and nothing has changed, if
+        It can also replace a job that was stopped. Only live. Raises `Conflict`, and nothing has changed, if
         `job` has not begun.
         """
         self._check_live()
@@ -156,7 +155,7 @@ class Scheduler:
     def withdraw(self, job: Job, now: int) -> list[Job]:
         """Withdraw a waiting job, or one that is held.
 
-        Raises `Conflict`, and nothing has changed, if it does not wait here: it runs, is over, was
+        Raises `Conflict`, and nothing has changed, if it does not wait: it runs, has ended, was
         withdrawn before or never submitted.
         """
         self._check_waits(job, now)
@@ -166,7 +165,7 @@ class Scheduler:
         return self.wake(now)
 
     def hold(self, job: Job, now: int) -> list[Job]:
-        """Let a waiting job stand aside until it is released. Raises as `withdraw` does; only live."""
+        """Hold a waiting job until it is released. Raises as `withdraw` does; only live."""
         self._check_live()
         self._check_waits(job, now)
         if job.id in self.held:
@@ -176,7 +175,7 @@ class Scheduler:
         return self.wake(now)
 
     def release(self, job: Job, now: int) -> list[Job]:
-        """Let a held job wait again, at its old place. Raises `Conflict` if it is not held."""
+        """Release a held job, which waits again at its old place. Raises `Conflict` if it is not held."""
         self._check_time(now)
         if self.held.get(job.id) is not job:
             raise Conflict(f"job {job.id} is not held", where="job", remedy="release a held job")
@@ -193,11 +192,11 @@ class Scheduler:
         requested_s: int | None = None,
         priority: int | None = None,
     ) -> list[Job]:
-        """Change what a waiting or held job asks for; it keeps its place in order of submission.
+        """Change the request of a waiting or held job; it keeps its place in order of submission.
 
-        What it was promised is void. Raises `InvalidInput` for what could never run, and for a new size
-        of a job that has several; `Conflict` if it does not wait, or has begun and was stopped and more
-        than its priority is to change. Then nothing has changed. Only live.
+        Its promise ends. Raises `InvalidInput` for a request that could never run, and for a new size of a
+        job that has several; `Conflict` if it does not wait, or if it has begun and was stopped and more
+        than its priority would change. Then nothing has changed. Only live.
         """
         self._check_live()
         self._check_waits(job, now)
@@ -236,7 +235,7 @@ class Scheduler:
         return self.wake(now)
 
     def prolong(self, job: Job, until_s: int, now: int) -> list[Job]:
-        """Let a running job run until `until_s`, later than its limit.
+        """Extend a running job to `until_s`, later than its limit.
 
         Raises `Conflict`, and nothing has changed, if it does not run, or if other jobs, reservations or
         promised starts are in the way. Only live.
@@ -270,15 +269,15 @@ class Scheduler:
         return self.wake(now)
 
     def unreserve(self, name: str, now: int) -> list[Job]:
-        """Remove a reservation. Raises `NotFound` without one of this name that is not over. Only live."""
+        """Remove a reservation. Raises `NotFound` without a current or later one of this name. Only live."""
         with self._asked(now):
             self.cluster.unreserve(name, now)
         return self.wake(now)
 
     def check_room(self, reservation: Reservation, now: int, *, sparing: bool = False) -> None:
-        """Raise what `reserve` would raise; nothing has happened, not even time has passed.
+        """Raise the errors of `reserve`, without any effect, not even on the time.
 
-        With `sparing`, also where it would take nodes that are planned for waiting jobs, by name.
+        With `sparing`, also raise if it would take nodes that are planned for waiting jobs by name.
         """
         with self._as_if_asked(now):
             planned = places_of(self.policy)
@@ -287,10 +286,10 @@ class Scheduler:
     def have_room(
         self, came: Iterable[Reservation], gone: Collection[str], now: int, *, sparing: bool
     ) -> bool:
-        """Return whether the nodes that are named make a place for all that come, once others are gone.
+        """Return whether named nodes have a place for all new reservations once others are gone.
 
-        With `sparing`, one beside those that are planned for waiting jobs. Where nodes are only counted
-        nothing is asked. Nothing has happened.
+        With `sparing`, a place next to the nodes planned for waiting jobs. Always true if nodes are only
+        counted. Has no effect.
         """
         if not isinstance(self.cluster, MappedCluster):
             return True
@@ -301,8 +300,8 @@ class Scheduler:
     def start_in(self, name: str, job: Job, now: int) -> list[Job]:
         """Start a job, which has not waited here, on nodes of the reservation `name` until that ends.
 
-        The policy is not told. Raises `Conflict`, and nothing has changed, if so many of its nodes are not
-        free; and what `submit` raises. Only live.
+        The policy does not see it. Raises `Conflict`, and nothing has changed, if too few of its nodes are
+        free; and the errors of `submit`. Only live.
         """
         with self._asked(now):
             self._check_new(job, now)
@@ -319,7 +318,7 @@ class Scheduler:
             job.request = job.request or asked
             self.jobs[job.id] = job
             self._unseen.add(job.order)
-            # What the policy finds touched in a pass, it has done itself.
+            # The policy takes all jobs touched in a pass for its own doing.
             self.cluster.touched.remove(job)
         return [job, *self.wake(now)]
 
@@ -333,8 +332,8 @@ class Scheduler:
         """Remove and add reservations, all of them before anything starts. Only live.
 
         `guests` are running jobs that have nodes of a reservation that comes, by its name.
-        Returns the jobs touched, and the names of those for which running jobs leave no room: these are not
-        kept. Whatever is over already is let go. Raises `InvalidInput` as `reserve` does.
+        Returns the touched jobs, and the names of reservations for which running jobs leave no room: these
+        are not kept. Ended reservations are removed. Raises `InvalidInput` as `reserve` does.
         """
         refused = []
         with self._asked(now):
@@ -354,8 +353,8 @@ class Scheduler:
     def drain(self, nodes: Collection[int], now: int) -> list[Job]:
         """Put nodes out of service: idle ones at once, others when their jobs have ended.
 
-        Where nodes have names, reservations get others if they can. If they have failed, `jobs_on` names the
-        jobs to be broken off. Raises `InvalidInput` for nodes that are not here. Only live.
+        If nodes have names, reservations get others if possible. If nodes have failed, `jobs_on` returns the
+        jobs to be aborted. Raises `InvalidInput` for nodes that do not exist. Only live.
         """
         with self._asked(now):
             self.cluster.drain(nodes)
@@ -378,9 +377,9 @@ class Scheduler:
         ]
 
     def switch(self, make: Callable[[Cluster], Policy], now: int) -> list[Job]:
-        """Go on under another policy: what runs, runs on, and who waits keeps the order of submission.
+        """Change the policy: running jobs continue, and waiting jobs keep the order of submission.
 
-        Starts that the former policy promised are void. Raises what `make` raises, and nothing has
+        Starts that the former policy promised no longer hold. Raises the errors of `make`, and nothing has
         changed then. Only live.
         """
         with self._asked(now):
@@ -400,14 +399,14 @@ class Scheduler:
         return self.wake(now)
 
     def kept_size(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job has not changed as it was asked to: it has what it had before."""
+        """Record that a running job has not made its requested change: it keeps its former nodes."""
         self._check_time(now)
         self._check_here(job)
         self.cluster.kept(job)
         return self.wake(now)
 
     def denies_size(self, job: Job, nodes: int, now: int) -> str:
-        """Return why a running job that wants another size itself does not get it now; "": it does."""
+        """Return why a running job does not get the size now that it wants itself; "" if it does."""
         denies = getattr(self.policy, "denies", None)
         if denies is None:
             return "the policy of this machine changes no sizes"
@@ -423,7 +422,7 @@ class Scheduler:
         return self.wake(now)
 
     def stopped(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job stands still that was asked to stop: it waits again, at its old place.
+        """Record that a job that was asked to stop stands still: it waits again, at its old place.
 
         It waits for the rest of its time. Raises `Conflict`, and nothing has changed, if it was not asked.
         Only live.
@@ -434,13 +433,13 @@ class Scheduler:
         return self.wake(now)
 
     def not_stopped(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job cannot be stopped as it was asked to. Raises as `stopped` does."""
+        """Record that a running job cannot be stopped as requested. Raises as `stopped` does."""
         self._check_asked_to_stop(job, now)
         self.cluster.goes_on(job)
         return self.wake(now)
 
     def wake(self, now: int) -> list[Job]:
-        """Let the policy look, though nothing was submitted and nothing ended."""
+        """Run a pass of the policy without an event."""
         if self._live:
             self._check_time(now)
             self._pass_to(now)
@@ -451,10 +450,10 @@ class Scheduler:
         return self.policy.wake_at(now) if self._wakes else None
 
     def frozen(self, copies: dict[int, Any]) -> Scheduler:
-        """Return an independent copy that is run on to see what will be; `copies` is a memo for `deepcopy`.
+        """Return an independent copy for predictions; `copies` is a memo for `deepcopy`.
 
-        Its ends come when they are expected, as in a simulation, and who was asked to stop has stopped. Who
-        is held stays out of it.
+        Its ends come when expected, as in a simulation, and jobs that were asked to stop have stopped. Held
+        jobs are left out.
         """
         policy = deepcopy(self.policy, copies)
         for job in [job for _, _, job in policy.cluster.ends if job.stopping]:
@@ -489,13 +488,13 @@ class Scheduler:
         self.policy.returned(job, now)
 
     def _pass_to(self, now: int) -> None:
-        """Let time pass; who is over its time is expected to end later."""
+        """Advance the time; jobs beyond their time are expected to end later."""
         self._last_s = now
         self.cluster.expect_overdue(now)
 
     @contextmanager
     def _as_if_asked(self, now: int) -> Iterator[None]:
-        """Ask what would be as of `now`, without any effect."""
+        """Answer a question as of `now`, without any effect."""
         self._check_live()
         moved = self.cluster.expect_overdue(now)
         try:
@@ -505,7 +504,7 @@ class Scheduler:
 
     @contextmanager
     def _asked(self, now: int) -> Iterator[None]:
-        """Do what may be refused, as of now. If it is, not even time has passed."""
+        """Carry out an action as of now. If it is refused, nothing has changed, not even the time."""
         self._check_live()
         self._check_time(now)
         moved = self.cluster.expect_overdue(now)

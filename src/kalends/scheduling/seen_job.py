@@ -1,4 +1,4 @@
-"""What a user's own policy sees of a job: all that `Job` tells, nothing else, and nothing to be changed."""
+"""A user's own policy's read-only view of a job: all attributes of `Job`, nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.scheduling.molding import mold
 
 
 class SeenJob:
-    """A job to be read. How long it really runs, which a simulation knows, is not in here.
+    """A read-only job, without the true run time that a simulation knows.
 
     Only the size of a waiting job that has several is set by a policy, as `molding.mold` does it.
     """
@@ -25,7 +25,7 @@ class SeenJob:
         self.__job = job
 
     def __eq__(self, other: object) -> bool:
-        # What the cluster compares are the jobs themselves.
+        # The cluster compares the jobs themselves.
         return other is self or other is self.__job
 
     def __hash__(self) -> int:

@@ -1,4 +1,4 @@
-"""Waiting jobs in the order of fair shares: a line for each account, which stays while its use changes."""
+"""Waiting jobs in the order of fair shares: a line for each account, unchanged by its use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOBODY = 1 << 62
 
 
 class SharedLine:
-    """The most urgent first; of these, whose account has used least for its share; then who came first.
+    """The most urgent jobs first, then the account with the least use for its share, then submission.
 
     Used as an `IndexedQueue` is.
     """
@@ -33,7 +33,7 @@ class SharedLine:
 
     @property
     def least_nodes(self) -> int:
-        """Lower bound of the nodes of any job; for an empty line more than any machine has."""
+        """Lower bound of the nodes of any job; for an empty queue more than any machine has."""
         return min([line.least_nodes for line in self._lines.values()], default=_NOBODY)
 
     def key(self, job: Job) -> Any:
@@ -41,7 +41,7 @@ class SharedLine:
         return (-job.priority, self._use.rank(account_of(job), job.share), job.order)
 
     def head(self) -> Job | None:
-        """Return the first; None of an empty line."""
+        """Return the first job; None if the queue is empty."""
         heads = [head for line in self._lines.values() if (head := line.head()) is not None]
         return min(heads, key=self.key, default=None)
 
@@ -49,11 +49,11 @@ class SharedLine:
         self._lines.setdefault(_line_of(job), IndexedQueue()).add(job)
 
     def remove(self, job: Job) -> None:
-        """Take a job out. Raises `ValueError` if it is not in line."""
+        """Take a job out. Raises `ValueError` if it is not in the queue."""
         name = _line_of(job)
         line = self._lines.get(name)
         if line is None:
-            raise ValueError(f"job {job.id} is not in line")
+            raise ValueError(f"job {job.id} is not in the queue")
         line.remove(job)
         if not line:
             del self._lines[name]

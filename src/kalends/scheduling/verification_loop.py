@@ -1,7 +1,7 @@
 """The handshake of scheduler and mapper: verify a schedule, reorganise it, until nothing conflicts.
 
-Gehring and Ramme 1996, section 4.2. The scheduler counts nodes; what it plans may be impossible on the
-real machine. The mapper says which requests it cannot configure as planned, and when it could.
+Gehring and Ramme 1996, section 4.2. The scheduler counts nodes; its plan may be impossible on the
+real machine. The mapper returns the requests that it cannot configure as planned, and when it could.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kalends.scheduling.profile import NEVER
 class Verification:
     """One handshake about bookings that were just packed, or that may move.
 
-    `fixed` is what runs or is reserved, `standing` what was verified before. What is accepted joins
-    `standing`, and moves no more.
+    `fixed` are running jobs and reservations, `standing` bookings verified before. Accepted bookings join
+    `standing`, and no longer move.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Verification:
     def settle(self, rule: PackingRule, bookings: Sequence[PlannedJob], first: int) -> None:
         """Move bookings until each has a partition; they stay on level `first` or higher.
 
-        Each must fit the machine when it is empty. Then it comes to an end: what is refused moves later
-        every time, and of those that lie behind everything the first is not refused.
+        Each must fit the empty machine. Then the loop ends: a refused booking moves later every time, and
+        the first of the bookings behind all others is not refused.
         """
         unsettled = list(bookings)
         while unsettled:
@@ -61,7 +61,7 @@ class Verification:
         return True
 
     def accepts(self, booking: PlannedJob) -> bool:
-        """Return whether it can run as it is booked now, on whatever nodes; if so it has them."""
+        """Return whether it can run as booked now, on any nodes; if so, it gets them."""
         partition, booking.partition = booking.partition, None
         others = [each for each in self.standing if each.job != booking.job.order]
         beside = _during(others, booking.start_s, booking.end_s)
@@ -76,7 +76,7 @@ class Verification:
     def _ask(self, unsettled: Sequence[PlannedJob], until_s: int = NEVER) -> dict[int, int]:
         """Run one round; return the conflicts with the mapper's suggestions. The rest is settled.
 
-        A suggestion of `until_s` or later need not be right: the mapper is not told of what is then.
+        A suggestion of `until_s` or later may be wrong: the mapper does not see the schedule from then on.
         """
         self.rounds += 1
         from_s = min(booking.start_s for booking in unsettled)

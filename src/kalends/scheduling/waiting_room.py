@@ -1,4 +1,4 @@
-"""Priority queues of jobs before the scheduler, emptied in finite blocks.
+"""Priority queues of jobs in front of the scheduler, emptied in finite blocks.
 
 Gehring and Ramme 1996, section 3.1.
 """
@@ -13,7 +13,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.job import Job
 
 EXTRACTION_ORDERS: Final = (1, 2, 4)
-"""E(p_i) unless the administrator says otherwise: jobs of priority 0, 1, and 2 or more."""
+"""Default E(p_i): for jobs of priority 0, 1, and 2 or more."""
 
 
 class WaitingRoom:
@@ -49,7 +49,7 @@ class WaitingRoom:
         put_back(self._queue_of(job), job)
 
     def remove(self, job: Job) -> None:
-        """Remove a waiting job. Raises `ValueError` if it is not in here."""
+        """Remove a waiting job. Raises `ValueError` if it is not in the room."""
         self._queue_of(job).remove(job)
 
     def counts(self) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class WaitingRoom:
         return block
 
     def copy(self) -> WaitingRoom:
-        """Return the same jobs in the same queues, to be emptied virtually."""
+        """Return a copy with the same jobs, to be emptied virtually."""
         twin = WaitingRoom(self.orders)
         for queue, own in zip(twin.queues, self.queues, strict=True):
             queue.extend(own)
@@ -84,7 +84,7 @@ class WaitingRoom:
 
 
 def put_back(queue: deque[Job], job: Job) -> None:
-    """Add a job to a queue in order of submission, where it belongs."""
+    """Add a job to a queue at its place in order of submission."""
     behind = []
     while queue and queue[-1].order > job.order:
         behind.append(queue.pop())

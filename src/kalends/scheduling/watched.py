@@ -1,8 +1,8 @@
-"""A user's own policy, watched: what it may not do is an error that names it and the job.
+"""A user's own policy, watched: forbidden actions are errors that name it and the job.
 
-It is given jobs and a cluster to look at, and changes them by its methods alone. Nothing here stands in
-the way of the policies that come with kalends. It is no sandbox either: the class is trusted as any Python
-that one runs, only not believed to be right.
+It gets read-only jobs and a read-only cluster, and changes them only through methods. Policies that come with
+kalends are not watched. It is not a sandbox either: the class is trusted like any Python code of one's own,
+but not assumed to be correct.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CALLERS_OWN: Final = frozenset(
     {"drain", "end", "expect_as_before", "expect_overdue", "goes_on", "kept", "prolong", "reserve",
      "resized", "resume", "stopped", "unreserve"}
 )  # fmt: skip
-"""What only the caller of a scheduler may do to a cluster."""
+"""Methods of a cluster that only the caller of a scheduler may use."""
 
 METHODS: Final = ("submitted", "ended", "withdrawn", "schedule", "waiting", "wake_at")
 
 IDLE_WAKES_MAX: Final = 10_000
-"""Maximum number of successive wakes that a policy may ask for and start nothing."""
+"""Maximum number of successive wakes that a policy may ask for without starting a job."""
 
 
 class Interrupted(BaseException):
-    """Raised into the class's own code, from outside, to leave it; says why."""
+    """Raised into the class's own code from outside, to leave it; has the reason."""
 
 
 class WatchedPolicy:
@@ -37,10 +37,10 @@ class WatchedPolicy:
 
     It is called with the cluster, and the parameters `in_order` and `by_name`.
 
-    Raises `InvalidInput` for a class that cannot be called so, lacks a method, raises, starts a job that
-    does not wait, or at another time than now, changes what a job asks for, stops one that does not run,
-    or wants to be woken in the past, or again and again for nothing. What it had started before stands;
-    the scheduler must not be used any more.
+    Raises `InvalidInput` for a class that cannot be called in this way, lacks a method, raises, starts a job
+    that does not wait, or at another time than now, changes a job's request, stops a job that does not run,
+    or wants to be woken in the past, or repeatedly for nothing. Jobs that it had started remain started; the
+    scheduler must not be used afterwards.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class WatchedPolicy:
         self._waiting: dict[int, Job] = {}
         """Jobs by order of submission."""
         self._seen: dict[int, SeenJob] = {}
-        """What the class sees of each job that waits or runs."""
+        """The class's view of each waiting or running job."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self.ask(make, self._proxy, *in_order, **by_name)
@@ -81,7 +81,7 @@ class WatchedPolicy:
         del self._seen[job.order]
 
     def returned(self, job: Job, now: int) -> None:
-        """Give back a job that has waited before; a class without this method is told as of a new one."""
+        """Return a job that has waited before; a class without this method gets it as a new one."""
         self._waiting[job.order] = job
         own = self._attribute("returned")
         if own is not None:
@@ -99,7 +99,7 @@ class WatchedPolicy:
         return iter([self._waiting[order] for order in sorted(self._waiting)])
 
     def wake_at(self, now: int) -> int | None:
-        self._proxy.now = -1  # It is asked when to look: nothing may be started here.
+        self._proxy.now = -1  # Only a question for the next wake: no job may start here.
         wake_s = self.ask(self._own.wake_at, now)
         if wake_s is None:
             return None
@@ -110,12 +110,12 @@ class WatchedPolicy:
         return wake_s
 
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return what the class says, if it has such a method."""
+        """Return the answer of the class, if it has such a method."""
         ask = self._attribute("keeps_promises")
         return ask is None or bool(self.ask(ask, self.seen(job), until_s, now))
 
     def seen(self, job: Job) -> SeenJob:
-        """Return what the class sees of a job, always the same object."""
+        """Return the class's view of a job, always the same object."""
         found = self._seen.get(job.order)
         if found is None:
             found = self._seen[job.order] = SeenJob(job)
@@ -134,7 +134,7 @@ class WatchedPolicy:
         return True
 
     def stop(self, seen: SeenJob, now: int) -> bool:
-        """Stop a job for the policy, or ask it to stop, if it runs; says whether it waits again at once."""
+        """Stop a job for the policy, or ask it to stop, if it runs; return whether it waits again at once."""
         job = self._running(seen)
         if job is None:
             self.refuse(f"stops job {seen.id}, which does not run")
@@ -157,7 +157,7 @@ class WatchedPolicy:
         return self.cluster.resize(job, nodes, now)
 
     def undo(self, seen: SeenJob) -> None:
-        """Take back the start of a job for the policy."""
+        """Undo the start of a job for the policy."""
         job = self._running(seen)
         if job is None or job.stopping:
             self.refuse(f"takes back job {seen.id}, which does not run")
@@ -165,14 +165,12 @@ class WatchedPolicy:
         self._waiting[job.order] = job
 
     def ask(self, call: Callable[..., Any], *arguments: object, **named: object) -> Any:
-        """Call the class's own code; raises `InvalidInput` for whatever it raises."""
+        """Call the class's own code; raises `InvalidInput` for any error of it."""
         try:
             return call(*arguments, **named)
         except (KalendsError, KeyboardInterrupt):
             raise
-        except (
-            BaseException
-        ) as error:  # Whatever a user's class raises is its own fault, and told so.
+        except BaseException as error:  # Any error of a user's class is reported as its own fault.
             called = getattr(call, "__name__", "it")
             about = next(
                 (f" for job {each.id}" for each in arguments if isinstance(each, SeenJob)), ""
@@ -192,7 +190,7 @@ class WatchedPolicy:
         )
 
     def _attribute(self, name: str) -> Any:
-        """Return what the class has by this name, which may be computed; None without it."""
+        """Return the class's attribute of this name, which may be computed; None without it."""
         return self.ask(getattr, self._own, name, None)
 
     def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
@@ -202,7 +200,7 @@ class WatchedPolicy:
 
 
 class _WatchedCluster:
-    """A cluster to look at, that asks the watch before it starts, stops or resizes a job."""
+    """A read-only cluster that asks the watch before it starts, stops or resizes a job."""
 
     def __init__(self, cluster: Cluster, watch: WatchedPolicy) -> None:
         self.__cluster = cluster
@@ -232,7 +230,7 @@ class _WatchedCluster:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            # A copy is asked for such names before it has a cluster.
+            # A copy may be asked for such names before it has a cluster.
             raise AttributeError(name)
         if name in CALLERS_OWN:
             self.__watch.refuse(f"calls {name}, which only the caller of the scheduler may do")

@@ -12,7 +12,7 @@ from kalends.scheduling.leeway import Leeway
 from kalends.scheduling.profile import NEVER
 
 BLOCK_JOBS_MAX: Final = 64
-"""Beyond it a block is split: small enough to be passed over often, large enough to be few."""
+"""Largest block, above which it is split: small enough to skip often, large enough to be few."""
 
 
 class WidthLine:
@@ -50,11 +50,11 @@ class WidthLine:
             yield from block
 
     def head(self) -> Job:
-        """Return the first of a line that is not empty."""
+        """Return the first job of a line, which must not be empty."""
         return self._blocks[0][0]
 
     def add(self, job: Job) -> None:
-        """Put a job where its key belongs."""
+        """Add a job at the place of its key."""
         if not self._blocks:
             self._insert_block(0, [job])
             return
@@ -76,7 +76,7 @@ class WidthLine:
             self._insert_block(at, block[:half])
 
     def remove(self, job: Job) -> None:
-        """Take a job out. Raises `ValueError` if it is not in line."""
+        """Take a job out. Raises `ValueError` if it is not in the queue."""
         at = 0
         if len(self._blocks) > 1:
             at = max(bisect_right(self._firsts, self._key(job)) - 1, 0)
@@ -91,7 +91,7 @@ class WidthLine:
         self._stale[at] = True
 
     def startable(self, nodes: int, leeway: Leeway, now: int) -> Iterator[Job]:
-        """Yield the jobs that end while their `nodes` are free; `leeway` may become less meanwhile."""
+        """Yield the jobs that end while their `nodes` are free; `leeway` may shrink in the meantime."""
         longest_s = leeway.until(nodes) - now
         for at, shortest_s in enumerate(self._shortest_s):
             if shortest_s > longest_s:

@@ -152,7 +152,7 @@ def test_hosts_of_the_queue_are_nodes_and_each_state_says_whether_they_count() -
     assert [name for name, each in known().items() if each.is_left_over] == ["n4"]
     assert printed.unwell(known(), just_begun=False) == (
         UnwellNode("n1", "drained", "its queue is in state d"),
-        UnwellNode("n2", "down", "it is not heard of"),
+        UnwellNode("n2", "down", "it has not reported"),
     )
     assert printed.unwell(known(), just_begun=True)[1].state == "unknown"
 

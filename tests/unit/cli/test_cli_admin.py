@@ -103,7 +103,7 @@ def test_doctor_looks_at_machines_whose_jobs_run_on_this_host(tmp_path: Path) ->
     (found,) = json.loads(run("admin", "doctor", str(file), "--json").stdout)["data"]["machines"]
     assert found["name"] == "lab/box"
     assert found["facts"][0].startswith("jobs run on this host")
-    unknown = "nobody-here, as ann is called there, is no Unix user of this host"
+    unknown = "nobody-here, as ann is called there, is not a Unix user of this host"
     assert (unknown in found["problems"]) == (os.geteuid() == 0), "else all run as the site's user"
 
 

@@ -17,7 +17,7 @@ def test_the_architecture_of_the_page_prints_what_the_page_says() -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )  # fmt: skip
-    (said,) = re.findall(r"It prints `(.*?)`", TEXT)
+    (said,) = re.findall(r"The program prints `(.*?)`", TEXT)
     assert run.stdout.strip() == said
 
 

@@ -33,7 +33,7 @@ def test_a_later_demand_takes_the_place_of_one_that_waits() -> None:
     desk = ChangeDesk()
     desk.hear(SizeDemand(1, 2))
     [refused] = desk.hear(SizeDemand(2, 4))
-    assert (refused.number, refused.why) == (1, "change 2 was asked for after it")
+    assert (refused.number, refused.why) == (1, "change 2 has replaced it")
     [refused] = desk.hear(SizeDemand(1, 2))
     assert refused.number == 1
     assert desk.next(SIZES) == SizeDemand(2, 4)
@@ -53,7 +53,7 @@ def test_a_set_of_ranks_knows_what_the_one_before_it_has_answered() -> None:
     done = SizeReply(5, 4, 0.1)
     desk = ChangeDesk(last=done)
     assert desk.hear(SizeDemand(5, 4)) == [done]
-    assert desk.hear(SizeDemand(4, 1))[0].why == "change 5 was asked for after it"
+    assert desk.hear(SizeDemand(4, 1))[0].why == "change 5 has replaced it"
 
 
 demands = st.builds(SizeDemand, st.integers(1, 5), st.integers(1, 5))

@@ -57,7 +57,7 @@ def test_numpy_reads_the_arrays(path: Path) -> None:
 )
 def test_the_checkpoint_of_another_program_is_refused(path: Path, program: Program) -> None:
     arrays = {name: np.zeros(array.shape, array.type) for name, array in program.arrays.items()}
-    with pytest.raises(InvalidInput, match="of another program"):
+    with pytest.raises(InvalidInput, match="belongs to another program"):
         CheckpointFile(path, program).read_into(arrays)
 
 

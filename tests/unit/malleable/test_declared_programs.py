@@ -58,7 +58,7 @@ def test_an_array_that_cannot_be_split_is_refused(array: Array, match: str) -> N
 
 
 def test_a_stage_that_distributes_no_array_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="distributes v, which is no array"):
+    with pytest.raises(InvalidInput, match="distributes v, which is not an array"):
         Program(arrays={"u": Array((9,))}, stages=[stage(data={"v": Blocks()})])
 
 
@@ -94,7 +94,7 @@ def test_state_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("value", [object(), np.zeros(2), 2**70, lambda: None])
 def test_state_that_cannot_be_handed_on_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="cannot be handed to another rank"):
+    with pytest.raises(InvalidInput, match="cannot be sent to another rank"):
         packed({"x": value})
 
 
@@ -107,7 +107,7 @@ def test_state_that_is_data_is_refused() -> None:
     "text", ["", "2", "2@", "@2", "0@1", "2@0", "2@3;4@5", "-1@2", "9999999@1"]
 )
 def test_a_timetable_that_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no change of size"):
+    with pytest.raises(InvalidInput, match="not a change of size"):
         Timetable.of(text)
 
 

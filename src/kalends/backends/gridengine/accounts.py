@@ -1,6 +1,6 @@
-"""What Grid Engine's accounting file tells of jobs that are over: ``qacct -j``.
+"""Ended jobs in Grid Engine's accounting file, from ``qacct -j``.
 
-It calls reservations by their numbers, and counts slots: a node-second is one of all slots of a host.
+It identifies reservations by numbers, and counts slots: a node-second is one of all slots of a host.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ RULE: Final = re.compile(r"^={62}$\n", re.MULTILINE)
 """Before each job."""
 
 END: Final = "Total System Usage"
-"""Above the sums, with which each listing ends."""
+"""The line above the sums at the end of each listing."""
 
 NONE: Final = "no jobs running since startup"
-"""Instead of a listing, while there is no accounting file."""
+"""Printed instead of a listing while there is no accounting file."""
 
 UNDEFINED: Final = "undefined"
-"""The task of a job that has none, and the reservation of one outside of all."""
+"""The task number of a job without tasks, and the reservation number of a job outside reservations."""
 
 SLOTS_MAX: Final = 10_000_000
 
@@ -38,7 +38,7 @@ def jobs_command(asked: ListFinishedJobs) -> tuple[str, ...]:
 def told_jobs(text: str, slots_of: Mapping[str, int]) -> list[FinishedJob]:
     """Return the jobs of a listing that had nodes; raises `SystemSilent`.
 
-    `slots_of` says how many slots each host has; one that has left the queue counts as the smallest.
+    `slots_of` has the slots of each host; a host that has left the queue counts as the smallest.
     """
     found = []
     smallest = min(slots_of.values(), default=1)
@@ -54,7 +54,7 @@ def told_jobs(text: str, slots_of: Mapping[str, int]) -> list[FinishedJob]:
                 f"a job that cannot be read ({error}): {str(fields)[:200]}"
             ) from error
         if not start or end < start:
-            continue  # It could not be started.
+            continue  # The job could not be started.
         if not 0 < slots <= SLOTS_MAX or not number.isdecimal():
             raise SystemSilent(f"a job that cannot be read: {str(fields)[:200]}")
         each = slots_of.get(host, smallest)
@@ -73,12 +73,12 @@ def told_jobs(text: str, slots_of: Mapping[str, int]) -> list[FinishedJob]:
 
 
 def _blocks(text: str) -> Iterator[dict[str, str]]:
-    """Yield the fields of each job; a listing without its end is cut off."""
+    """Yield the fields of each job; a listing without its end is truncated."""
     jobs, found, _ = text.partition(f"\n{END}")
     if not found and text.startswith(END):
         return
     if not found or not RULE.match(jobs):
-        raise SystemSilent(f"a listing that is another's, or is cut off: {text[:200]!r}")
+        raise SystemSilent(f"a listing of another command, or a truncated one: {text[:200]!r}")
     for block in RULE.split(jobs)[1:]:
         pairs = (line.split(None, 1) for line in block.splitlines())
         yield {each[0]: each[1].strip() if len(each) > 1 else "" for each in pairs if each}

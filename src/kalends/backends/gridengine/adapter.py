@@ -1,9 +1,9 @@
 """Grid Engine by its commands: advance reservations of all slots of named hosts.
 
-Learned from Grid Engine 8.1.9: a name may be given again, so what is there is looked at first; nothing is
-granted over another reservation, or over a job until a minute after its limit; what is granted outlives a
-crash; hosts that do not answer are reserved all the same. A reservation cannot be changed, only be made
-anew, and its jobs go with it.
+Learned from Grid Engine 8.1.9: a name may be given twice, so the adapter looks for it first; nothing is
+granted over another reservation, or over a job until a minute after its limit; a grant survives a
+crash; hosts that do not answer are reserved nevertheless. A reservation cannot be changed, only recreated,
+and its jobs are deleted with it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ TRAITS: Final = Traits(
 COMMAND_S_MAX: Final = 6.0
 
 ACCOUNTS_S_MAX: Final = 60.0
-"""Its accounts are a file of all jobs that there ever were, which is read from its begin."""
+"""Its accounting is one file of all jobs ever, which is read from its beginning."""
 LISTED_TIMES_MAX: Final = 5
 NUMBERS_AT_ONCE: Final = 5_000
-"""The most numbers that fit into one argument of a command."""
+"""The most numbers in one argument of a command."""
 
 PING: Final = 'exec qping -info "$(qconf -sss)" "${SGE_QMASTER_PORT:-6444}" qmaster 1'
 
@@ -94,21 +94,21 @@ class GridEngine:
         )
 
     async def find(self, name: str) -> SystemReservation | None:
-        """Return the reservation of this name; several of it are told as one that is broken."""
+        """Return the reservation of this name; several of one name are returned as one that is broken."""
         known, held = await asyncio.gather(self._queues(), self._reservations(name))
         return next(iter(_told(held, known)), None)
 
     async def create(self, reservation: SystemReservation) -> None:
-        """Make a reservation; one that should have begun begins now."""
+        """Make a reservation; one whose start has passed begins now."""
         known, clock = await asyncio.gather(self._queues(), self._clock())
         _refuse_unwell(reservation, known, clock)
         await self._submit(reservation, known, clock)
 
     async def change(self, reservation: SystemReservation) -> None:
-        """Make a reservation anew in the place of the one of its name, unless jobs would go with that.
+        """Replace the reservation of this name by a new one, unless that would delete jobs.
 
-        It is refused at first sight where others have reserved what it wants. What Grid Engine refuses
-        afterwards is put back as it was.
+        It is refused without a change if others have reserved its nodes. If Grid Engine refuses the new
+        reservation, the old one is restored.
         """
         known, clock, held = await asyncio.gather(
             self._queues(), self._clock(), self._reservations()
@@ -133,14 +133,14 @@ class GridEngine:
             await self._delete(found)
 
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
-        """Kill the jobs in a reservation; Grid Engine cannot ask them."""
+        """Kill the jobs in a reservation; Grid Engine cannot ask them to end."""
         if at_once and (found := await self._reservations(name)):
             jobs = await self._jobs_in(found, states="rs")
             if jobs:
                 await self._ask("qdel", _numbers(jobs))
 
     async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
-        """Return jobs that are over, of whatever users."""
+        """Return ended jobs of all users."""
         patient = replace(self, timeout_s=max(self.timeout_s, ACCOUNTS_S_MAX))
         known = await self._queues()
         try:
@@ -152,7 +152,7 @@ class GridEngine:
         slots = {each.node: each.slots for each in known.values()}
         return tuple(accounts.told_jobs(listing, slots))
 
-    # The parts
+    # Parts of the calls above
 
     async def _clock(self) -> MasterClock:
         return printed.clock(await self._ask("/bin/sh", "-c", PING))
@@ -162,17 +162,17 @@ class GridEngine:
         return printed.queues(listing, self.queue)
 
     async def _reservations(self, name: str = "") -> list[AdvanceReservation]:
-        """Return all reservations, or those of one name; none is told in full without its number."""
+        """Return all reservations, or those of one name. Grid Engine shows details only by number."""
         for _ in range(LISTED_TIMES_MAX):
             names = printed.reservation_numbers(await self._ask("qrstat", "-u", "*", "-xml"))
             numbers = [number for number, each in names.items() if name in ("", each)]
             found = await self._described(numbers)
             if found is not None:
                 return found
-        raise SystemSilent("reservations end while they are listed")
+        raise SystemSilent("reservations ended during the listing")
 
     async def _described(self, numbers: list[int]) -> list[AdvanceReservation] | None:
-        """Return the reservations of these numbers; None if one of them has ended meanwhile."""
+        """Return the reservations of these numbers; None if one of them has ended in the meantime."""
         found: list[AdvanceReservation] = []
         for at in range(0, len(numbers), NUMBERS_AT_ONCE):
             some = numbers[at : at + NUMBERS_AT_ONCE]
@@ -230,7 +230,7 @@ class GridEngine:
                 raise
 
     async def _ask(self, *command: str) -> str:
-        """Return what a command prints; what is away is silent, whatever else fails has refused."""
+        """Return a command's output; raises `SystemSilent` if the system is away, else `SystemRefused`."""
         done = await CommandRunner(self.timeout_s).run(*after(self.configuration, *command))
         said = " ".join(f"{done.errors} {done.output}".split())[:500]
         if done.code:
@@ -248,7 +248,7 @@ def _told(held: list[AdvanceReservation], known: dict[str, Queue]) -> tuple[Syst
 def _refuse_unwell(
     reservation: SystemReservation, known: dict[str, Queue], clock: MasterClock
 ) -> None:
-    """Grid Engine takes hosts that are disabled, or have died."""
+    """Raise for hosts that are disabled or dead, which Grid Engine would reserve."""
     for node in reservation.nodes:
         if node not in known or known[node].is_left_over:
             raise SystemRefused(f"{node} is not in the queue")

@@ -1,7 +1,7 @@
-"""What Grid Engine's commands print as XML, as records; raises `SystemSilent` for what cannot be read.
+"""Readers of the XML of Grid Engine's commands; they raise `SystemSilent` for unreadable output.
 
-XML that is cut off is none, and each listing has a first word of its own: so neither half a listing nor
-another's is taken for one in which something is missing. Times are those of the time zone UTC.
+Truncated XML is invalid, and each listing has a root of its own. So neither half a listing nor that of
+another command is mistaken for one in which something is missing. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kalends.backends.records import SystemJob, SystemReservation, UnwellNode
 T = TypeVar("T")
 
 _NO_XML: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Names of jobs are users' own, and Grid Engine prints what they hold."""
+"""Users choose names of jobs, and Grid Engine prints any characters."""
 
 _START: Final = re.compile(r"^start time:.*\(([0-9]+)\)$", re.MULTILINE)
 _RUN: Final = re.compile(r"^run time \[s\]:\s*([0-9]+)$", re.MULTILINE)
@@ -27,11 +27,11 @@ _VERSION: Final = re.compile(r"^((?:SGE|UGE|OGS|OCS|GE)[A-Za-z/]* [0-9][\w.]{0,3
 _CLOCK_TIME: Final = re.compile(r"([0-9]+):([0-9]{2}):([0-9]{2})")
 
 JUST_BEGUN_S: Final = 60
-"""A master that began so lately has not heard from all its hosts."""
+"""A master that started less than this ago may not have heard from all its hosts."""
 
 
 class MasterClock(NamedTuple):
-    """What the master's clock shows, and when the master began, by that clock."""
+    """The time of the master's clock, and the master's start by that clock."""
 
     now_s: int
     boot_s: int
@@ -48,16 +48,16 @@ class Queue(NamedTuple):
     slots: int
     state: str
     limit_s: int | None
-    """For how long a job may run in it; None for ever."""
+    """The time limit of its jobs; None if there is none."""
 
     @property
     def is_left_over(self) -> bool:
-        """Whether its host has left the queue: it is kept for what is still reserved or runs there."""
+        """Whether its host has left the queue: it stays listed for its remaining reservations and jobs."""
         return "o" in self.state
 
 
 class AdvanceReservation(NamedTuple):
-    """An advance reservation: Grid Engine knows it by its number, several may have one name."""
+    """An advance reservation, identified by its number; several may have the same name."""
 
     number: int
     state: str
@@ -73,12 +73,12 @@ def clock(text: str) -> MasterClock:
     """Return the clock of ``qping -info``."""
     start, run = _START.search(text), _RUN.search(text)
     if start is None or run is None:
-        raise SystemSilent("qping -info tells no start time")
+        raise SystemSilent("qping -info shows no start time")
     return MasterClock(int(start.group(1)) + int(run.group(1)), int(start.group(1)))
 
 
 def version(text: str) -> str:
-    """Return the version, from ``qstat -help``; "" if it is not told."""
+    """Return the version, from ``qstat -help``; "" if it shows none."""
     found = _VERSION.search(text)
     return f"Grid Engine ({found.group(1)})" if found is not None else ""
 
@@ -117,7 +117,7 @@ def reservation_numbers(text: str) -> dict[int, str]:
 
 
 def reservations(text: str) -> list[AdvanceReservation]:
-    """Return the reservations of ``qrstat -ar NUMBERS -xml``; it tells which numbers are none, too."""
+    """Return the reservations of ``qrstat -ar NUMBERS -xml``, which also lists unknown numbers."""
     return _each(text, "qrstat", "ar_summary", _reservation, besides="ar_unknown")
 
 
@@ -138,7 +138,7 @@ def _reservation(element: Element) -> AdvanceReservation:
 
 
 def as_told(found: Collection[AdvanceReservation], known: Mapping[str, Queue]) -> SystemReservation:
-    """Return all reservations of one name as one, and what keeps it from being one."""
+    """Return all reservations of one name as one, with the faults that make it broken."""
     first = min(found)
     broken = f"there are {len(found)} of its name" if len(found) > 1 else ""
     for node, slots in first.slots.items():
@@ -206,7 +206,7 @@ def job_numbers(text: str) -> list[int]:
 def reservations_of_jobs(text: str) -> dict[int, int]:
     """Return the reservations in which jobs are, by job, from ``qstat -j NUMBERS -xml``."""
     if "<unknown_jobs" in text and "<detailed_job_info" not in text:
-        return {}  # All have ended since they were listed.
+        return {}  # All jobs have ended since the listing.
     found = _each(
         text,
         "detailed_job_info",
@@ -217,13 +217,13 @@ def reservations_of_jobs(text: str) -> dict[int, int]:
 
 
 def unwell(known: Mapping[str, Queue], *, just_begun: bool) -> tuple[UnwellNode, ...]:
-    """Return the nodes that cannot be counted on; a high load passes."""
+    """Return the nodes that are out of order; a high load is not a fault."""
     found = []
     for node in sorted(known):
         state = known[node].state
         if "u" in state:
             found.append(
-                UnwellNode(node, "unknown" if just_begun else "down", "it is not heard of")
+                UnwellNode(node, "unknown" if just_begun else "down", "it has not reported")
             )
         elif set(state) & set("EcC"):
             found.append(UnwellNode(node, "down", f"its queue is in state {state}"))
@@ -246,11 +246,11 @@ def _text(element: Element, path: str) -> str:
 def _each(
     text: str, root: str, path: str, read: Callable[[Element], T], *, besides: str = ""
 ) -> list[T]:
-    """Return what `read` makes of all elements at `path` below a `root`.
+    """Return the results of `read` for all elements at `path` below a `root`.
 
-    Where these are, there are no others, but for those that are called `besides`.
+    Their parent has no other elements, except those named in `besides`.
     """
-    if "<!" in text:  # Declarations could make much of little; Grid Engine has none.
+    if "<!" in text:  # Declarations could expand to a huge text; Grid Engine prints none.
         raise SystemSilent(f"a listing that cannot be read: {text[:200]!r}")
     try:
         tree = ElementTree.fromstring(_NO_XML.sub("?", text))

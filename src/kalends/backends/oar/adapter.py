@@ -1,9 +1,9 @@
 """OAR by its commands: advance reservations of whole nodes, as containers in which their users run jobs.
 
-Learned from OAR 2.5.9: a reservation is a job of its user, so it is made in the user's name; a name may be
-given again; a minute and a second must lie between two; what the server was asked for while it was away is
-done when it is back; a deletion takes effect a while after it was asked for. The commands read OAR's
-database: they list what is there even while the server is away, and tell no clock.
+Learned from OAR 2.5.9: a reservation is a job of its user, so it is made as that user; a name may be
+given twice; a minute and a second must lie between two; requests made while the server was away are carried
+out when it is back; a deletion takes effect some time after the request. The commands read OAR's
+database: they work even while the server is away, and show no clock.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ TRAITS: Final = Traits(
 COMMAND_S_MAX: Final = 22.0
 LOOK_EVERY_S: Final = 0.5
 OWN_CONFIGURATION: Final = Path("/etc/oar/oar.conf")
-"""Where the commands look, whatever they are told."""
+"""The configuration file that the commands always read."""
 
 BEGINS_IN_S: Final = 3
-"""OAR refuses what begins before it has read the request."""
+"""OAR refuses a start that has passed when it reads the request."""
 
 _AWAY: Final = re.compile(
     r"DBI|database|connect|Connection|cannot (?:open|reach)|not found|timed? ?out|No such file",
     re.IGNORECASE,
 )
 _GOING: Final = "already killed"
-"""OAR says that of what is being deleted, too."""
+"""OAR also prints this about reservations that are being deleted."""
 _SECURITY_TIME: Final = re.compile(
     r"^\s*SCHEDULER_JOB_SECURITY_TIME\s*=\s*\"?([0-9]{1,6})\"?\s*$", re.MULTILINE
 )
 
 
 def traits_here() -> Traits:
-    """Return the traits of this host's OAR, as far as its configuration tells them."""
+    """Return the traits of this host's OAR, as far as its configuration contains them."""
     try:
         found = _SECURITY_TIME.search(OWN_CONFIGURATION.read_text())
     except OSError:
@@ -90,19 +90,19 @@ class Oar:
         )
 
     async def find(self, name: str) -> SystemReservation | None:
-        """Return the reservation of this name; several of it are told as one that is broken."""
+        """Return the reservation of this name; several of one name are returned as one that is broken."""
         return _named(await self._listing(), name)
 
     async def create(self, reservation: SystemReservation) -> None:
-        """Make a reservation; one that should have begun begins now. Waits until it is decided."""
+        """Make a reservation; one whose start has passed begins now. Waits for the decision."""
         _refuse_unwell(reservation, await self._listing())
         await self._submit(reservation)
 
     async def change(self, reservation: SystemReservation) -> None:
-        """Make a reservation anew in the place of the one of its name, unless jobs would go with that.
+        """Replace the reservation of this name by a new one, unless that would delete jobs.
 
-        It is refused at first sight where others have reserved what it wants. What OAR refuses afterwards
-        is put back as it was.
+        It is refused without a change if others have reserved its nodes. If OAR refuses the new
+        reservation, the old one is restored.
         """
         listing = await self._listing()
         old = _named(listing, reservation.name)
@@ -113,8 +113,8 @@ class Oar:
         if jobs := listing.inside(listing.numbers(reservation.name)):
             raise SystemRefused(f"it cannot be changed while jobs are in it: {jobs[:5]}")
         if not await self._deleted(reservation.name, listing):
-            # Whatever came next would be told of a reservation that goes all the same.
-            raise SystemSilent("it has not deleted what is to be made anew")
+            # Later calls would see a reservation that will still be deleted.
+            raise SystemSilent("it has not deleted the reservation that is to be recreated")
         try:
             await self._submit(reservation)
         except SystemRefused:
@@ -123,7 +123,7 @@ class Oar:
             raise
 
     async def delete(self, name: str) -> None:
-        """Delete all reservations of this name, with the jobs in them, and wait until they are gone."""
+        """Delete all reservations of this name, with the jobs in them, and wait until they have vanished."""
         await self._deleted(name, await self._listing())
 
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
@@ -134,10 +134,10 @@ class Oar:
             await self._oardel(jobs)
 
     async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
-        """Not offered: OAR sums up what a user has used, and not in which reservation."""
-        raise SystemRefused("OAR does not tell what jobs used in a reservation")
+        """Raise `SystemRefused`: OAR sums up use by user, not by reservation."""
+        raise SystemRefused("OAR does not report what jobs used in a reservation")
 
-    # The parts
+    # Parts of the calls above
 
     async def _listing(self) -> Inventory:
         resources, jobs = await asyncio.gather(
@@ -146,7 +146,7 @@ class Oar:
         return printed.listing(resources, jobs)
 
     async def _deleted(self, name: str, listing: Inventory) -> bool:
-        """Delete all of this name that are listed; return whether they were seen to be gone."""
+        """Delete all listed reservations of this name; return whether they have vanished from the list."""
         numbers = listing.numbers(name)
         if not numbers:
             return True
@@ -174,11 +174,11 @@ class Oar:
             user=user,
         )  # fmt: skip
         if start > reservation.start:
-            # Until it has begun, OAR moves its start on, time and again.
+            # OAR moves a passed start on, repeatedly, until the reservation has begun.
             await self._seen(lambda listing: listing.has_begun(reservation.name))
 
     async def _seen(self, holds: Callable[[Inventory], bool]) -> bool:
-        """Look until `holds` of what there is, as long as a command may take; return whether it did."""
+        """Read all for at most the time of a command, until `holds`; return whether it did."""
         until_s = time.monotonic() + self.timeout_s
         while time.monotonic() < until_s:
             if holds(await self._listing()):
@@ -187,7 +187,7 @@ class Oar:
         return False
 
     async def _ask(self, program: str, *arguments: str, user: str = "") -> str:
-        """Return what a command prints; what is away is silent, whatever else fails has refused."""
+        """Return a command's output; raises `SystemSilent` if the system is away, else `SystemRefused`."""
         as_user = ("runuser", "-u", user, "--") if user else ()
         command = after(self.configuration, *as_user, program, *arguments)
         done = await CommandRunner(self.timeout_s).run(*command)
@@ -202,7 +202,7 @@ def _named(listing: Inventory, name: str) -> SystemReservation | None:
 
 
 def _refuse_unwell(reservation: SystemReservation, listing: Inventory) -> None:
-    """OAR takes nodes that are absent, for they may come back."""
+    """Raise for absent nodes, which OAR would reserve because they may come back."""
     if gone := sorted(set(reservation.nodes) - set(listing.nodes())):
         raise SystemRefused(f"there is no node {gone[0]}")
     for each in listing.unwell(int(time.time())):

@@ -1,7 +1,7 @@
-"""What OAR's commands print as JSON, as records; raises `SystemSilent` for what cannot be read.
+"""Readers of the JSON of OAR's commands; they raise `SystemSilent` for unreadable output.
 
-JSON that is cut off is none, and of what is whole each entry must have what an entry has: so neither half a
-listing nor another's is taken for one in which something is missing. Times are seconds UTC.
+Truncated JSON is invalid, and each entry must have all fields of an entry. So neither half a listing nor that
+of another command is mistaken for one in which something is missing. Times are seconds UTC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITH_ROOM: Final = _WITH_NODES | {"toLaunch", "Launching"}
 
 
 class _Resource(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A part of a node, as ``oarnodes`` tells it."""
+    """A part of a node, as ``oarnodes`` prints it."""
 
     number: int = msgspec.field(name="resource_id")
     network_address: str
@@ -38,7 +38,7 @@ class _Place(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A job, which a reservation is, too, as ``oarstat -f`` tells it."""
+    """A job or a reservation, as ``oarstat -f`` prints it."""
 
     number: int = msgspec.field(name="Job_Id")
     owner: str
@@ -47,7 +47,7 @@ class _Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     types: list[str]
     start: int | None = msgspec.field(name="startTime")
     length: int | None = msgspec.field(name="walltime")
-    """OAR tells it, and the start, once it has decided."""
+    """Printed, like the start, once OAR has decided."""
     assigned: list[int] = msgspec.field(name="assigned_resources")
     nodes: list[str] = msgspec.field(name="assigned_network_address")
     reserved: dict[str, _Place] | None = msgspec.field(name="reserved_resources", default=None)
@@ -69,7 +69,7 @@ class _Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def reserves(self) -> bool:
-        """Whether it keeps nodes for a time that was asked for, and not within another's."""
+        """Whether it reserves nodes for a requested time, and is not inside another reservation."""
         return self.reservation != "None" and not self.inside
 
 
@@ -85,7 +85,7 @@ class Inventory:
         return tuple(sorted(self._parts()))
 
     def unwell(self, now_s: int) -> tuple[UnwellNode, ...]:
-        """Return the nodes that cannot be counted on; one that sleeps to save power can."""
+        """Return the nodes that are out of order; a node that sleeps to save power is not."""
         found: dict[str, UnwellNode] = {}
         for each in self._usable():
             sleeps = each.state == "Absent" and each.available_upto > now_s
@@ -111,19 +111,19 @@ class Inventory:
         return [each.number for each in self.jobs if each.reserves and each.name == name]
 
     def has_begun(self, name: str) -> bool:
-        """Whether the reservation of this name has its nodes, or is gone."""
+        """Whether the reservation of this name has its nodes, or has vanished."""
         return not any(
             each.reserves and each.name == name and each.state not in _WITH_NODES
             for each in self.jobs
         )
 
     def inside(self, containers: Iterable[int]) -> list[int]:
-        """Return the numbers of the jobs in these containers, those that wait, too."""
+        """Return the numbers of the jobs in these containers, including waiting ones."""
         wanted = set(containers)
         return [each.number for each in self.jobs if each.inside in wanted]
 
     def running_jobs(self) -> Iterator[SystemJob]:
-        """Yield the jobs that have nodes, and are no reservations."""
+        """Yield the jobs that have nodes and are not reservations."""
         names = {each.number: each.name or str(each.number) for each in self.jobs if each.reserves}
         for each in self.jobs:
             if not each.reserves and each.state in _WITH_ROOM and each.nodes:
@@ -164,7 +164,7 @@ def _nodes_of_parts(job: _Job, resources: Iterable[_Resource]) -> list[str]:
 
 
 def _broken(found: list[_Job], mine: Mapping[str, int], parts: Mapping[str, int]) -> str:
-    """Return what keeps a reservation from being one."""
+    """Return the faults that make a reservation broken."""
     first = found[0]
     if len(found) > 1:
         return f"there are {len(found)} of its name"
@@ -189,7 +189,7 @@ def listing(resources: str, jobs: str) -> Inventory:
 
 
 def _each(text: str, kind: type[T], number: str) -> list[T]:
-    """Return the entries of an object whose keys are their numbers, by these; nothing printed is no entry."""
+    """Return the entries of an object by their keys, which are numbers; no output means no entries."""
     if not text.strip():
         return []
     try:

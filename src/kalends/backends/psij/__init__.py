@@ -1,1 +1,1 @@
-"""Batch systems that no adapter of ours knows, as PSI/J knows them: jobs go there, no slot is promised."""
+"""Batch systems without an adapter of their own, through PSI/J: they take jobs, but promise no slots."""

@@ -1,8 +1,8 @@
 """One attempt of a job, as files in a folder of its user that the nodes see, too.
 
-Whoever makes the file ``turn`` decides: the job itself, as its first act where it runs, or the desk, for ever
-against it. So an attempt runs once at most, however often a batch system was asked for it, and of one that
-nobody knows whether it was submitted it can be decided that it never runs.
+The process that makes the file ``turn`` decides: the job itself, as its first act when it runs, or the desk,
+which then rules the job out for ever. So an attempt runs once at most, however often it was submitted. And if
+it is unknown whether an attempt was submitted, the desk can decide that it never runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EndKind = Literal["exit", "killed", "lost", "not-started"]
 class Turn(NamedTuple):
     """The decision about an attempt: whether its job has begun, and when.
 
-    `native` is the number that the batch system gives the job; "" if it is not known.
+    `native` is the job's number in the batch system; "" if it is not known.
     """
 
     begun: bool
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
 
 
 class End(NamedTuple):
-    """How an attempt ended: a kind of `JobEnding`, its exit status, and words."""
+    """The end of an attempt: a kind of `JobEnding`, its exit status, and a text."""
 
     kind: EndKind
     status: int
@@ -45,7 +45,7 @@ class End(NamedTuple):
 
 
 def why_not_writable(folders: str) -> str:
-    """Return why attempts cannot be written below `folders`; "" if they can: a nameless file was."""
+    """Return why attempts cannot be written below `folders`; "" if they can, as a nameless file shows."""
     try:
         os.makedirs(folders, mode=0o700, exist_ok=True)
         with tempfile.TemporaryFile(dir=folders) as file:
@@ -68,12 +68,12 @@ class AttemptFolder:
         return os.path.isdir(self.path)
 
     def make(self) -> None:
-        """Make it, private to its user; one that is there stays as it is."""
+        """Make the folder, private to its user; an existing one stays as it is."""
         os.makedirs(self.path, mode=0o700, exist_ok=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep out other desks of this host, such as one that a killed site has left behind."""
+        """Lock out other desks of this host, e.g. one that a killed site has left behind."""
         descriptor = os.open(f"{self.path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -93,11 +93,11 @@ class AttemptFolder:
         self._sync()
 
     def native(self) -> str:
-        """Return the number that the batch system has given it; "" if that is not known."""
+        """Return its number in the batch system; "" if that is not known."""
         return self._read(NATIVE) or ""
 
     def turn(self) -> Turn | None:
-        """Return who has decided about it; None: nobody has."""
+        """Return the decision about it; None if there is none."""
         said = self._read(TURN)
         if said is None:
             return None
@@ -123,23 +123,23 @@ class AttemptFolder:
             return End("not-started", 0, rest)
         if kind == "lost":
             return End("lost", 0, rest)
-        return End("lost", 0, "what it has written of its end cannot be read")
+        return End("lost", 0, "its record of its end cannot be read")
 
     def close(self, kind: EndKind, detail: str) -> None:
-        """Say how it ended, unless that is known."""
+        """Record how it ended, unless that is known."""
         self._first(ENDED, f"{kind} {' '.join(detail.split())}")
 
     def old(self, keep_s: float) -> bool:
-        """Return whether it has been over for at least this long."""
+        """Return whether it ended at least this long ago."""
         over = self.end() is not None or ((turn := self.turn()) is not None and not turn.begun)
         return over and time.time() - os.stat(self.path).st_mtime > keep_s
 
     def remove(self) -> None:
-        """A job that comes late finds no folder, and goes away."""
+        """A job that starts later finds no folder, and ends."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _first(self, name: str, text: str) -> None:
-        """Make a file with this text, unless it is there: of several who try, one does."""
+        """Make a file with this text, unless it exists; if several processes try, exactly one succeeds."""
         made = f"{self.path}/{name}.{os.getpid()}"
         self.write(os.path.basename(made), text)
         with contextlib.suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""A batch system that jobs are handed over to, looked at before a site relies on it."""
+"""Check-up of a batch system that takes jobs, before a site relies on it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
 async def check_handing_over(
     executor: Executor, users: Mapping[str, str], environment: Mapping[str, str]
 ) -> CheckUp:
-    """Start a desk for each user, which writes where it would hand jobs over; raises nothing."""
+    """Start a desk for each user, which writes a test file to the folder of jobs; raises nothing."""
     problems = check_launching(users, ())
     if not users:
-        problems.append("no users are named: nobody can submit")
+        problems.append("no users are listed, so submitting is not possible")
     version = ""
     for there in sorted(set(users.values())):
         desk = DeskLine(executor, there, environment, _ignore, _ignore)
@@ -28,21 +28,21 @@ async def check_handing_over(
 
 
 def facts_of(executor: Executor, version: str) -> list[str]:
-    """Return what is told of a system in any case; `version` is PSI/J's, "" if it does not reach it."""
+    """Return the facts about a system; `version` is PSI/J's, "" without PSI/J."""
     if executor.name == BY_COMMANDS:
         reached = [f"{version} takes jobs of each user"] if version else []
         return [
             *reached,
             "advisory: it alone decides about the jobs in its own queue; a bid for one holds no place there",
-            f"its jobs are looked at every {executor.look_s} s",
+            f"its jobs are checked every {executor.look_s} s",
         ]
-    reached = [f"{version} reaches it by its executor {executor.name}"] if version else []
+    reached = [f"{version} reaches it through its executor {executor.name}"] if version else []
     return [
         *reached,
-        "advisory: it makes no reservations, so nothing of it can be booked; jobs are handed over to it",
-        f"what PSI/J says of its jobs is looked at every {executor.look_s} s",
+        "advisory: it makes no reservations, so it takes jobs, but no bookings",
+        f"the states of its jobs in PSI/J are read every {executor.look_s} s",
     ]
 
 
 def _ignore(said: object) -> None:
-    """Hear nothing: nothing is asked for."""
+    """Ignore all news, because nothing was requested."""

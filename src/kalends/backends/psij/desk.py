@@ -1,9 +1,9 @@
-"""A process of one user's, by which a site hands jobs over to a batch system, and hears what becomes of them.
+"""A process of one user, through which a site hands jobs over to a batch system and follows them.
 
-It becomes the user before it hears anything, so whatever it submits, reads and cancels is theirs. It knows
-nothing that is not in the folders of the attempts: when it dies, the next one goes on. What PSI/J says of a
-job is a hint only, for it takes a job that it does not find for one that is done: how a job has ended, its
-own script says. A Slurm is reached by its own commands, without PSI/J.
+It becomes the user before it reads any request, so all that it submits, reads and cancels is the user's. All
+its knowledge is in the folders of the attempts: when it dies, the next one continues. PSI/J's state of a job
+is only a hint, because PSI/J reports a job that it does not find as done; the job's own script records its
+end. A Slurm is reached through its own commands, without PSI/J.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ASK_AGAIN_S: Final = 2.0
 
 
 class Attempt:
-    """One that is followed. `lock` lets one thread at a time decide about it."""
+    """An attempt that is followed. `lock` allows one thread at a time to decide about it."""
 
     def __init__(self, name: str, folder: AttemptFolder) -> None:
         self.name = name
@@ -55,12 +55,12 @@ class Attempt:
         self.told: set[str] = set()
         self.killed = False
         self.asked = False
-        """Whether the system may have been asked for it by this desk."""
+        """Whether this desk may have submitted it to the system."""
         self.unknown = False
-        """Whether it could not be looked at, and is to be looked at again."""
+        """Whether the last look failed, so that another one is due."""
         self.kill_due_s = 0.0
         self.unanswered: HandedOver | None = None
-        """What it is, as long as nobody has answered whether the system has it."""
+        """Its program, as long as it is unknown whether the system has it."""
         self.ask_due_s = 0.0
         self.over = False
 
@@ -105,12 +105,12 @@ class Desk:
             self._work.submit(self._try, attempt, doing)
 
     def finish(self) -> None:
-        """Return when nothing is under way that was asked for."""
+        """Return once all requests have been carried out."""
         self._work.shutdown()
 
     def watch(self) -> None:
-        """Look at all attempts again and again; drop what is over for long."""
-        # First the site says what it has not heard the end of.
+        """Look at all attempts repeatedly; drop those that ended long ago."""
+        # First the site lists the attempts whose ends it does not know.
         prune_s = time.monotonic() + PRUNE_S
         while True:
             if time.monotonic() >= prune_s:
@@ -142,7 +142,7 @@ class Desk:
             self.say(wire.DeskTrouble(attempt.name, detail))
 
     def _submit(self, attempt: Attempt, job: HandedOver) -> None:
-        """Submit it unless it has a number, or was decided about: so nobody else has tried."""
+        """Submit it unless it has a number or a decision: then no other desk has tried."""
         folder = attempt.folder
         if folder.there:
             self._adopt(attempt)
@@ -179,15 +179,15 @@ class Desk:
             self._trouble(attempt, str(error))
             return
         except NotTaken as error:
-            # An answer that was lost is no "no": but it never begins from here on.
+            # A lost answer is not a refusal; but from here on the attempt never begins.
             if folder.take_turn():
-                folder.close("not-started", f"{self._executor.system} did not take it: {error}")
+                folder.close("not-started", f"{self._executor.system} refused it: {error}")
         else:
             folder.write(NATIVE, attempt.native)
         attempt.unanswered = None
 
     def _ask_again(self, attempt: Attempt) -> None:
-        """Ask the system that gave no answer; if it has two of them then, one goes away."""
+        """Submit it again to a system that gave no answer; if it has two then, one of them ends at once."""
         folder = attempt.folder
         if attempt.unanswered is None or attempt.over:
             return
@@ -200,12 +200,12 @@ class Desk:
         self._look(attempt)
 
     def _give_up(self, attempt: Attempt, detail: str) -> None:
-        """Tell of an attempt that was not submitted: whoever looks for it finds nothing that could run."""
+        """Report an attempt that was not submitted, and of which nothing can run."""
         self.say(wire.AttemptEnded(attempt.name, "not-started", 0, detail, of_site=True))
         attempt.over = True
 
     def _adopt(self, attempt: Attempt) -> None:
-        """Find out what an earlier desk has done. What has no number, and has not begun, never will."""
+        """Find out what an earlier desk did. An attempt without a number that has not begun never will."""
         folder = attempt.folder
         attempt.unknown = True
         folder.make()
@@ -217,7 +217,7 @@ class Desk:
         self._look(attempt)
 
     def _know(self, attempt: Attempt) -> None:
-        """Learn the number in the system, and have it watched."""
+        """Record the number in the system, and watch it."""
         turn = attempt.folder.turn()
         native = attempt.native or attempt.folder.native() or (turn.native if turn else "")
         if native:
@@ -226,7 +226,7 @@ class Desk:
             self._once(attempt, "queued", wire.AttemptQueued(attempt.name, native))
 
     def _look(self, attempt: Attempt) -> None:
-        """Tell what is news."""
+        """Report changes to the site."""
         folder, name = attempt.folder, attempt.name
         if attempt.over:
             return
@@ -260,16 +260,16 @@ class Desk:
         self._launch.forget(name)
 
     def _missed(self, attempt: Attempt, said: str) -> None:
-        """The system has it no more, and it has not said how it ended: that is not to be guessed."""
+        """Report an attempt that has vanished from the system without a record of its end."""
         folder, system = attempt.folder, self._executor.system
-        words = f"{system} has it no more" + (f": {said}" if said else "")
+        words = f"{system} no longer has it" + (f": {said}" if said else "")
         if folder.take_turn():
             folder.close("not-started", words)
         elif folder.end() is None:
-            folder.close("lost", f"{words}; it has not said how it ended")
+            folder.close("lost", f"{words}; it has not recorded how it ended")
 
     def _cancel(self, attempt: Attempt) -> None:
-        """Have the system end it, again and again."""
+        """Ask the system to end it, repeatedly."""
         if time.monotonic() < attempt.kill_due_s:
             return
         attempt.kill_due_s = time.monotonic() + KILL_AGAIN_S
@@ -285,7 +285,7 @@ class Desk:
             self.say(word)
 
     def cannot_hand_over(self) -> str:
-        """Return why nothing can be handed over for this user at present; "" if it can."""
+        """Return why no job can be handed over for this user at present; "" if jobs can."""
         why = why_not_writable(self._folders)
         return f"{CANNOT}: {why}" if why else ""
 
@@ -309,7 +309,7 @@ class Desk:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise OSError("it is no file")
+                    raise OSError("it is not a file")
                 data = os.pread(descriptor, wire.READ_BYTES_MAX, wish.offset)
             finally:
                 os.close(descriptor)
@@ -329,20 +329,20 @@ class Desk:
 
 
 def _become(user: str) -> None:
-    """Be nobody but the user from now on: what is left to be loaded, that user must be able to read."""
+    """Become the user for good, who must be able to read all modules that are loaded later."""
     entry = pwd.getpwnam(user)
     if os.geteuid() == 0:
         os.initgroups(user, entry.pw_gid)
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
     if os.geteuid() == 0 or os.geteuid() != entry.pw_uid:
-        raise PermissionError(f"jobs of {user} are handed over as {user} only, and never as root")
+        raise PermissionError(f"jobs of {user} are handed over as {user} only, never as root")
 
 
 def _launch_of(executor: Executor) -> JobLaunch:
     if executor.name == BY_COMMANDS:
         return SlurmQueue(executor)
-    import psij  # noqa: F401  # Its absence is told, and not that of a part of ours.
+    import psij  # noqa: F401  # Reports that PSI/J itself is missing.
     from kalends.backends.psij.launch import Launch
 
     return Launch(executor)
@@ -351,7 +351,7 @@ def _launch_of(executor: Executor) -> JobLaunch:
 def main() -> None:
     """Serve the site at the other end of standard input, until that ends."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What PSI/J prints is nothing for the site.
+    os.dup2(2, 1)  # The output of PSI/J is not for the site.
     lines = sys.stdin.buffer
     first = wire.decode_wish(lines.readline(wire.LINE_BYTES_MAX))
     assert isinstance(first, wire.OpenDesk)
@@ -369,9 +369,9 @@ def main() -> None:
     threading.Thread(target=desk.watch, daemon=True).start()
     while line := lines.readline(wire.LINE_BYTES_MAX):
         desk.hear(wire.decode_wish(line))
-    # What is being submitted is finished first, so that its number is known; whoever comes next waits.
+    # Current submissions are finished first, so that their numbers are known; later requests wait.
     desk.finish()
-    os._exit(0)  # Threads of PSI/J are not waited for.
+    os._exit(0)  # Do not wait for threads of PSI/J.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A site's line to the desk of one user: starts it as that user, and again when it has died."""
+"""A site's connection to the desk of one user: starts the desk as that user, and restarts it when it dies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ MODULE: Final = "kalends.backends.psij.desk"
 class DeskLine:
     """The desk of the Unix user `user`. `hear` takes news, each perhaps several times.
 
-    What was asked for lives through the death of a desk. Whether it has done what it was doing, the next one
-    finds out.
+    Requests survive the death of a desk. The next desk finds out which of them were carried out.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class DeskLine:
         self._ask(wire.KillAttempt(attempt))
 
     async def read(self, attempt: str, path: str, offset: int) -> wire.OutputPiece:
-        """Return a piece of what an attempt has written; raises `SystemSilent` when there is no answer."""
+        """Return a piece of an attempt's output; raises `SystemSilent` if there is no answer."""
         number = next(self._numbers)
         future = asyncio.get_running_loop().create_future()
         self._reads[number] = future
@@ -91,8 +90,8 @@ class DeskLine:
     async def foresee(self, nodes: int, limit_s: int, wait_s: float) -> int:
         """Return when a job would start (seconds UTC); nothing is submitted.
 
-        Raises `SystemSilent` when there is no answer after `wait_s`, and `SystemRefused` for a job that the
-        system would not take.
+        Raises `SystemSilent` if there is no answer after `wait_s`, and `SystemRefused` for a job that the
+        system would refuse.
         """
         number = next(self._numbers)
         future = self._foreseen[number] = asyncio.get_running_loop().create_future()
@@ -112,9 +111,9 @@ class DeskLine:
         return told.at_s
 
     async def version(self) -> str:
-        """Start a desk, and end it; return what it works with. Raises `SystemSilent` with what is wrong.
+        """Start a desk, and end it; return its system's version. Raises `SystemSilent` with the fault.
 
-        The desk writes a file where it would hand jobs over, and removes it.
+        The desk writes a file to the folder of jobs, and removes it.
         """
         process = await self._start()
         try:
@@ -126,7 +125,7 @@ class DeskLine:
         return ready.version
 
     async def close(self) -> None:
-        """What was handed over goes on."""
+        """Jobs that were handed over continue."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -136,7 +135,7 @@ class DeskLine:
             self._task = asyncio.get_running_loop().create_task(self._serve())
 
     def _ask(self, wish: wire.Wish) -> None:
-        """Send it now; else the desk that is being started is told what is to be followed and killed."""
+        """Send it now; else the desk that is being started gets the attempts to follow and to kill."""
         if self._writer is not None:
             self._send(wish)
         else:
@@ -147,7 +146,7 @@ class DeskLine:
         self._writer.write(wire.encode(wish) + b"\n")
 
     async def _serve(self) -> None:
-        """Have a desk, and another one after it."""
+        """Run a desk, and restart it when it ends."""
         told = ""
         while True:
             try:
@@ -198,9 +197,7 @@ class DeskLine:
         except (TimeoutError, ValueError, msgspec.MsgspecError):
             raise SystemSilent(f"the desk of {self._user} does not start") from None
         if not isinstance(ready, wire.DeskReady) or ready.fault:
-            raise SystemSilent(
-                getattr(ready, "fault", "") or "the desk says what is none of its lines"
-            )
+            raise SystemSilent(getattr(ready, "fault", "") or "the desk has sent an unknown line")
         return ready
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
@@ -217,7 +214,7 @@ class DeskLine:
             while line := await process.stdout.readline():
                 self._take(wire.decode_told(line))
         except (ValueError, msgspec.MsgspecError) as error:
-            raise SystemSilent(f"its desk says what is none of its lines: {error}") from None
+            raise SystemSilent(f"its desk has sent an unknown line: {error}") from None
         raise SystemSilent("its desk has ended")
 
     def _take(self, told: wire.Told) -> None:
@@ -230,7 +227,7 @@ class DeskLine:
             if foreseen is not None and not foreseen.done():
                 foreseen.set_result(told)
         elif not isinstance(told, wire.DeskReady) and told.attempt in self._followed:
-            # A desk is its user's: what it says of others' attempts counts for nothing.
+            # A desk belongs to its user: its news of other users' attempts are ignored.
             if isinstance(told, wire.AttemptVoided | wire.AttemptEnded):
                 self._followed.discard(told.attempt)
                 self._killed.discard(told.attempt)
@@ -238,7 +235,7 @@ class DeskLine:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Let a desk finish what it is doing; it needs nobody for that."""
+    """Let a desk finish its work, which it can do alone."""
     if process.stdin is not None:
         process.stdin.close()
     with contextlib.suppress(TimeoutError):

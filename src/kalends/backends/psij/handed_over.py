@@ -1,4 +1,4 @@
-"""A job as it is handed over to a batch system, and the script by which it runs there."""
+"""A job in the form in which a batch system takes it, and the script that runs it there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT, RUN = "script", "run"
 BY_COMMANDS: Final = "slurm's commands"
 
 CANNOT_ENTER: Final = "cannot enter"
-"""So begins why a job was not started that names a directory which is not there."""
+"""The beginning of the reason if a job was not started because its directory does not exist."""
 
 _NATIVE: Final = "".join(
     f"${{{name}:-"
@@ -40,7 +40,7 @@ code=$?
 over "exit $code"
 exit $code
 """
-"""Whoever comes second, or too late, goes away. It outlives the signals by which systems ask a job to end."""
+"""A second or late copy ends at once. The script survives the signals that ask a job to end."""
 
 _PLAIN: Final = "".join(
     f'[ "${{{name}-}}" != {value} ] || unset {name}\n'
@@ -51,19 +51,19 @@ _PLAIN: Final = "".join(
 
 
 _MEANS: Final = '\\"$`\n'
-"""What a shell would not take for itself between double quotes."""
+"""Characters that a shell does not interpret between double quotes."""
 
 
 class NotTaken(Exception):
-    """The system did not do what was asked, in its words."""
+    """The system refused the request, with its message."""
 
 
 class NoAnswer(NotTaken):
-    """Nobody knows whether it has done it, or will yet; what was asked for may be asked for again."""
+    """The system may have carried out the request, or may do so later; the request may be repeated."""
 
 
 class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to run, on how many nodes and for how long. Paths are relative to the user's home."""
+    """A program, its number of nodes and its time limit. Paths are relative to the user's home."""
 
     argv: tuple[str, ...]
     """The program and its arguments; with `script` its arguments alone."""
@@ -80,12 +80,12 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the batch system is reached, as the owner says; `look_s` is the pause between two looks."""
+    """The owner's settings for reaching the batch system; `look_s` is the pause between two looks."""
 
     name: str
-    """PSI/J's for the system; or `BY_COMMANDS`: a Slurm is reached by its own commands."""
+    """PSI/J's executor for the system; or `BY_COMMANDS` for a Slurm, which is reached by its own commands."""
     system: str
-    """What its owner calls the batch system."""
+    """The owner's name of the batch system."""
     site: str
     machine: str
     look_s: int
@@ -95,17 +95,17 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: tuple[str, ...] = ()
     """Options of ``sbatch``, added for every job."""
     answer_s_max: float = 6.0
-    """A command of Slurm's that has not ended by then has no answer."""
+    """Time after which a command of Slurm counts as unanswered."""
     keep_s: int = 30 * 86_400
-    """Folders of attempts that are over are kept for so long."""
+    """How long folders of ended attempts are kept."""
 
 
 class JobLaunch(Protocol):
-    """What a desk asks of a batch system, by whatever it is reached. Several threads call it."""
+    """The requests of a desk to a batch system, however it is reached. Thread-safe."""
 
     @property
     def version(self) -> str:
-        """Return what it is reached by, for people; raises `NotTaken` where that does not work."""
+        """Return the version by which it is reached, for people; raises `NotTaken` if that does not work."""
         ...
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
@@ -121,20 +121,20 @@ class JobLaunch(Protocol):
         ...
 
     def gone(self, attempt: str) -> str | None:
-        """Return what is said of a job that is there no more; None: it is there, or nobody knows."""
+        """Return the message about a job that has vanished; None if it exists, or its state is unknown."""
         ...
 
     def cancel(self, attempt: str, name: str, native: str) -> None:
-        """End a job, whose number "" is not known. Raises `NotTaken`."""
+        """End a job; its number may be "" (unknown). Raises `NotTaken`."""
         ...
 
     def forget(self, attempt: str) -> None:
-        """Watch it no more."""
+        """Stop watching it."""
         ...
 
 
 def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:
-    """Return the script of an attempt; no text of the user's is anything but one word in it."""
+    """Return the script of an attempt; each text of the user is quoted as one word in it."""
     directory = os.path.join(home, job.directory)
 
     def there(path: str, default: str) -> str:

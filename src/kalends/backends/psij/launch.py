@@ -1,4 +1,4 @@
-"""What a desk asks of PSI/J: submit, watch, cancel."""
+"""The requests of a desk to PSI/J: submit, watch, cancel."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import psij
 from kalends.backends.psij.handed_over import Executor, HandedOver, NotTaken
 
 PATIENT: Final = 1 << 30
-"""Looks without an answer that PSI/J may have before it takes all jobs for failed."""
+"""Looks without an answer after which PSI/J counts all jobs as failed."""
 
 NO_ANSWER: Final = "Failed to poll"
 SHORT_NAMES: Final = "pbs_classic"
-"""Its jobs may have names of 15 characters: none is given."""
+"""Names of its jobs are limited to 15 characters, so they get none."""
 
 MARK: Final = "KALENDS_ATTEMPT_NAME"
 LOOKS: Final = 2
-"""A job is taken to be gone once this many looks in a row have not found it."""
+"""Number of successive looks without a job after which it counts as vanished."""
 
 
 class Launch:
-    """One executor of PSI/J. It is called by several threads, and called back by PSI/J's own."""
+    """One executor of PSI/J. Thread-safe; PSI/J calls it back from threads of its own."""
 
     def __init__(self, how: Executor) -> None:
         self._how = how
@@ -39,7 +39,7 @@ class Launch:
         self._jobs: dict[str, psij.Job] = {}
         self._natives: dict[str, str] = {}
         self._ended: dict[str, list[str]] = {}
-        """What was said in each look in a row that found a job over."""
+        """The messages of the successive looks that found a job ended."""
 
     @property
     def version(self) -> str:
@@ -49,7 +49,7 @@ class Launch:
         raise NotTaken("PSI/J predicts no starts")
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
-        """Submit a job; return the number that the system gives it. Raises `NotTaken`."""
+        """Submit a job; return its number in the system. Raises `NotTaken`."""
         how = self._how
         attributes = psij.JobAttributes(
             duration=timedelta(seconds=job.limit_s),
@@ -76,7 +76,7 @@ class Launch:
         return str(asked.native_id)
 
     def attach(self, attempt: str, native: str) -> None:
-        """Watch a job that an earlier desk has submitted, or one that is to be looked for again."""
+        """Watch a job that an earlier desk submitted, or one that is to be looked for again."""
         with self._lock:
             if attempt in self._natives:
                 return
@@ -94,14 +94,14 @@ class Launch:
             self._over(job, str(error))
 
     def gone(self, attempt: str) -> str | None:
-        """Return what was said of a job that is there no more; None: it is there, or nobody knows."""
+        """Return the message about a job that has vanished; None if it exists, or its state is unknown."""
         with self._lock:
             said = self._ended.get(attempt, [])
             native, job = self._natives.get(attempt), self._jobs.get(attempt)
         if len(said) >= LOOKS:
             return next((each for each in said if each), "")
         if native and job is None:
-            # Looked for anew: one look that finds nothing may have been wrong.
+            # Look again: one look that finds nothing may be wrong.
             self._attach(attempt, native)
         return None
 
@@ -146,7 +146,7 @@ class Launch:
 
 
 def _is_ours(native: str, attempt: str) -> bool:
-    """Whether a process of this host is the attempt's: its number may be another's by now."""
+    """Whether a process of this host is the attempt's: its number may have been reused."""
     try:
         environment = Path(f"/proc/{int(native)}/environ").read_bytes()
     except (OSError, ValueError):

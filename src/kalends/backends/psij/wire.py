@@ -1,4 +1,4 @@
-"""What a site and a desk say to each other: one JSON object a line."""
+"""Messages between a site and a desk: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 READ_BYTES_MAX: Final = 256 * 1024
 
 Native = Annotated[str, Meta(max_length=256)]
-"""The number, or name, that a batch system gives a job."""
+"""The number or name of a job in a batch system."""
 
 
 class _DeskWord(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -23,33 +23,33 @@ class _DeskWord(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class OpenDesk(_DeskWord, frozen=True):
-    """The first line, answered by `DeskReady`: how, and the user who the desk becomes."""
+    """The first line, answered by `DeskReady`: the way to the system, and the user that the desk becomes."""
 
     executor: Executor
     user: str
 
 
 class SubmitAttempt(_DeskWord, frozen=True):
-    """Hand an attempt over, unless anybody has tried that before; and follow it."""
+    """Hand an attempt over, unless that was tried before, and follow it."""
 
     attempt: str
     job: HandedOver
 
 
 class FollowAttempt(_DeskWord, frozen=True):
-    """Tell what becomes of an attempt. What was surely not submitted is made void."""
+    """Report the progress of an attempt. One that was certainly not submitted is decided never to begin."""
 
     attempt: str
 
 
 class KillAttempt(_DeskWord, frozen=True):
-    """End an attempt: what has not begun never does."""
+    """End an attempt; one that has not begun never will."""
 
     attempt: str
 
 
 class ReadPiece(_DeskWord, frozen=True):
-    """Return a piece of a file of the user's, from `offset` on; `path` "" is what is kept of an attempt."""
+    """Return a piece of a file of the user's, from `offset` on; `path` "" is an attempt's kept output."""
 
     number: int
     attempt: str
@@ -58,7 +58,7 @@ class ReadPiece(_DeskWord, frozen=True):
 
 
 class ForeseeStart(_DeskWord, frozen=True):
-    """Tell when a job would start, without submitting it."""
+    """Report when a job would start, without submitting it."""
 
     number: int
     nodes: int
@@ -66,7 +66,7 @@ class ForeseeStart(_DeskWord, frozen=True):
 
 
 class DeskReady(_DeskWord, frozen=True):
-    """It works, with this version of PSI/J or of Slurm; or `fault` says why it does not.
+    """The desk works, with this version of PSI/J or of Slurm; or `fault` says why not.
 
     With `cannot` it works, but can hand nothing over for its user at present, for this reason.
     """
@@ -90,7 +90,7 @@ class AttemptBegun(_DeskWord, frozen=True):
 
 
 class AttemptVoided(_DeskWord, frozen=True):
-    """It has not begun, and never will."""
+    """The attempt has not begun, and never will."""
 
     attempt: str
 
@@ -101,11 +101,11 @@ class AttemptEnded(_DeskWord, frozen=True):
     status: Annotated[int, Meta(ge=0, le=255)]
     detail: str
     of_site: bool = False
-    """It could not be started, for a reason that is not the job's own."""
+    """The attempt could not be started, through no fault of the job."""
 
 
 class DeskTrouble(_DeskWord, frozen=True):
-    """Something could not be done, and is tried again."""
+    """A request failed, and is tried again."""
 
     attempt: str
     detail: str
@@ -116,11 +116,11 @@ class OutputPiece(_DeskWord, frozen=True):
     data: bytes
     fault: str = ""
     there: bool = True
-    """Whether anything is kept of the attempt."""
+    """Whether any output of the attempt is kept."""
 
 
 class StartForeseen(_DeskWord, frozen=True):
-    """The system would start it at `at_s`; or `fault` says why nobody knows, or why it never would."""
+    """The system would start it at `at_s`; or `fault` says why that is unknown, or why it never would."""
 
     number: int
     at_s: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0

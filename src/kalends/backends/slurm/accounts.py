@@ -1,8 +1,8 @@
-"""What Slurm's accounting tells of jobs that are over: `sacct`, and `sacctmgr` for reservations.
+"""Ended jobs in Slurm's accounting: `sacct`, and `sacctmgr` for reservations.
 
-Learned from Slurm 22.05: `sacct` tells no reservation for a job that began in the same second as its
-reservation, but its number; a job that is requeued has a record for each time that it ran; one that has
-ended while slurmdbd was away is told as completed before its end is known.
+Learned from Slurm 22.05: for a job that began in the same second as its reservation, `sacct` shows only the
+reservation's number; a requeued job has a record for each time that it ran; a job that ended while slurmdbd
+was away is shown as completed before its end is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JOB_FIELDS: Final = (
 )  # fmt: skip
 RESERVATION_FIELDS: Final = ("ID", "Name", "Start", "End")
 RESERVATION_TITLES: Final = ("ID", "Name", "TimeStart", "TimeEnd")
-"""As `sacctmgr` calls them above their columns."""
+"""Titles of the columns of `sacctmgr`."""
 
 NODES_MAX: Final = 200_000
 ELAPSED_S_MAX: Final = 10 * 366 * 86_400
@@ -38,7 +38,7 @@ class PastReservation(NamedTuple):
 
 
 def jobs_command(asked: ListFinishedJobs, *, everyone: bool = False) -> tuple[str, ...]:
-    """Return the command that lists jobs of these users, or of all; one that was begun anew has several."""
+    """Return the command that lists jobs of these users, or of all; a restarted job has several records."""
     whose = ("-a",) if everyone else ("-u", ",".join(asked.users))
     return (
         "sacct", "-X", "-D", "-P", *whose, "-S", _written(asked.since),
@@ -47,7 +47,7 @@ def jobs_command(asked: ListFinishedJobs, *, everyone: bool = False) -> tuple[st
 
 
 def reservations_command(asked: ListFinishedJobs, since: int) -> tuple[str, ...]:
-    """Return the command that lists the reservations of jobs that began `since` then."""
+    """Return the command that lists the reservations of jobs that began at or after `since`."""
     return (
         "sacctmgr", "-P", "show", "reservation", f"Start={_written(since)}", f"End={_written(asked.until)}",
         f"format={','.join(RESERVATION_FIELDS)}",
@@ -55,14 +55,14 @@ def reservations_command(asked: ListFinishedJobs, since: int) -> tuple[str, ...]
 
 
 class ToldJob(NamedTuple):
-    """A job that is over, and the number of its reservation ("" for none)."""
+    """An ended job, and the number of its reservation ("" for none)."""
 
     job: FinishedJob
     number: str
 
 
 def told_jobs(text: str) -> list[ToldJob]:
-    """Return those jobs of a listing that had nodes and are over; raises `SystemSilent`."""
+    """Return the ended jobs of a listing that had nodes; raises `SystemSilent`."""
     found = []
     for fields in _rows(text, JOB_FIELDS):
         number, user, project, name, reservation, nodes, elapsed, start, end = fields
@@ -101,7 +101,7 @@ def _rows(text: str, titles: Sequence[str]) -> Iterator[list[str]]:
     """Yield the rows of a listing that has these `titles`, each of them whole."""
     lines = text.split("\n")
     if lines[0].split("|") != list(titles) or lines[-1]:
-        raise SystemSilent(f"a listing that is another's, or is cut off: {text[:200]!r}")
+        raise SystemSilent(f"a listing of another command, or a truncated one: {text[:200]!r}")
     for line in lines[1:-1]:
         fields = line.split("|")
         if len(fields) != len(titles):
@@ -111,7 +111,7 @@ def _rows(text: str, titles: Sequence[str]) -> Iterator[list[str]]:
 
 def _number(text: str, most: int) -> int:
     if not text.isdecimal() or int(text) > most:
-        raise SystemSilent(f"{text[:40]!r} in accounts where a number belongs")
+        raise SystemSilent(f"{text[:40]!r} in accounts is not a number")
     return int(text)
 
 

@@ -1,9 +1,9 @@
 """Slurm by its commands: reservations of named nodes for the users that the owner's table names.
 
-Learned from Slurm 22.05: an overlap is found before a name that is taken, a crash undoes the last five
-seconds, and what was sent to a frozen controller is carried out when it goes on, for as long as munge
-believes the message (five minutes). Reservations of cores never get others, and more time without a look
-at who has these cores then: so they are made anew. Of licences Slurm reserves such as running jobs have.
+Learned from Slurm 22.05: an overlap is detected before a duplicate name, a crash undoes the last five
+seconds, and a frozen controller carries out its messages when it continues, for as long as munge
+accepts them (five minutes). Reservations of cores never get other cores, and get more time even if others
+have these cores then: so they are recreated. Slurm also reserves licences that running jobs have.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ TRAITS: Final = Traits(
 COMMAND_S_MAX: Final = 6.0
 
 ACCOUNTS_S_MAX: Final = 60.0
-"""The time limit for listing accounts: a day of a large cluster takes the database a while."""
+"""The time limit for listing accounts: a day of a large cluster takes the database some time."""
 
 LOOK_S_MAX: Final = 1.0
-"""A node that has failed since then may get a promise, which moves when the site looks next."""
+"""A node that failed after this look may get a promise, which moves at the site's next look."""
 
 CLOCKS_DIFFER_S_MAX: Final = 120
-"""With a clock that differs by more a site promises nothing."""
+"""A site promises nothing if the clock differs by more."""
 
 FED_MAX: Final = 4_000
-"""Characters of a line that every scontrol reads whole."""
+"""Characters in a line that every scontrol reads completely."""
 
 AWAY: Final = re.compile(
     r"Unexpected message|Unable to contact|Socket timed out|Communication|Zero Bytes|authentication"
     r"|No route|Connection|Protocol auth|in standby|temporarily|Message receive|not permitted for daemons",
     re.IGNORECASE,
 )
-"""In the words of Slurm's commands: nobody has heard them, or no answer has come."""
+"""Messages of Slurm's commands that got no answer."""
 
 _ABSENT: Final = re.compile(r"Requested reservation is invalid|does not exist", re.IGNORECASE)
 _NOT_FOUND: Final = re.compile(r"^(?:scontrol: )?Reservation \S+ not found$", re.MULTILINE)
@@ -70,7 +70,7 @@ _WHOLE: Final = re.compile(
     r"^(?:scontrol: )?(?:ReservationName=\S+ .*|Reservation \S+ not found|No reservations .*)\nscontrol:",
     re.MULTILINE,
 )
-"""The reservation that was asked for, and the prompt after it."""
+"""The requested reservation, and the prompt after it."""
 
 _NOTE: Final = re.compile(r"Note, unless nodes are directly .*? is assumed\. ?")
 _IN_USE: Final = re.compile(r"in use|busy", re.IGNORECASE)
@@ -78,7 +78,7 @@ _IN_USE: Final = re.compile(r"in use|busy", re.IGNORECASE)
 
 @dataclass(eq=False, slots=True)
 class _Looks:
-    """The last look at nodes that votes have asked for."""
+    """The last look at nodes that a vote requested."""
 
     asked_s: float = 0.0
     nodes: asyncio.Future[str] | None = None
@@ -88,7 +88,7 @@ class _Looks:
 class Slurm:
     """The cluster that `configuration` (a slurm.conf) names; "" for the one of this host.
 
-    If it is reserved `in_parts`, cores and licences are told, too.
+    If it is reserved `in_parts`, cores and licences are returned, too.
     """
 
     configuration: str = ""
@@ -134,18 +134,18 @@ class Slurm:
         return self._named(name, done.output)
 
     async def create(self, reservation: SystemReservation) -> None:
-        """Make a reservation; one that should have begun begins now."""
+        """Make a reservation; one whose start has passed begins now."""
         await self.ask("scontrol", *await self._creation(reservation))
 
     async def change(self, reservation: SystemReservation) -> None:
-        """Change times, nodes and users, and take away what lets others in; Slurm keeps what it refuses."""
+        """Change times, nodes and users, and remove flags that admit others; if refused, nothing changes."""
         if words := await self._change(reservation):
             await self.ask("scontrol", *words)
 
     async def do_and_look(self, errand: Write) -> tuple[str, SystemReservation | None]:
-        """Carry out `errand` and read what is there then by one process, which is fed both commands.
+        """Carry out `errand` and read the result in one process, which gets both commands.
 
-        Returns why it was refused, or "", and what there is. A process costs more than what it asks.
+        Returns the reason of a refusal, or "", and the result. A process costs more than its requests.
         """
         if isinstance(errand, DeleteReservation):
             name, words = errand.name, ["delete", f"ReservationName={errand.name}"]
@@ -170,7 +170,7 @@ class Slurm:
         done = await self._run(("scontrol", "-o"), fed=f"{line}\nshow reservation {name}\n")
         said = _plain(done.errors)
         if AWAY.search(said) or not _WHOLE.search(done.output):
-            raise SystemSilent(said or "scontrol does not say what there is")
+            raise SystemSilent(said or "scontrol does not print the reservation")
         if isinstance(errand, DeleteReservation) and _IN_USE.search(said):
             await self._cancel_jobs(name)
         if isinstance(errand, DeleteReservation) and _ABSENT.search(said):
@@ -189,20 +189,20 @@ class Slurm:
         return ["create", "reservation", name, f"StartTime={begins}", *shape]
 
     async def _in_order(self, reservation: SystemReservation) -> SystemReservation:
-        """Return it with its nodes in Slurm's own order: it gives them the numbers of cores in that."""
+        """Return it with its nodes in Slurm's own order, in which Slurm reads the numbers of cores."""
         if len(set(reservation.cores)) < 2:
             return reservation
         order = printed.node_order(await self.ask("scontrol", "show", "node", "-o"))
         cores = dict(zip(reservation.nodes, reservation.cores, strict=True))
         if unknown := cores.keys() - order.keys():
-            raise SystemRefused(f"{min(unknown)} is no node")
+            raise SystemRefused(f"{min(unknown)} is not a node")
         nodes = sorted(cores, key=order.__getitem__)
         return structs.replace(
             reservation, nodes=tuple(nodes), cores=tuple(cores[node] for node in nodes)
         )
 
     async def _change(self, reservation: SystemReservation) -> list[str]:
-        """Return what changes it in place; nothing if that cannot be done, and it was made anew."""
+        """Return the update that changes it in place; nothing if that is impossible and it was recreated."""
         found = await self.find(reservation.name)
         if found is None:
             raise SystemRefused("there is no such reservation")
@@ -220,9 +220,9 @@ class Slurm:
         return ["update", name, *start, *_when(reservation), *what, *flags]
 
     async def _make_anew(self, found: SystemReservation, wish: SystemReservation) -> None:
-        """Make `wish` in the place of `found`, unless jobs would go with that.
+        """Replace `found` by `wish`, unless that would delete jobs.
 
-        What is refused is put back as it was, unless Slurm has not told yet which cores those were.
+        If `wish` is refused, `found` is restored, unless Slurm has not reported its cores yet.
         """
         creation = await self._creation(wish)
         if jobs := await self._jobs_in(wish.name, "R,CG,S,PD"):
@@ -252,7 +252,7 @@ class Slurm:
             raise SystemRefused(why)
 
     async def _has_begun(self, start: int) -> bool:
-        """Whether it has, by the controller's clock; it is asked where ours could be wrong."""
+        """Whether it has begun, by the controller's clock, which is read if ours could be wrong."""
         if start > time.time() + CLOCKS_DIFFER_S_MAX:
             return False
         clock_s, _ = printed.clock_and_boot(await self.ask("scontrol", "show", "config"))
@@ -275,7 +275,7 @@ class Slurm:
             await self.ask("scancel", f"--signal={'KILL' if at_once else 'TERM'}", "--full", *jobs)
 
     async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
-        """Return jobs of these users that are over; raises `SystemRefused` where no accounts are kept."""
+        """Return ended jobs of these users; raises `SystemRefused` if Slurm keeps no accounts."""
         if not asked.users:
             return ()
         patient = replace(self, timeout_s=max(self.timeout_s, ACCOUNTS_S_MAX))
@@ -284,7 +284,7 @@ class Slurm:
         except SystemRefused as error:
             if not UNKNOWN_USER.search(str(error)):
                 raise
-            # Somebody has left since they reserved; the others are told all the same.
+            # A user may have left since the reservation; the jobs of the others are returned nevertheless.
             listing = await patient.ask(*accounts.jobs_command(asked, everyone=True))
         told = accounts.told_jobs(listing)
         nameless = [each.job.start for each in told if each.number and not each.job.reservation]
@@ -303,12 +303,12 @@ class Slurm:
         return [each.id for each in printed.running_jobs(queued) if each.reservation == name]
 
     async def _unwell(self) -> frozenset[str]:
-        """Return the nodes that Slurm would take, and should not; votes of one second look together."""
+        """Return the nodes that Slurm would take but should not; votes of one second share a look."""
         _, unwell = printed.nodes(await self._look_at_nodes(time.monotonic() - LOOK_S_MAX))
         return frozenset(each.name for each in unwell if each.state != "unknown")
 
     async def _look_at_nodes(self, since_s: float) -> str:
-        """Return what `sinfo` prints, asked after `since_s` (monotonic)."""
+        """Return the output of `sinfo`, from a look after `since_s` (monotonic)."""
         looks, loop = self._looks, asyncio.get_running_loop()
         if looks.asked_s <= since_s or looks.nodes is None or looks.nodes.get_loop() is not loop:
             looks.asked_s = time.monotonic()
@@ -325,9 +325,9 @@ class Slurm:
         return next((each for each in found if each.name == name), None)
 
     async def ask(self, *command: str) -> str:
-        """Return what a command of Slurm's prints.
+        """Return the output of a command of Slurm.
 
-        Raises `SystemSilent` where it is away, `SystemRefused` for whatever else fails.
+        Raises `SystemSilent` if Slurm is away, and `SystemRefused` for any other failure.
         """
         done = await self._run(command)
         said = _said(done)

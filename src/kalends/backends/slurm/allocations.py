@@ -1,8 +1,8 @@
 """Allocations of Slurm: ``salloc`` asks for the nodes, ``srun`` runs the program on the first of them.
 
-Learned from Slurm 22.05: an allocation runs one interactive step and no second one, which takes nothing of
-it, so that what the program starts with ``srun`` has all of the nodes. ``srun`` hands SIGTERM on as SIGKILL,
-and ``salloc`` gives the nodes back at any signal: so neither gets those that are for the program. When
+Learned from Slurm 22.05: an allocation runs only one interactive step, which takes nothing of it, so the
+steps that the program starts with ``srun`` have all of the nodes. ``srun`` passes SIGTERM on as SIGKILL,
+and ``salloc`` gives the nodes back at any signal: so neither gets signals meant for the program. When
 ``srun`` itself is killed, the nodes are not free for ten seconds. It has exit code 0 for a program that was
 killed with its allocation. A controller that crashes may forget an allocation whose program runs, until it
 has heard from its nodes.
@@ -31,7 +31,7 @@ OWN_VARIABLES: Final = ("SLURM_", "SALLOC_", "SRUN_", "SCANCEL_", "LD_")
 LOOK_S: Final = 0.1
 LOOKS_MAX: Final = 100
 SETTLED_S: Final = 15
-"""So long after its start a controller has heard of what runs, and ended what it does not know."""
+"""Time after which a controller has heard of running steps, and has ended unknown ones."""
 
 RUN: Final = """
 unset KALENDS_JOB_DIRECTORY SLURM_NTASKS SLURM_NPROCS SLURM_TASKS_PER_NODE SLURM_DISTRIBUTION
@@ -47,7 +47,7 @@ exec ${first#??} /dev/fd/9 "$@"
 """
 """For sh on the node: the number of nodes, the script, and the program or the script's arguments.
 
-``srun`` would have its program believe that it has one node and one task.
+``srun`` tells its program that it has one node and one task, so these variables are corrected.
 """
 
 _LISTED: Final = "%i|%u|%S|."
@@ -105,7 +105,7 @@ class SlurmAllocations:
                     await self.slurm.ask("scontrol", "update", f"JobId={job}", limit)
 
     async def release(self, name: str, users: Collection[str], nodes: Collection[str]) -> None:
-        """A program that does not want to end is killed at once, and not after Slurm's ``KillWait``."""
+        """A program that ignores SIGTERM is killed at once, not after Slurm's ``KillWait``."""
         jobs: Collection[str] = ()
         for _ in range(LOOKS_MAX):
             jobs = await self._listed(name, users)
@@ -113,15 +113,15 @@ class SlurmAllocations:
                 return await self._check_heard_of(nodes)
             for how in (["--signal=KILL", "--full"], []):
                 with contextlib.suppress(SystemRefused):  # It has ended meanwhile.
-                    # A controller that has crashed gives numbers again: the name says whose it is.
+                    # A controller that has crashed reuses numbers: the name identifies the owner.
                     await self.slurm.ask("scancel", f"--name={name}", *how, *jobs)
             await asyncio.sleep(LOOK_S)
         raise SystemSilent(f"its job {', '.join(jobs)} does not end")
 
     async def _check_heard_of(self, nodes: Collection[str]) -> None:
-        """Raise `SystemSilent` where something may run of which the controller does not know.
+        """Raise `SystemSilent` if programs may run of which the controller does not know.
 
-        What it has forgotten it kills when it hears of it, by a number that it may have given again.
+        It kills forgotten programs when it hears of them, by a number that it may have reused.
         """
         config, known = await asyncio.gather(
             self.slurm.ask("scontrol", "show", "config"),
@@ -152,7 +152,7 @@ class SlurmAllocations:
 def programs(text: str) -> list[SystemProgram]:
     """Return the jobs that ``squeue`` lists; raises `SystemSilent` for a listing that is cut off.
 
-    A name may have any characters, also such that its line cannot be read: that is none of ours.
+    A name may have any characters, even ones that make its line unreadable: such a job is not ours.
     """
     if text and not text.endswith("|.\n"):
         raise SystemSilent("its listing of jobs has no end")
@@ -170,12 +170,12 @@ def programs(text: str) -> list[SystemProgram]:
 
 
 def minutes(length_s: int) -> int:
-    """Return whole minutes, which is what Slurm counts in: at least as long."""
+    """Return the time in minutes, rounded up, because Slurm counts in minutes."""
     return max(-(-length_s // 60), 1)
 
 
 def whole_path(command: str) -> str:
-    """Return where a command of Slurm's is; its bare name if it is not there."""
+    """Return the path of a Slurm command; its bare name if it is not found."""
     return shutil.which(command, path=CLEAN["PATH"]) or command
 
 

@@ -14,7 +14,7 @@ _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """Return the names in `text`, sorted; raises `ValueError` for what is no list of nodes."""
+    """Return the names in `text`, sorted; raises `ValueError` for any other text."""
     if text in ("", "(null)"):
         return ()
     names: set[str] = set()
@@ -47,7 +47,7 @@ def _numbers(text: str) -> Iterator[str]:
     for part in text.split(","):
         span = _RANGE.fullmatch(part)
         if span is None:
-            raise ValueError(f"[{text[:200]}] is no range of numbers")
+            raise ValueError(f"[{text[:200]}] is not a range of numbers")
         first, last = span.group(1), span.group(2) or span.group(1)
         if int(last) - int(first) > NODES_MAX:
             raise ValueError(f"more than {NODES_MAX} nodes")
@@ -56,5 +56,5 @@ def _numbers(text: str) -> Iterator[str]:
 
 
 def written(nodes: Iterable[str]) -> str:
-    """Return `nodes` as Slurm reads them: plainly, for what is short for people is long for a parser."""
+    """Return `nodes` as text for Slurm, without brackets, which would take its parser longer."""
     return ",".join(nodes)

@@ -1,4 +1,4 @@
-"""Licences in Slurm: it compares reservations with each other, and not with what running jobs have."""
+"""Licences in Slurm, which compares reservations with each other, but not with running jobs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def too_few(
     wish: SystemReservation, totals: Mapping[str, int], reservations: Iterable[SystemReservation],
     jobs: Iterable[SystemJob],
 ) -> str:  # fmt: skip
-    """Return of which licence there are not enough for `wish` beside what there is; "" if of none.
+    """Return which licence does not suffice for `wish` next to existing uses; "" if all suffice.
 
-    What a job has of its reservation counts there, and what it has besides to its limit.
+    A job's licences from its reservation count there; its other licences count to its limit.
     """
     others = [each for each in reservations if each.name != wish.name]
     reserved = {each.name: Counter(dict(each.licences)) for each in [*others, wish]}

@@ -1,9 +1,9 @@
 """A Slurm's own queue, as one user of it: ``sbatch``, ``squeue`` and ``scancel``, called by the user's desk.
 
 Learned from Slurm 22.05: a held job has no place. It gets its priority when it is released, and comes behind
-all that was submitted until then. ``sbatch --test-only`` changes nothing, and counts what runs, what is
-reserved, and what waits and has a start already. A write that was not answered may be carried out later: so a
-job is looked for by its name before it is submitted again, and whichever comes second goes away.
+all jobs submitted until then. ``sbatch --test-only`` changes nothing, and counts running jobs, reservations,
+and waiting jobs that have a start. A write without an answer may be carried out later: so a job is looked for
+by its name before it is submitted again, and the second of two ends at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kalends.backends.slurm.adapter import AWAY
 from kalends.backends.slurm.allocations import minutes, whole_path
 
 LOOKS: Final = 2
-"""A job is taken to be gone once this many looks in a row have not found it."""
+"""Number of successive looks without a job after which it counts as vanished."""
 
 Done = subprocess.CompletedProcess[str]
 RunCommand = Callable[[Sequence[str], float], Done]
-"""Runs a command to its end, for so many seconds at most; raises as `subprocess.run` does."""
+"""Runs a command to its end within a number of seconds; raises as `subprocess.run` does."""
 
 _FORESEEN: Final = re.compile(r"^sbatch: Job \d+ to start at (\S+) using ", re.MULTILINE)
 _LISTED: Final = "%i|%j|."
@@ -40,7 +40,7 @@ def run_command(words: Sequence[str], wait_s: float) -> Done:
 
 
 class SlurmQueue:
-    """The jobs of one user that a machine has there. It is called by several threads."""
+    """The jobs of one user in this queue. Thread-safe."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class SlurmQueue:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
-        """The name of each attempt that was asked for here."""
+        """The name of each attempt that was requested here."""
         self._natives: dict[str, str] = {}
         self._missed: dict[str, int] = {}
-        """How many looks in a row have not found an attempt."""
+        """The number of successive looks that have not found an attempt."""
         self._looked_s = now_s()
 
     @property
     def version(self) -> str:
-        """What it is, for people; raises `NotTaken` where its commands do not work."""
+        """The name and version of the system, for people; raises `NotTaken` if its commands do not work."""
         return self._said("sbatch", "--version").strip()
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
@@ -97,13 +97,13 @@ class SlurmQueue:
                 self._missed[attempt] = 0
 
     def gone(self, attempt: str) -> str | None:
-        """Return "" for a job that is there no more; None: it is there, or nobody knows."""
+        """Return "" for a job that has vanished; None if it exists, or its state is unknown."""
         self._look()
         with self._lock:
             return "" if self._missed.get(attempt, 0) >= LOOKS else None
 
     def cancel(self, attempt: str, name: str, native: str) -> None:
-        """End all that bears the name of an attempt, whatever its number. Raises `NotTaken`."""
+        """End all jobs with the name of an attempt, whatever their numbers. Raises `NotTaken`."""
         self._said("scancel", "--me", f"--name={name}")
 
     def forget(self, attempt: str) -> None:
@@ -118,7 +118,7 @@ class SlurmQueue:
         return [*how.options, *queue, *account, f"--nodes={nodes}", f"--time={minutes(limit_s)}"]
 
     def _look(self) -> None:
-        """See which jobs are there, at most once in `look_s`; of no answer nothing follows."""
+        """Look which jobs exist, at most once in `look_s`; a missing answer changes nothing."""
         with self._lock:
             if not self._natives or self._now_s() - self._looked_s < self._how.look_s:
                 return
@@ -137,12 +137,12 @@ class SlurmQueue:
         return next((native for native, named in self._listed() if named == name), "")
 
     def _listed(self) -> list[tuple[str, str]]:
-        """Return number and name of all jobs of the user; raises `NoAnswer` for a listing that is cut off."""
+        """Return number and name of all jobs of the user; raises `NoAnswer` for a truncated listing."""
         said = self._said("squeue", "-h", "--me", "-a", "-o", _LISTED)
         if said and not said.endswith("|.\n"):
             raise NoAnswer("its listing of jobs has no end")
         lines = (line.split("|") for line in said.splitlines())
-        # What cannot be read has a name of its user's own choice, and is none of ours.
+        # An unreadable line has a name that its user chose, so the job is not ours.
         return [(words[0], words[1]) for words in lines if len(words) == 3]
 
     def _said(self, command: str, *words: str) -> str:
@@ -161,7 +161,7 @@ class SlurmQueue:
 
 
 def _fault(errors: str) -> NotTaken:
-    """Return what a command has complained of; as `NoAnswer` where nobody has heard it."""
+    """Return the error of a command; as `NoAnswer` if the command did not reach Slurm."""
     said = _in_words(errors.splitlines())
     return NoAnswer(said) if AWAY.search(errors) else NotTaken(said)
 

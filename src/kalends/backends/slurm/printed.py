@@ -1,7 +1,7 @@
-"""What Slurm's commands print, as records; raises `SystemSilent` for what cannot be read.
+"""Readers of the output of Slurm's commands; they raise `SystemSilent` for unreadable output.
 
-A listing that is cut off, or that is another's, must not be taken for one in which something is missing:
-every line has to be whole. Times are asked for as seconds (``SLURM_TIME_FORMAT=%s``).
+A truncated listing, or that of another command, must not be mistaken for one in which something is missing:
+every line has to be whole. Times are requested as seconds (``SLURM_TIME_FORMAT=%s``).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _DRAINED: Final = re.compile(r"drain|maint|resv?d?_maint")
 
 
 def clock_and_boot(config: str) -> tuple[int, int]:
-    """Return what the controller's clock shows, and when the controller began (both by that clock)."""
+    """Return the time of the controller's clock, and the controller's start by that clock."""
     clock, boot = _CLOCK.search(config), _BOOT.search(config)
     if clock is None or boot is None:
-        raise SystemSilent("scontrol show config tells no clock")
+        raise SystemSilent("scontrol show config shows no clock")
     return int(clock.group(1)), int(boot.group(1))
 
 
 def version(config: str) -> str:
-    """Return the version of the controller; "" if it is not told."""
+    """Return the version of the controller; "" if it shows none."""
     found = _VERSION.search(config)
     return f"Slurm {found.group(1)}" if found is not None else ""
 
@@ -59,7 +59,7 @@ def reservations(text: str, *, in_parts: bool = False) -> Iterator[SystemReserva
 
 
 def _cores(line: str, fields: dict[str, str]) -> tuple[int, ...]:
-    """Return the cores of each node; in its first half minute a reservation tells only their sum."""
+    """Return the cores of each node; in its first half minute a reservation shows only their sum."""
     nodes, told = expanded(fields["Nodes"]), dict(_CORES.findall(line))
     if nodes and sorted(told) == list(nodes):
         return tuple(_numbers(told[node]) for node in nodes)
@@ -74,7 +74,7 @@ def _numbers(text: str) -> int:
 
 def _reservation(fields: dict[str, str], cores: tuple[int, ...]) -> SystemReservation:
     flags = set(fields["Flags"].split(",")) & _LETTING_OTHERS_IN
-    if fields["Nodes"] == "(null)":  # It is one of licences alone.
+    if fields["Nodes"] == "(null)":  # A reservation of licences only.
         flags.discard("ANY_NODES")
     return SystemReservation(
         name=fields["ReservationName"],
@@ -95,7 +95,7 @@ def _listed(text: str) -> list[str]:
 def _licences(text: str) -> Iterator[tuple[str, int]]:
     for each in _listed(text)[:LICENCES_MAX]:
         found = _LICENCE.fullmatch(each)
-        if found is not None:  # Else none that a site could offer: see its configuration.
+        if found is not None:  # Others are not for a site: see its configuration.
             yield found.group(1), int(found.group(2) or 1)
 
 
@@ -116,7 +116,7 @@ def licences(text: str) -> tuple[tuple[str, int], ...]:
 def running_jobs(text: str, threads: Mapping[str, int] | None = None) -> Iterator[SystemJob]:
     """Yield the jobs of ``squeue`` in `JOBS_FORMAT` that have nodes.
 
-    With the `threads` that a core of each node has, they come with their cores: of all nodes together.
+    With the `threads` of a core of each node, jobs have their cores, as a sum over all nodes.
     """
     for line in text.splitlines():
         fields = line.removesuffix("|.").split("|", 8)  # Licences may have any separators.
@@ -141,9 +141,9 @@ def running_jobs(text: str, threads: Mapping[str, int] | None = None) -> Iterato
 
 
 def nodes(text: str) -> tuple[tuple[str, ...], tuple[UnwellNode, ...]]:
-    """Return all nodes of ``sinfo -N`` in `NODES_FORMAT`, and those that cannot be counted on.
+    """Return all nodes of ``sinfo -N`` in `NODES_FORMAT`, and those that are out of order.
 
-    A node of several partitions is unwell if it is so in any; so is each node of a partition that is down.
+    A node of several partitions is unwell if it is unwell in any, or if one of them is down.
     """
     names: set[str] = set()
     unwell: dict[str, UnwellNode] = {}
@@ -165,12 +165,12 @@ def nodes(text: str) -> tuple[tuple[str, ...], tuple[UnwellNode, ...]]:
 
 
 def node_order(text: str) -> dict[str, int]:
-    """Return which place each node of ``scontrol show node -o`` has: that is Slurm's own order."""
+    """Return the position of each node in ``scontrol show node -o``, which is Slurm's own order."""
     return {name: place for place, name in enumerate(_NODE.findall(text))}
 
 
 def cores_and_threads(text: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return how many cores each node of `nodes` has, and how many threads each of these."""
+    """Return the number of cores of each node of `nodes`, and of threads of each core."""
     cores, threads = {}, {}
     for line in text.splitlines():
         try:

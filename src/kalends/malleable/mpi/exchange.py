@@ -26,18 +26,18 @@ class LocalArray:
         self.values: Values = np.zeros((rows, *self._across()), array.type)
 
     def pieces(self) -> list[Piece]:
-        """Return the ranges, and views of their values with the axes as the user has declared them."""
+        """Return the ranges, and views of their values with the axes that the user declared."""
         return [
             Piece(start, end, self.shown(self.values[first:last]))
             for (start, end), (first, last) in self.layout.of(self.rank).places()
         ]
 
     def shown(self, values: Values) -> Values:
-        """Return a view of `values` whose distributed axis is where the user has it."""
+        """Return a view of `values` with the distributed axis at the user's position."""
         return np.moveaxis(values, 0, self.axis)
 
     def empty(self, indices: int) -> Values:
-        """Return room for so many indices of the distributed axis, which comes first."""
+        """Return an empty array for this number of indices of the distributed axis, which comes first."""
         return np.zeros((indices, *self._across()), self.array.type)
 
     def _across(self) -> tuple[int, ...]:
@@ -46,19 +46,19 @@ class LocalArray:
 
 
 def send_to(comm: MPI.Comm, mine: LocalArray, new: Layout) -> list[tuple[MPI.Request, Values]]:
-    """Begin to send what this rank has and ranks of the `new` layout shall have."""
+    """Begin to send this rank's values to the ranks of the `new` layout."""
     return _sent(comm, mine.values, sent(mine.layout, new, mine.rank))
 
 
 def receive_from(comm: MPI.Comm, mine: LocalArray, old: Layout) -> None:
-    """Get what this rank shall have from the ranks of the `old` layout."""
+    """Receive this rank's values from the ranks of the `old` layout."""
     _received(comm, mine.values, received(old, mine.layout, mine.rank))
 
 
 def exchange(
     comm: MPI.Comm, values: Values, outgoing: Pieces, room: Values, incoming: Pieces
 ) -> None:
-    """Send pieces of `values`, get others into `room`; collective."""
+    """Send pieces of `values`, receive others into `room`; collective."""
     requests = _sent(comm, values, outgoing)
     _received(comm, room, incoming)
     finish(requests)
@@ -109,7 +109,7 @@ def gathered_at_root(comm: MPI.Intracomm, mine: LocalArray) -> Values | None:
 
 
 def scatter_from_root(comm: MPI.Intracomm, whole: Values | None, mine: LocalArray) -> None:
-    """Give every rank its part of what rank 0 has as a whole; collective."""
+    """Send every rank its part of the whole array in rank 0; collective."""
     one = Layout(mine.layout.length, mine.layout.distribution, 1)
     requests = []
     if whole is not None:

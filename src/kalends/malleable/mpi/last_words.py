@@ -1,7 +1,7 @@
-"""What a rank says before it ends all others: read by ``mpiexec`` before that hears of the end.
+"""The last output of a rank before it ends all others, written so that ``mpiexec`` still shows it.
 
-MPICH's ``mpiexec`` shows nothing more of a rank once it has heard of its ``MPI_Abort``, also not what
-waits in the pipe that is its standard error.
+MPICH's ``mpiexec`` shows nothing more of a rank after its ``MPI_Abort``, not even text that waits in the pipe
+of its standard error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def say_last(text: str) -> None:
 
 
 def wait_until_read(descriptor: int, within_s: float) -> bool:
-    """Return whether all that was written to a pipe has been read within that time; True of what is none."""
+    """Return whether a pipe's content was read within that time; True for any other file."""
     if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return True
     deadline_s = time.monotonic() + within_s
@@ -37,6 +37,6 @@ def wait_until_read(descriptor: int, within_s: float) -> bool:
 
 
 def _unread(descriptor: int) -> int:
-    """Return how many bytes are in a pipe; both its ends tell (pipe(7))."""
+    """Return the number of bytes in a pipe; both ends show it (pipe(7))."""
     answer = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
     return int.from_bytes(answer, sys.byteorder)

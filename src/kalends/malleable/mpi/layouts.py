@@ -1,7 +1,7 @@
-"""Where the indices that a rank has lie in its own memory, and what goes to whom. Pure.
+"""Positions of a rank's indices in its memory, and the messages between ranks. Pure.
 
-A rank keeps its ranges of the distributed axis one after the other. One message goes from each rank to
-each other at most, with all that moves between them.
+A rank keeps its ranges of the distributed axis one after the other. At most one message goes from each rank
+to each other, with everything that moves between them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from kalends.malleable.distributions import Distribution, Range, Transfer, moves, owners
 
 Pieces = dict[int, list[Range]]
-"""What goes to, or comes from, each rank: ranges of its own memory, in the order of the indices."""
+"""Ranges of a rank's own memory that go to, or come from, each rank, in the order of the indices."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class RankLayout:
 
     @cached_property
     def indices(self) -> int:
-        """How many indices the rank has."""
+        """The number of the rank's indices."""
         return sum(end - start for start, end in self.ranges)
 
     def places(self) -> Iterator[tuple[Range, Range]]:
-        """Yield each range, and where it lies in the rank's memory."""
+        """Yield each range, and its position in the rank's memory."""
         place = 0
         for start, end in self.ranges:
             yield (start, end), (place, place + end - start)
             place += end - start
 
     def place(self, wanted: Range) -> Range:
-        """Return where a range that lies in one of the rank's ranges is in its memory."""
+        """Return the position in the rank's memory of a range inside one of its ranges."""
         number = bisect_right(self._starts, wanted[0]) - 1
         offset = self._offsets[number] - self._starts[number]
         return wanted[0] + offset, wanted[1] + offset
@@ -73,7 +73,7 @@ class RankLayout:
 
 
 def sent(old: Layout, new: Layout, rank: int) -> Pieces:
-    """Return what rank `rank` of the old layout sends to each rank of the new one."""
+    """Return the ranges that rank `rank` of the old layout sends to each rank of the new one."""
     own, found = old.of(rank), Pieces()
     for source, target, start, end in _moves(old, new):
         if source == rank:
@@ -82,7 +82,7 @@ def sent(old: Layout, new: Layout, rank: int) -> Pieces:
 
 
 def received(old: Layout, new: Layout, rank: int) -> Pieces:
-    """Return what rank `rank` of the new layout gets from each rank of the old one."""
+    """Return the ranges that rank `rank` of the new layout gets from each rank of the old one."""
     own, found = new.of(rank), Pieces()
     for source, target, start, end in _moves(old, new):
         if target == rank:
@@ -92,7 +92,7 @@ def received(old: Layout, new: Layout, rank: int) -> Pieces:
 
 @lru_cache(maxsize=256)
 def edges_sent(layout: Layout, rank: int, width: int) -> Pieces:
-    """Return what `rank` sends to each other for their edges: of those before it first, if both."""
+    """Return the ranges that `rank` sends to others for their edges; for edges before it first."""
     own, found = layout.of(rank), Pieces()
     for other in range(layout.ranks):
         for wanted in layout.wanted_edges(other, width):
@@ -104,7 +104,7 @@ def edges_sent(layout: Layout, rank: int, width: int) -> Pieces:
 
 @lru_cache(maxsize=256)
 def edges_received(layout: Layout, rank: int, width: int) -> Pieces:
-    """Return what `rank` gets for its edges: places in one array, the indices before it first."""
+    """Return the ranges that `rank` gets for its edges: positions in one array, those before it first."""
     (first, start), (end, _) = layout.wanted_edges(rank, width)
     found = Pieces()
     for wanted, gap in zip(layout.wanted_edges(rank, width), (0, end - start), strict=True):

@@ -1,4 +1,4 @@
-"""One set of ranks under MPI: it takes over from the set before it, computes, and is replaced."""
+"""One set of ranks under MPI, which takes over from the previous set, computes, and is replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SAVE: Final = 2
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True):
-    """What a set of ranks tells the one that replaces it."""
+    """The data that a set of ranks hands to the set that replaces it."""
 
     position: Position
     stage_before: int
@@ -81,7 +81,7 @@ def run_mpi(program: Program, options: RunOptions, command: Sequence[str]) -> No
 
 
 class _Set:
-    """The ranks of one ``MPI_COMM_WORLD``, as one of them sees it; a `Team`."""
+    """The ranks of one ``MPI_COMM_WORLD``, seen by one of them; a `Team`."""
 
     def __init__(self, program: Program, options: RunOptions, command: Sequence[str]) -> None:
         self._world = MPI.COMM_WORLD
@@ -93,10 +93,10 @@ class _Set:
         self._cores = options.cores
         self._unwound: Unwound | None = None
         self._bridges: list[MPI.Comm] = []
-        """What rank 0 has to the set that it has spawned, until all of this set are joined to it."""
+        """Rank 0's communicator to the set that it spawned, until all ranks of this set have joined it."""
 
     def begin(self) -> None:
-        """Take over from the set before, go on from a checkpoint, or begin anew."""
+        """Take over from the previous set, continue from a checkpoint, or start."""
         spawner = MPI.Comm.Get_parent()
         if spawner != MPI.COMM_NULL:
             self._take_over(spawner)
@@ -113,7 +113,7 @@ class _Set:
                 scatter_from_root(self._world, whole, mine)
 
     def run(self) -> None:
-        """Run the stages that are left, or those until this set is replaced."""
+        """Run the remaining stages, until this set is replaced."""
         try:
             for stage in range(self._position.stage, len(self._program.stages)):
                 self._begin_stage(stage)
@@ -159,7 +159,7 @@ class _Set:
             self._note(self._save())
 
     def _take_over(self, spawner: MPI.Intercomm) -> None:
-        """Get all that the set before this one has, and tell the control what the change has cost."""
+        """Receive all data of the previous set, and report the cost of the change to the control."""
         bridge = spawner.Merge(high=True)
         parent = self._world.Create_intercomm(0, bridge, 0)
         told = msgspec.msgpack.decode(parent.bcast(None, root=0), type=Handover)
@@ -192,7 +192,7 @@ class _Set:
             self._note(str(change))
 
     def _refuse_size(self) -> None:
-        """Raise `InvalidInput` in rank 0, whose word ends all, where the size is not eligible."""
+        """Raise `InvalidInput` in rank 0, which ends all ranks, if the size is not eligible."""
         if self.number == 0:
             self._program.first_size(self.size, self._position.stage)
         self._world.Barrier()
@@ -215,7 +215,7 @@ class _Set:
                 self._arrays[name] = new
 
     def _decided(self, want: int) -> tuple[int, int, int]:
-        """Return what rank 0 has decided to do at this SOP: a verb, and a change's number and size."""
+        """Return rank 0's decision at this SOP: a verb, and a change's number and size."""
         word = np.zeros(3, dtype="i8")
         if self.number == 0:
             word[:] = self._decide(want)
@@ -307,13 +307,13 @@ class _Set:
         return self._world.Create_intercomm(0, bridge, FIRST_NEW), ""
 
     def _save(self) -> str:
-        """Write the checkpoint, if one is named; return why not, in all ranks alike."""
+        """Write the checkpoint, if one is configured; return why it failed, the same in all ranks."""
         checkpoints = self._options.checkpoints
         if checkpoints is None:
             return ""
         arrays = self._gathered()
         why = checkpoints.save(self._position, arrays) if self.number == 0 else ""
-        for _ in arrays:  # In rank 0 those that were not written any more.
+        for _ in arrays:  # In rank 0, the arrays that were no longer written.
             pass
         found: str = self._world.bcast(why)
         return found
@@ -324,7 +324,7 @@ class _Set:
             yield name, mine.values if whole is None else whole
 
     def _agree(self, state: bytes) -> None:
-        """Take the state of now; raises `InvalidInput` in rank 0, whose word ends all, if ranks differ."""
+        """Take the present state; raises `InvalidInput` in rank 0, which ends all ranks, if ranks differ."""
         own = np.array([zlib.crc32(state), -zlib.crc32(state)], dtype="i8")
         most = np.empty_like(own)
         self._world.Allreduce(own, most, MPI.MAX)
@@ -373,6 +373,6 @@ def _wait_asleep(request: MPI.Request) -> None:
 
 
 def _disconnect(links: list[MPI.Comm]) -> None:
-    """Part from the other set, so that either can end without the other."""
+    """Disconnect from the other set, so that either can end without the other."""
     for link in links:
         link.Disconnect()

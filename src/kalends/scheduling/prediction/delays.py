@@ -1,4 +1,4 @@
-"""What a reservation would cost those who wait: the policy is run on with it and without, on copies."""
+"""The cost of a reservation to waiting jobs: copies of the policy run on with and without it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kalends.scheduling.scheduler import Scheduler
 def delays(
     scheduler: Scheduler, wanted: Reservation, now: int, starts: Mapping[Job, int]
 ) -> dict[int, int] | None:
-    """Return by how much waiting jobs, by id, would start later with a reservation that is `wanted`.
+    """Return by how much waiting jobs, by id, would start later with a `wanted` reservation.
 
-    `starts` are their starts without it (`predicted_starts`), `now` is the time of the last event. All are
-    taken to run as long as they asked for, and nothing more to be submitted. A job that would have no start
-    any more is left out. None where running jobs or other reservations leave it no room. The scheduler is
-    not changed.
+    `starts` are their starts without it (`predicted_starts`), `now` is the time of the last event. All jobs
+    are assumed to take their requested time, and no more to be submitted. A job that would no longer start is
+    left out. None if running jobs or other reservations leave the reservation no room. The scheduler is not
+    changed.
     """
     copies = copied_jobs(scheduler)
     twin = scheduler.frozen(copies)

@@ -1,4 +1,4 @@
-"""The start of every waiting job under any policy: the scheduler is frozen and run on without newcomers.
+"""The start of every waiting job under any policy: a frozen copy of the scheduler runs on without new jobs.
 
 Gehring and Ramme 1996 (section 4.1) freeze the waiting room; Smith, Taylor and Foster 1999 simulate the
 scheduler forward with predicted run times. Here the policy itself is copied and run, so a prediction is
@@ -31,7 +31,7 @@ def requested_end(job: Job, now: int) -> int:
 
 
 def expected_change(job: Job, now: int) -> int:
-    """Return when a job will have changed that was asked to: in the usual time, or a little after now."""
+    """Return when a requested change of a job will be done: after the usual time, or a little after now."""
     assert job.before is not None
     assert job.molds is not None
     usual_s = job.before.asked_s + job.molds.reconfiguration_s
@@ -45,7 +45,7 @@ def predicted_starts(
     expected_end: ExpectedEnd = requested_end,
     events_max: int = EVENTS_MAX,
 ) -> dict[Job, int]:
-    """Return when each waiting job starts if nothing more is submitted and all run as expected.
+    """Return when each waiting job starts if no more are submitted and all run as expected.
 
     `now` is the time of the last event. Exact if run times are the requested ones, and otherwise exact
     for a machine on which the expected ends come true. The scheduler is not changed. Jobs that do not
@@ -74,9 +74,9 @@ def predicted_start(
     expected_end: ExpectedEnd = requested_end,
     events_max: int = EVENTS_MAX,
 ) -> int | None:
-    """Return the same for one waiting job: stops as soon as it starts.
+    """Return the same for one waiting job, and stop as soon as it starts.
 
-    None: not within `events_max` events.
+    None if it does not start within `events_max` events.
     """
     if expected_end is requested_end:
         known = _known_starts(scheduler, now)
@@ -93,7 +93,7 @@ def predicted_start(
 
 
 class Future:
-    """A copy of a scheduler that is run on, event by event; the original is never touched."""
+    """A copy of a scheduler that runs on, event by event; the original is never touched."""
 
     def __init__(self, scheduler: Scheduler, now: int, expected_end: ExpectedEnd) -> None:
         self.now = now
@@ -105,16 +105,16 @@ class Future:
         self._began: dict[Job, int] = {}
         running = self._scheduler.cluster.ends
         self._ends: list[tuple[int, int, Job, bool]] = []
-        """What becomes of running jobs: when, the number of the run, and whether it is a change of size."""
+        """Next events of running jobs: time, number of the run, and whether it is a change of size."""
         self._valid: dict[int, int] = {}
         self._begun = 0
         # Ends of the same second come in the order in which the runs began.
         for job in sorted((job for _, _, job in running), key=lambda job: (job.start_s, job.order)):
             self._run(job)
-        # One that is due now may still be to come: it comes after all other events of its second.
+        # An end that is due now may be outstanding: it comes after all other events of its second.
         self._wake_s = self._scheduler.wake_at(now - 1)
         if any(job.stopping for _, _, job in scheduler.cluster.ends):
-            # Somebody waits for their nodes.
+            # Other jobs wait for their nodes.
             self._wake_s = now
 
     def copy_of(self, job: Job) -> Job:
@@ -123,11 +123,11 @@ class Future:
         return copied
 
     def start_of(self, job: Job) -> int | None:
-        """Return when a job that waits in the original starts again; None if it has not yet."""
+        """Return the start in the copy of a job that waits in the original; None if it has not started."""
         return self._began.get(self.copy_of(job))
 
     def step(self) -> bool:
-        """Go on to the next event; return false without one."""
+        """Proceed to the next event; return false if there is none."""
         wake_s, ends = self._wake_s, self._ends
         while ends and self._valid.get(ends[0][2].order) != ends[0][1]:
             heappop(ends)
@@ -155,7 +155,7 @@ class Future:
         self._run(job)
 
     def _run(self, job: Job) -> None:
-        """Expect what becomes of a running job next: it is over, or has changed as it was asked to."""
+        """Expect the next event of a running job: its end, or its requested change."""
         molds = job.molds
         if molds is not None and molds.when_begun and not molds.malleable:
             job.molds = msgspec.structs.replace(molds, malleable=True)

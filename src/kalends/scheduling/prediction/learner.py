@@ -1,13 +1,13 @@
-"""P50 and P90 of waits: what became of earlier predictions tells how far to trust the next.
+"""P50 and P90 of waits: outcomes of earlier predictions show how far to trust the next one.
 
-Two predicted waits are given: one with requested times as run times, one with learned ones. What
-really came is written as a *score*: 0 is the learned prediction and 1 the requested one, on a
-logarithmic scale. Predictions of about the same length, the same doubt and the same number of nodes share one
-distribution of scores (as QBETS does by size: Nurmi, Brevik and Wolski 2008); those of waiting jobs are open,
-and known to exceed what they have waited so far. Only the past is ever used.
+There are two predicted waits: one with requested times as run times, one with learned ones. The real wait
+becomes a *score*: 0 is the learned prediction and 1 the requested one, on a logarithmic scale. Predictions of
+about the same length, uncertainty and number of nodes share one distribution of scores (as in QBETS by size:
+Nurmi, Brevik and Wolski 2008). Scores of waiting jobs are open, and known to exceed the wait so far. Only the
+past is ever used.
 
-P90 is half-way between the score that was learned and the requested one. Few scores decide about a 90 %
-quantile, so the learned one is unsteady; two that err differently err less together (Bates and Granger 1969).
+P90 is half-way between the learned score and the requested one. Few scores decide about a 90 % quantile, so
+the learned one is unsteady; the mean of two values with different errors errs less (Bates and Granger 1969).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ WINDOW: Final = 200
 """Number of last scores of a class that count."""
 
 KNOWN_MIN: Final = 20
-"""Scores below which nothing is learned from a class: the bounds are the two predicted waits."""
+"""Fewest scores of a class to learn from; with fewer the bounds are the two predicted waits."""
 
 FLOOR_S: Final = 60
 """Added to waits before ratios are taken, so that seconds do not count as much as hours."""
 
 DOUBT_MIN: Final = 0.4
-"""The least logarithmic distance of the two predictions that is taken for a scale of scores."""
+"""The least logarithmic distance of the two predictions on the scale of scores."""
 
 RATIO_MAX: Final = 2
 """Maximum bound, as a multiple of the longer of the two predictions."""
@@ -83,9 +83,9 @@ class WaitHistory(msgspec.Struct, frozen=True):
 
 
 class Learner:
-    """Takes predictions and what became of them, and gives bounds that hold as often as they promise.
+    """A learner from predictions and their outcomes, whose bounds hold as often as they promise.
 
-    Times never go back. What is unknown at a time is not used at it.
+    Times never go back. Facts are used only from the time on at which they are known.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Learner:
         return now + p50_s, now + max(p50_s, p90_s)
 
     def predict(self, number: int, waits: WaitHistory, now: int) -> tuple[int, ...]:
-        """Return the bounds for a job that begins to wait; what becomes of them will be learned."""
+        """Return the bounds for a job that begins to wait; their outcome will be learned."""
         self.advance(now)
         bounds = self.bounds(waits, now)
         kept = _Open(now, waits, bounds)
@@ -123,7 +123,7 @@ class Learner:
         return bounds
 
     def started(self, number: int, now: int) -> None:
-        """Note that a job has started: bounds that have not passed have held."""
+        """Note that a job has started: bounds not yet passed have held."""
         self.advance(now)
         kept = self._open.get(number)
         if kept is None:
@@ -151,7 +151,7 @@ class Learner:
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """A prediction of which the end is not known."""
+    """A prediction whose outcome is not known yet."""
 
     made_s: int
     waits: WaitHistory

@@ -1,4 +1,4 @@
-"""A scheduler that tells every job that must wait when it will start, and learns from what came of it."""
+"""A scheduler that predicts the start of every job that must wait, and learns from the outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kalends.scheduling.prediction.run_times import RunTimes
 from kalends.scheduling.scheduler import Scheduler
 
 LEARNED_WAITING: Final = 50
-"""As long as no more jobs than these wait, a `FollowingScheduler` learns from every job."""
+"""Number of waiting jobs up to which a `FollowingScheduler` learns from every job."""
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Prediction(msgspec.Struct, frozen=True):
 class PredictingScheduler(Scheduler):
     """Decides as any `Scheduler` does, and predicts. Used live and simulated alike.
 
-    `predictions` has what was told to each waiting job at its submission. Jobs that started at once, and
+    `predictions` has the prediction of each waiting job at its submission. Jobs that started at once, and
     jobs beyond the reach of a prediction, have none.
     """
 
@@ -89,7 +89,7 @@ class PredictingScheduler(Scheduler):
         return plain
 
     def predict_all(self, now: int) -> dict[Job, Prediction]:
-        """Return the predictions of all that wait, as things stand at the last event.
+        """Return the predictions of all waiting jobs, as of the last event.
 
         Nothing is learned from them.
 
@@ -125,10 +125,10 @@ class PredictingScheduler(Scheduler):
 
 
 class FollowingScheduler(PredictingScheduler):
-    """Predicts when it is asked (`predict_all`), and at submissions only to learn: where many wait, from few.
+    """Predicts on request (`predict_all`), and at submissions only to learn: from few jobs if many wait.
 
-    What one prediction costs grows with the number of jobs that wait. So that thousands can be submitted
-    at once, of those that find `n` times `LEARNED_WAITING` waiting one in `n` squared is learned from.
+    The cost of a prediction grows with the number of waiting jobs. So that thousands can be submitted at
+    once, it learns from one in `n` squared of the jobs that find `n` times `LEARNED_WAITING` jobs waiting.
     """
 
     def _waits(self, job: Job, now: int) -> WaitHistory | None:

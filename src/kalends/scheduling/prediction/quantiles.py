@@ -1,4 +1,4 @@
-"""Quantiles of what is only partly known, and the level to ask for so that the stated share holds."""
+"""Quantiles of partly known values, and the level at which the stated share holds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LEVEL_MAX: Final = 0.999
 def censored_quantile(known: Sequence[float], at_least: Sequence[float], level: float) -> float:
     """Return the `level` quantile of values of which some are `known`, and others known to exceed `at_least`.
 
-    Both ascending. The product limit of Kaplan and Meier 1958: a value that is still open counts among
-    those at risk up to what it has reached. Infinite where the known values do not reach the level.
+    Both ascending. The product limit of Kaplan and Meier 1958: an open value counts among those at risk up to
+    the value that it has reached. Infinite if the known values do not reach the level.
     """
     at_risk = len(known) + len(at_least)
     surviving, opened = 1.0, 0

@@ -11,16 +11,16 @@ from typing import Final
 from kalends.scheduling.job import Job, stretched
 
 KEPT_MAX: Final = 100_000
-"""Users, and their requested times, that are remembered; the longest unseen are forgotten."""
+"""The most remembered users, each with requested times; the least recently seen are forgotten."""
 
 STEPS_S: Final = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 86_400)
-"""A job that has outrun its guess by less than one of these is taken to run on until then."""
+"""A job that has outrun its guess is expected to run until the next of these excesses."""
 
 Key = tuple[int, int]
 
 
 class RunTimes:
-    """Guesses from what has ended so far. Jobs without a user count as of one user."""
+    """Guesses from the jobs that have ended so far. Jobs without a user count as those of one user."""
 
     def __init__(self) -> None:
         self._last_two: dict[Key, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""What could start at once: the policy itself is asked, on a copy, so it is right for every policy."""
+"""Jobs that could start at once: a copy of the policy tries them, so the answer is right for every policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.scheduling.profile import NEVER, Profile
 from kalends.scheduling.scheduler import Scheduler
 
 WIDTHS_MAX: Final = 24
-"""Numbers of nodes that are tried; of more, some evenly spaced."""
+"""The most numbers of nodes that are tried; if there are more, evenly spaced ones."""
 
 
 class Vacancy(NamedTuple):
@@ -25,9 +25,9 @@ class Vacancy(NamedTuple):
 def vacancies(scheduler: Scheduler, now: int, longest_s: int, priority: int = 0) -> list[Vacancy]:
     """Return the jobs that would start at once if they were submitted now, the widest first.
 
-    `now` is the time of the last event. A job of an vacancy's nodes, or of fewer, starts if it asks for no
-    more time than `longest_s`, and for none beyond the end of the vacancy. Each was tried on a copy;
-    between the widths that were tried there may be longer ones. The scheduler is not changed.
+    `now` is the time of the last event. A job of a vacancy's nodes, or of fewer, starts if it requests at
+    most `longest_s`, and no time beyond the end of the vacancy. Each was tried on a copy; between the tried
+    widths there may be longer vacancies. The scheduler is not changed.
     """
     cluster = scheduler.cluster
     room = cluster.room(now)
@@ -68,7 +68,7 @@ class _Trial:
         """None after a trial that has changed it."""
 
     def starts(self, nodes: int, until_s: int) -> bool:
-        """Return whether a job that asks for so much would start at once."""
+        """Return whether a job with this request would start at once."""
         copied = self._copy = self._copy or self._original.frozen(copied_jobs(self._original))
         length_s = min(until_s - self._now, self._longest_s)
         job = Job(0, self._now, nodes, length_s, priority=self._priority)

@@ -1,7 +1,7 @@
 """Compression of a plan: bookings move, one after the other, to the earliest start that the others leave.
 
-Nearly all of them slide into time that has become free just before them. Whether there is a gap for one
-anywhere before that is known, for most, from gaps that others have found too short.
+Nearly all of them slide into time that has become free just before them. Whether an earlier gap exists for a
+booking is usually known from gaps that were too short for others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kalends.scheduling.profile import NEVER, Profile
 class Compression:
     """One round over the bookings of a plan.
 
-    None of them had an earlier start when it was looked at last. Since then nothing has become free but
-    during ``[freed_from_s, freed_until_s)``, and what moves in this round gives back.
+    None of them had an earlier start when it was last examined. Since then time has become free only
+    during ``[freed_from_s, freed_until_s)``, and through moves in this round.
     """
 
     __slots__ = (
@@ -33,22 +33,22 @@ class Compression:
         times, free = plan.times, plan.free
         self.plan = plan
         self.moved_from_s, self.moved_until_s = NEVER, times[0]
-        """First and last time that moves have given back."""
+        """First and last time that moves have freed."""
         self._freed_until_s = freed_until_s
         freed = max(bisect_right(times, freed_from_s) - 1, 0)
         self.roof = max(free[freed : max(bisect_left(times, freed_until_s), freed + 1)])
-        """No booking of more nodes can move."""
+        """No booking of more nodes than this can move."""
         self.from_s = self._first_s = 0
         """Nothing of what was freed is left before `from_s`: who begins by then cannot move. Nor is there a
         gap for anybody that begins before `_first_s`, where the one begins that `from_s` lies in."""
         self._look_from(max(freed_from_s, times[0]))
         self._known: dict[int, tuple[int, int]] = {}
-        """By nodes, a length and a time: each gap there may be that begins before that time is shorter."""
+        """By nodes, a length and a time: every gap that begins before that time is shorter."""
 
     def move(self, nodes: int, length_s: int, start_s: int) -> int:
-        """Let a booking begin as early as it can, at `start_s` or before; return when it begins now.
+        """Move a booking to its earliest start, at `start_s` or before; return its new start.
 
-        There must be so many nodes in the last step. A booking that begins `NEVER` takes nothing as yet.
+        The last step must have enough nodes. A booking that begins `NEVER` takes nothing yet.
         """
         times, free = self.plan.times, self.plan.free
         at = first = bisect_left(times, start_s)
@@ -56,7 +56,7 @@ class Compression:
             first -= 1
         earlier_s = times[first] if first < at else start_s
         if first:
-            # Any other gap is over when the step before begins, which has no room.
+            # Any other gap ends before the previous step, which has no room.
             latest_s = times[first - 1] - length_s
             if latest_s >= self._first_s:
                 gap_s = self._gap(nodes, length_s, latest_s)
@@ -78,7 +78,7 @@ class Compression:
         """
         latest_s = min(latest_s, self._freed_until_s - 1)
         times, free = self.plan.times, self.plan.free
-        # All gaps are as long as this at least.
+        # All gaps are at least as long as this.
         longer_s, begin_s = self._known.get(nodes, (1, 0))
         if length_s < longer_s or begin_s <= self._first_s:
             longer_s, begin_s = 1, self._first_s
@@ -123,7 +123,7 @@ class Compression:
         self._note_freed(freed, freed_s, end_s)
 
     def _note_freed(self, freed: int, freed_s: int, end_s: int) -> None:
-        """Note that more is free during ``[freed_s, end_s)``, from the step `freed` on."""
+        """Note that more nodes are free during ``[freed_s, end_s)``, from the step `freed` on."""
         times, free = self.plan.times, self.plan.free
         most, step, steps = free[freed], freed + 1, len(times)
         while step < steps and times[step] < end_s:

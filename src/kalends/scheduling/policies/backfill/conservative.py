@@ -1,9 +1,9 @@
 """Conservative backfilling: every job has a reserved start from its submission on, which never gets later.
 
-Mu'alem and Feitelson 2001. A job is reserved the earliest time that leaves all earlier reservations
-standing. After every end, each waiting job, in order of submission, moves to the earliest time that the
-others, where they stand by then, leave it. Of those that start in the same second, that is first whose start
-was reserved first, as in pyss: who has moved there comes after who was there.
+Mu'alem and Feitelson 2001. A job is reserved the earliest time that changes no earlier reservation.
+After every end, each waiting job, in order of submission, moves to the earliest time that the present
+reservations of the others leave it. Among jobs that start in the same second, the one whose start was
+reserved first starts first, as in pyss: a job that moved there comes after one that was there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kalends.scheduling.queued_plan import QueuedPlan
 
 
 def conservative(cluster: Cluster) -> Policy:
-    """Return the policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
+    """Return the policy for the nodes of `cluster`: counted, in parts of a grid, or with names."""
     if cluster.counts:
         return Conservative(cluster)
     # Imported here: most replays only count nodes.
@@ -42,12 +42,11 @@ def conservative(cluster: Cluster) -> Policy:
 class Conservative:
     """Conservative backfilling: no job delays an earlier one. `promised` gives each waiting job's start.
 
-    The plan counts nodes. When there is less room than there was (a job is late, a reservation arrives,
-    nodes leave service), all are looked at in order of submission: a promise stands if those before it
-    leave it room, and otherwise becomes the earliest time that they leave. Who needs nodes that are out of
-    service holds nothing back.
-    `conservative` never puts it over a cluster that may refuse enough free nodes, but a user's own may be
-    one: a job that is refused there moves to the next time at which the plan changes.
+    The plan counts nodes. When room is lost (a job is late, a reservation arrives, nodes leave service), all
+    promises are examined in order of submission: one stays if those before it leave it room, and otherwise
+    becomes the earliest time that they leave. A job that needs nodes out of service holds nothing back.
+    `conservative` never uses this class for a cluster that may refuse a job although enough nodes are free,
+    but a user's own cluster may: a refused job then moves to the next time at which the plan changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -61,9 +60,9 @@ class Conservative:
         self._next_s = NEVER
         """The first reserved start."""
         self._freed_until_s = 0
-        """Latest freed time since each waiting job was last examined; `NEVER`: look at all of it."""
+        """Latest freed time since each waiting job was last examined; `NEVER`: examine all time."""
         self._freed_from_s = NEVER
-        """First freed time since then: who starts by then has nothing of it."""
+        """First freed time since then: jobs that start by then gain nothing."""
         self._revision = cluster.revision
         """The revision of the plan."""
         self._fresh: Job | None = None
@@ -111,7 +110,7 @@ class Conservative:
     def promised(self, job: Job) -> int:
         """Return the start reserved for a waiting job.
 
-        It only gets later where a promise cannot stand, see above.
+        It only gets later if a promise cannot be kept, see above.
 
         `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
         """
@@ -124,10 +123,10 @@ class Conservative:
         return self._planned(now).fits(job.granted, job.until_s, until_s)
 
     def _plan_anew(self, now: int) -> None:
-        """Plan with what is free by now: promises stand where they can, and all are looked at."""
+        """Plan with the nodes that are free by now: keep promises if possible, and examine all."""
         self._revision = self.cluster.revision
         starts, width_of = self._starts, self.cluster.width
-        # A start that has passed unseen is one that is due.
+        # A start that passed unnoticed is due.
         promised = [
             (max(start_s, now), max(start_s, now) + job.requested_s, width_of(job), job)
             for job, start_s in starts.items()
@@ -140,7 +139,7 @@ class Conservative:
         def fails(count: int) -> bool:
             return min(plan_with(count).free) < 0
 
-        # The more of them stand, the less is free: the first that cannot is found by halving.
+        # Each kept promise leaves less free, so the first impossible one is found by bisection.
         stand = len(promised)
         if fails(stand):
             stand = bisect_left(range(1, stand), True, key=fails)
@@ -150,10 +149,10 @@ class Conservative:
         self._next_s, self._freed_from_s, self._freed_until_s = now, now, NEVER
 
     def _promise_anew(self, promised: list[tuple[int, int, int, Job]], plan: Profile) -> None:
-        """Let each stand, in order of submission, or give it the earliest time that those before it leave.
+        """Keep each promise, in order of submission, or give it the earliest time that those before it leave.
 
-        What was promised to a later one does not stand in the way of an earlier one: if it did, a job that
-        is displaced for a second would wait for the whole of another that came after it.
+        A promise to a later job does not block an earlier one: otherwise a job that is displaced by a second
+        would wait for the whole of a job that was submitted after it.
         """
         queued = QueuedPlan(plan)
         for start_s, end_s, width, job in promised:
@@ -178,14 +177,14 @@ class Conservative:
         self._turns.reserved(job)
 
     def _move_all(self, plan: Profile, now: int) -> None:
-        """Look at each waiting job, in order of submission; start those that are due."""
+        """Examine each waiting job, in order of submission; start those that are due."""
         starts, freed_until_s = self._starts, self._freed_until_s
         freed_from_s, self._freed_from_s = self._freed_from_s, NEVER
         if not starts:
             self._freed_until_s, self._next_s = now, NEVER
             return
         if not self.cluster.counts:
-            # Who was refused is not where the plan has room for it.
+            # A refused job does not fit where the plan has room for it.
             freed_from_s, freed_until_s = now, NEVER
         if freed_until_s <= now < self._next_s:
             return
@@ -197,9 +196,9 @@ class Conservative:
     def _moved_up(
         self, plan: Profile, now: int, freed_from_s: int, freed_until_s: int
     ) -> tuple[list[Job], int]:
-        """Give each waiting job the earliest start; return who is due, and until when moves have freed time.
+        """Give each waiting job the earliest start; return the due jobs, and the end of freed time.
 
-        `freed_from_s` and `freed_until_s` bound what has become free since each was looked at.
+        `freed_from_s` and `freed_until_s` bound the time that has become free since each was examined.
         """
         width_of, lasting = self.cluster.width, plan.free[-1]
         due: list[Job] = []
@@ -226,7 +225,7 @@ class Conservative:
         if plan.times[-1] > now:
             self._reserve(job, plan, plan.next_border(now))
         else:
-            # All is free that is in service, and that does not do: only other nodes would help.
+            # All nodes in service are free and do not suffice: only other nodes would help.
             self._promise(job, NEVER)
 
     def _give_back(self, job: Job, start_s: int, end_s: int, now: int) -> None:

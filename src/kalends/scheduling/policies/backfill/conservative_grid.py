@@ -54,7 +54,7 @@ class GridConservative:
         self._plan.forget_before(now)
         wake_s = self.wake_at(now)
         if self._revision != self.grid.revision or (wake_s is not None and wake_s < now):
-            # What was promised cannot be kept, or more can: all are promised anew, in their order.
+            # Promises cannot be kept, or can be improved: all are renewed, in order.
             self._revision, fresh = self.grid.revision, None
             self._plan = self.grid.plan_of_parts(now)
             self._booked = dict.fromkeys(self._booked)

@@ -20,9 +20,9 @@ from kalends.scheduling.profile import NEVER
 class MappedConservative:
     """Conservative backfilling with a mapper. `promised` gives each waiting job's start.
 
-    Enough free nodes need not make a partition, so the very nodes are reserved. A job gives them up for
-    an earlier start only, unless a reservation or a late job takes them. When nodes leave service or come
-    back, all are promised anew, in their order; who needs nodes that are out of service holds nothing back.
+    Enough free nodes need not make a partition, so specific nodes are reserved. A job gives them up only
+    for an earlier start, unless a reservation or a late job takes them. When nodes leave service or come
+    back, all promises are renewed, in order; a job that needs nodes out of service holds nothing back.
     """
 
     def __init__(self, cluster: MappedCluster) -> None:
@@ -51,7 +51,7 @@ class MappedConservative:
     def ended(self, job: Job, now: int) -> None:
         assert job.partition is not None
         if not self.mapped.unreserved(job.partition, now, job.until_s):
-            # It was late, and what it gives back is not all free.
+            # The job was late, and not all of its nodes are free now.
             self._revision = -1
         self._plan.forget_before(now)
         self._plan.give_back(job.partition, now, job.until_s)
@@ -73,7 +73,7 @@ class MappedConservative:
         wake_s = self.wake_at(now)
         too_late = wake_s is not None and wake_s < now
         if self._revision != self.mapped.revision or too_late:
-            # What was promised cannot be kept, or more can; or the scheduler was told of a time too late.
+            # Promises cannot be kept, or can be improved; or the scheduler learned of a time too late.
             self._revision, fresh = self.mapped.revision, None
             self._plan = self.mapped.plan_of_units(now)
             self._book_again(now, anew=too_late)
@@ -116,9 +116,9 @@ class MappedConservative:
         return void or self._plan.fits(job.partition, job.until_s, until_s)
 
     def _book_again(self, now: int, *, anew: bool) -> None:
-        """Keep the promises that those before them leave room for; none if other nodes are in service.
+        """Keep the promises for which earlier ones leave room; none if other nodes are in service.
 
-        What was promised to a later job does not stand in the way of an earlier one.
+        A promise to a later job does not block an earlier one.
         """
         before, self._booked = self._booked, dict.fromkeys(self._booked)
         out, self._out = self._out, self.mapped.out_nodes
@@ -141,7 +141,7 @@ class MappedConservative:
             self._turns.reserved(job)
 
     def _move(self, job: Job, now: int, freed_until: int) -> None:
-        """Reserve an earlier start, if any; nothing from `freed_until` on has become free."""
+        """Reserve an earlier start, if any; no time from `freed_until` on has become free."""
         booked = self._booked[job]
         if booked is None:
             self._reserve(job, now)

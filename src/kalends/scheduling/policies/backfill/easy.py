@@ -18,8 +18,8 @@ from kalends.scheduling.promise import Promise
 class Easy:
     """Start heads while they fit; then promise the head its time, and start jobs that keep it.
 
-    Between two ends, nothing that was refused before can be allowed: less is free, and it is later. So
-    after a submission only the new job is tried. The head's promise is computed on demand.
+    Between two ends, a refused job stays refused: less is free, and it is later. So after a submission
+    only the new job is tried. The head's promise is computed on demand.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -27,11 +27,11 @@ class Easy:
         self.wakes = cluster.reserved
         self.line = IndexedQueue()
         self.startable = self.line.startable
-        """Candidates to go before the head, in the order in which they are asked."""
+        """Candidates to go before the head, in the order in which they are tried."""
         self._first: Job | None = None
         """The head of the queue."""
         self._blocked = False
-        """Whether the head was refused and nothing has become free since."""
+        """Whether the head was refused and no nodes have become free since."""
         self._promise: Promise | None = None
         """The head's promise; None: not computed."""
         self._fresh: Job | None = None
@@ -130,11 +130,11 @@ class Easy:
             self.leave(job)
 
     def _candidates(self, leeway: Leeway, now: int) -> Iterator[Job]:
-        """Yield who may be started before the head; `leeway` is what the promise leaves."""
+        """Yield the jobs that may start before the head; `leeway` is left by the promise."""
         return self.startable(leeway, now)
 
     def _start_before(self, head: Job, job: Job, now: int) -> bool:
-        """Start a job that leaves the head its promise; says whether it did."""
+        """Start a job if it leaves the head its promise; return whether it did."""
         promise = self._promise
         if promise is None:
             self._promise = promise = self.cluster.promise(head, now)
@@ -145,7 +145,7 @@ class Easy:
 
 
 class EasySjbf(Easy):
-    """EASY with the shortest requested time first among those who backfill (Tsafrir et al. 2007)."""
+    """EASY with the shortest requested time first among backfilled jobs (Tsafrir et al. 2007)."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

@@ -12,10 +12,10 @@ from kalends.scheduling.policies.ordered.priority import MostUrgentFirst
 
 
 class EasyPriority(MostUrgentFirst, Easy):
-    """The head is the most urgent job that waits; others go before it if they do not delay it, in that order.
+    """EASY whose head is the most urgent job; others go before it in that order if they do not delay it.
 
-    A more urgent job that comes becomes the head: so the head's time is promised only as long as it is the
-    head. If all jobs have one priority, this is `Easy`.
+    A new, more urgent job becomes the head: so a promise holds only as long as its job is the head. If all
+    jobs have the same priority, this is `Easy`.
     """
 
     def __init__(self, cluster: Cluster, age_s: int = 0) -> None:

@@ -16,11 +16,11 @@ WEEK_S: Final = 7 * 86_400
 
 
 class FairShare(Easy):
-    """The head is the job of the account that has used least for its share, among the most urgent jobs.
+    """EASY whose head, among the most urgent jobs, is that of the account with the least use for its share.
 
-    What was used `half_life_s` ago counts half; 0: as much as what is used now. Others go before the head
-    if they do not delay it, in the same order. Whose turn it is changes whenever a job starts or ends: so
-    the head's time is promised only as long as it is the head.
+    Use `half_life_s` ago counts half; 0: as much as present use. Others go before the head if they do not
+    delay it, in the same order. The next account changes whenever a job starts or ends: so a promise holds
+    only as long as its job is the head.
     """
 
     def __init__(self, cluster: Cluster, half_life_s: int = WEEK_S) -> None:

@@ -1,4 +1,4 @@
-"""Waiting jobs with what they are promised: in order of submission, and in which order they start."""
+"""Waiting jobs with their promises: in order of submission, and in the order of starts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def put_in_order(waiting: dict[Job, Promised], job: Job, promised: Promised) -> 
 
 
 class StartTurns:
-    """In which order those start who are due in the same second: whose start was reserved first is first.
+    """The order of starts in the same second: the start that was reserved first comes first.
 
-    So it is in pyss. The order shows where they also end in the same second.
+    This is the order of pyss. It matters if the jobs also end in the same second.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class StartTurns:
         self._last = 0
 
     def reserved(self, job: Job) -> None:
-        """Note that a start was reserved for `job`, for the first time or anew."""
+        """Note that a start was reserved for `job`, for the first time or again."""
         self._last += 1
         self._turns[job] = self._last
 

@@ -14,8 +14,8 @@ class EasySlack(Easy):
     """FCFS_SCANBackfill_Var (Jones and Pang 2003, section 4.11): the head may be delayed, in all, by at
     most `percent` of its requested time.
 
-    A job that is started before the head and moves its promised start takes that delay off what is left
-    of the allowance, which never grows again. With 0 percent this is `Easy`.
+    A job that starts before the head and moves its promised start uses up that much of the remaining
+    allowance, which never grows again. With 0 percent this is `Easy`.
     """
 
     def __init__(self, cluster: Cluster, percent: int) -> None:
@@ -49,7 +49,7 @@ class EasySlack(Easy):
         return started
 
     def _delay(self, head: Job, job: Job, now: int) -> bool:
-        """Start a job that delays the head by no more than it may be; says whether it did."""
+        """Start a job if it delays the head within the allowance; return whether it did."""
         alike = (job.nodes, job.requested_s, job.shape, job.components)
         if not self._allowance_s or alike in self._too_late:
             return False

@@ -1,8 +1,8 @@
 """The policies of Gehring and Ramme 1996: a waiting room, and behind it a scheduler that packs levels.
 
 A job waits in the waiting room (section 3.1) until the scheduler runs out of work and takes the next
-block, which it packs behind all that it has planned before (section 3.2). On a machine with a topology
-the mapper verifies what is planned (section 4.2), unless the scheduler is autonomous (section 4.1):
+block, which it packs behind all earlier plans (section 3.2). On a machine with a topology
+the mapper verifies the plan (section 4.2), unless the scheduler is autonomous (section 4.1):
 then it learns of an impossible partition when the job should start.
 """
 
@@ -34,9 +34,9 @@ from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
 class LevelPolicy:
     """One packing rule behind a waiting room.
 
-    `orders` are the extraction orders of its queues. The next block is extracted when what is planned
-    is started within `threshold_s`: with 0, when the scheduler is out of work. `verified` asks the
-    mapper, where the cluster has one.
+    `orders` are the extraction orders of its queues. The next block is extracted when all planned jobs
+    start within `threshold_s`: with 0, when the scheduler is out of work. `verified` asks the mapper, if
+    the cluster has one.
 
     While nothing is pending, a job that can be configured at once is: that is the FCFS mode of section
     3.2. Under a stacking rule, a job that fits into a gap of the plan goes there when it is submitted,
@@ -117,11 +117,11 @@ class LevelPolicy:
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predictions(self, now: int) -> list[tuple[Job, int]]:
-        """Return every waiting job with its start, if nothing more is submitted and all take what they asked.
+        """Return every waiting job with its start, if no more come and all take their requested time.
 
         Those inside the scheduler have their planned start. For the others the waiting room is frozen
-        and virtually emptied, block by block, by counting nodes (section 4.1). Nothing is said of those
-        who need nodes that are out of service.
+        and virtually emptied, block by block, by counting nodes (section 4.1). Jobs that need nodes out of
+        service are left out.
         """
         found = [(booking.job, max(booking.start_s, now)) for booking in self.plan.bookings]
         if len(self.room):
@@ -148,7 +148,7 @@ class LevelPolicy:
         return NEVER if start_s is None else start_s
 
     def places(self) -> Iterator[Planned]:
-        """Yield the verified bookings of waiting jobs: no reservation is to take their nodes."""
+        """Yield the verified bookings of waiting jobs: reservations must not take their nodes."""
         for booking in self.plan.bookings:
             if booking.partition is not None:
                 yield booking.wish()
@@ -169,7 +169,7 @@ class LevelPolicy:
         return self.rule
 
     def _fills_gaps(self) -> bool:
-        """Return whether a submitted job may pass the waiting room by, into a gap."""
+        """Return whether a submitted job may bypass the waiting room, into a gap."""
         return self.rule.stacked
 
     def _nodes(self, job: Job) -> int:
@@ -216,7 +216,7 @@ class LevelPolicy:
             self._revision, self._fewer = self.cluster.revision, True
 
     def _is_possible(self, now: int) -> bool:
-        """Return whether all that is planned can run when, and where, it is planned."""
+        """Return whether all planned jobs can run at their planned times and places."""
         profile = self.cluster.plan(now)
         for booking in self.plan.bookings:
             start_s = max(booking.start_s, now)
@@ -230,7 +230,7 @@ class LevelPolicy:
         return not self.mapped.machine.verify([*fixed, *wishes]).conflicts
 
     def _plan_anew(self, now: int) -> None:
-        """Pack all planned jobs again, before others, since what was planned may be impossible."""
+        """Pack all planned jobs again, before others, because the plan may be impossible."""
         self._revision, self._fewer = self.cluster.revision, False
         block = [*self.plan.empty(), *self._held]
         self._held = []
@@ -284,7 +284,7 @@ class LevelPolicy:
         )
 
     def _start_due(self, now: int) -> None:
-        """Start what is due. What the cluster refuses goes to the next scheduling point."""
+        """Start due jobs. Jobs that the cluster refuses move to the next scheduling point."""
         refused = []
         for booking in self.plan.due(now):
             if self._start(booking, now):
@@ -300,7 +300,7 @@ class LevelPolicy:
         return self.cluster.start(booking.job, now)
 
     def _close_gaps(self, now: int) -> None:
-        """Let jobs start earlier, never later, because there is more room than planned."""
+        """Move jobs to earlier starts, never later ones, because there is more room than planned."""
         if self._fills_gaps() and self.plan.bookings:
             packing = self.plan.packing(now)
             self.plan.compress(packing, now, self._accepts(packing))

@@ -13,9 +13,9 @@ from kalends.scheduling.policies.levels.packing import LevelPolicy
 class Ivs(LevelPolicy):
     """Switches rules block by block (Gehring and Ramme 1996, section 3.3, Fig. 9).
 
-    While the machine is not saturated, which is: while the whole block can be configured at once,
-    FCFS*. Then FFDH*, for utilization, if at least half of the block are batch jobs; FFIH*, for short
-    waits, if most are interactive.
+    While the machine is not saturated (the whole block can be configured at once), FCFS*. Then FFDH*, for
+    utilization, if at least half of the block are batch jobs; FFIH*, for short waits, if most are
+    interactive.
     """
 
     rule = FCFS_STAR

@@ -1,1 +1,1 @@
-"""Policies that choose, or change, how many nodes a job has."""
+"""Policies that choose, or change, the number of nodes of a job."""

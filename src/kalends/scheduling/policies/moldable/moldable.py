@@ -25,7 +25,7 @@ class SizingPolicy(QueuePolicy):
         return False
 
     def startable(self, job: Job, room: int, now: int) -> list[int]:
-        """Return the sizes of a waiting job, of `room` nodes at most, on which it alone could start now."""
+        """Return the sizes of a waiting job, up to `room` nodes, on which it could start now, alone."""
         sizes = [nodes for nodes in sizes_of(job) if nodes <= room]
         if self.cluster.counts and not self.cluster.reserved:
             return sizes
@@ -37,12 +37,12 @@ class SizingPolicy(QueuePolicy):
         return allowed
 
     def forget_started(self) -> None:
-        """Take out of the queue what has been started."""
+        """Remove started jobs from the queue."""
         self.queue = deque([job for job in self.queue if not job.granted])
 
 
 class Lazy(SizingPolicy):
-    """LS: the first in order of submission that fits, on as many nodes as it can take; and so on."""
+    """LS: each job in order of submission that fits, on as many nodes as it can take."""
 
     def schedule(self, now: int) -> None:
         room = self.cluster.room(now)
@@ -61,8 +61,8 @@ class Lazy(SizingPolicy):
 class Adaptive(SizingPolicy):
     """AS: as many waiting jobs as fit on their smallest sizes, in order of submission, the others skipped.
 
-    What is left of the nodes goes to those that were chosen, in the same order, each as far as it can
-    take it. The paper leaves open how it is shared out.
+    The remaining nodes go to the chosen jobs, in the same order, each as many as it can take. The paper
+    leaves open how they are shared out.
     """
 
     def schedule(self, now: int) -> None:

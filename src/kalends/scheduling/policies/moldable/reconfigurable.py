@@ -1,4 +1,4 @@
-"""RS: running jobs give nodes to those that wait, and take them when none does.
+"""RS: running jobs give nodes to waiting ones, and take them when none wait.
 
 Konuru, Moreira and Naik 1996, section 3.
 """
@@ -17,13 +17,13 @@ INTERVAL: Final = 10
 
 
 class Reconfigurable(Adaptive):
-    """Starts jobs as AS does; then shrinks malleable jobs for those that wait, or expands them if none does.
+    """Starts jobs like AS; then shrinks malleable jobs for waiting ones, or expands them if none wait.
 
     A job is not asked to change within `interval` times its reconfiguration time after it was asked
-    before. The paper leaves open which jobs are changed. Here, waiting jobs are looked at in order of
+    before. The paper leaves open which jobs are changed. Here, waiting jobs are examined in order of
     submission; for each that could then start on its smallest size, nodes are taken from the jobs with
-    the largest excess over their minimum, and as few as their sizes allow. Expanded is the job that
-    gains most time by it, as far as it can, if it gains any.
+    the largest excess over their minimum, and as few as their sizes allow. The job that gains most time
+    expands, as far as it can, if any gains.
     """
 
     def __init__(self, cluster: Cluster, interval: int = INTERVAL) -> None:
@@ -31,7 +31,7 @@ class Reconfigurable(Adaptive):
         self.wakes = True
         self.interval = interval
         self._rests_until_s: dict[int, int] = {}
-        """Until when each running job that was asked to change must not be asked again, by its order."""
+        """The time until which each running job must not be asked to change again, by its order."""
 
     def ended(self, job: Job, now: int) -> None:
         self._rests_until_s.pop(job.order, None)
@@ -44,7 +44,7 @@ class Reconfigurable(Adaptive):
             self._expand(now)
 
     def wake_at(self, now: int) -> int | None:
-        """Return when the next job that is wanted for a change may be changed again."""
+        """Return when the next job to be changed may be changed again."""
         wake_s = super().wake_at(now)
         for allowed_s, _, _ in self._wanted(now):
             if allowed_s > now and (wake_s is None or allowed_s < wake_s):
@@ -90,13 +90,13 @@ class Reconfigurable(Adaptive):
                 return
 
     def _changeable(self, now: int) -> list[tuple[Job, Moldability]]:
-        """Return the running jobs that may be asked now to change as it is wanted."""
+        """Return the running jobs that may be asked now for the desired change."""
         return [(job, molds) for allowed_s, job, molds in self._wanted(now) if allowed_s <= now]
 
     def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:
-        """Return when each running job may be asked that could shrink, if any wait, or expand, if none.
+        """Return when each running job may be asked to shrink, if any job waits, or to expand, if none does.
 
-        Jobs that are changing or over are left out. No job is asked in the second in which it began.
+        Jobs that are changing or have ended are left out. No job is asked in the second in which it began.
         """
         shrink, wanted = bool(self.queue), []
         if shrink or self.cluster.free > 0:
@@ -111,9 +111,9 @@ class Reconfigurable(Adaptive):
         return wanted
 
     def denies(self, job: Job, nodes: int, now: int) -> str:
-        """Return why a job that wants another size itself does not get it now; "": it does.
+        """Return why a job does not get the size now that it wants itself; "" if it does.
 
-        It may always give nodes back. It gets more where nobody waits; it need not rest before.
+        It may always give nodes back. It gets more if no job waits, even shortly after a change.
         """
         if nodes > job.granted and self.queue:
             return "other jobs wait for nodes"
@@ -124,7 +124,7 @@ class Reconfigurable(Adaptive):
         return ""
 
     def ask(self, job: Job, nodes: int, now: int) -> bool:
-        """Ask a running job to change, and then let it rest; return whether it was asked."""
+        """Ask a running job to change, and start its rest; return whether it was asked."""
         assert job.molds is not None
         asked = self.cluster.resize(job, nodes, now)
         if asked:

@@ -10,11 +10,11 @@ from kalends.scheduling.policies.ordered.scan import FcfsScan
 
 
 class NoStarvation(FcfsScan):
-    """FCFS_SCANNoStarvation (Jones and Pang 2003, section 4.12): who was overtaken `hops` times holds
-    back all behind it.
+    """FCFS_SCANNoStarvation (Jones and Pang 2003, section 4.12): a job that was overtaken `hops` times
+    holds back all jobs behind it.
 
-    A job that overtakes another overtakes all before it too: the head of the queue has always been overtaken
-    most. How often, is the number of jobs submitted after it that were started.
+    A job that overtakes another overtakes all before it, too, so the head of the queue is overtaken most:
+    once by each job that was submitted after it and has started.
     """
 
     def __init__(self, cluster: Cluster, hops: int) -> None:
@@ -39,7 +39,7 @@ class NoStarvation(FcfsScan):
             self.scan(now)
 
     def start(self, job: Job, now: int) -> bool:
-        """Start a job before the head, if that may still be overtaken."""
+        """Start a job before the head, if the head may still be overtaken."""
         if len(self._overtakers) >= self.hops or not super().start(job, now):
             return False
         insort(self._overtakers, job.order)

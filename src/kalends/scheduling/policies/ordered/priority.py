@@ -38,14 +38,14 @@ class PriorityScan(MostUrgentFirst, Scan):
 
 
 class Preemptive(Priority):
-    """Pre_Emptive (section 5.1, which says no more than the name): `Priority`, and a first job that does
-    not fit stops less urgent ones that run, if that makes room for it.
+    """Pre_Emptive (section 5.1, which gives only the name): `Priority`, and a first job that does not fit
+    stops less urgent running jobs, if that makes room for it.
 
     A stopped job keeps its progress, waits again in its old place, and later runs for the rest of
-    its time. Stopped are, the least urgent first and of equals the youngest, as many as make room, but
-    nobody without whom there is room. Only a strictly less urgent job is ever stopped, so that two never
-    stop each other in turns. Where jobs have their nodes until they stand still, the first job waits for
-    that: those that are stopping count as gone.
+    its time. The least urgent jobs are stopped first, the youngest among equals, as many as necessary;
+    jobs that turn out unnecessary are spared. Only a strictly less urgent job is stopped, so two jobs
+    never stop each other in turns. If jobs keep their nodes until they stand still, the first job waits
+    for that: stopping jobs count as ended.
     """
 
     def schedule(self, now: int) -> None:
@@ -65,7 +65,7 @@ class Preemptive(Priority):
             line.remove(head)
 
     def _stops_for(self, head: Job, now: int) -> list[Job]:
-        """Return the running jobs that must stop so that `head` fits; none if that is no use, or it will."""
+        """Return the running jobs that must stop so that `head` fits; none if it will, or cannot."""
         cluster, stopped = self.cluster, list[Job]()
         going = [job for _, _, job in cluster.ends if job.stopping]
         if going and cluster.fits_without(head, now, going):

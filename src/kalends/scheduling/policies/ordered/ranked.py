@@ -65,7 +65,7 @@ class Ljf(LongestFirst, Ranked):
 
 
 class Smjf(FewestNodesFirst, Ranked):
-    """SMJF (section 4.3). Where nodes are merely counted and nothing is reserved, a scan adds nothing:
+    """SMJF (section 4.3). If nodes are only counted and none are reserved, a scan adds nothing:
     if the smallest does not fit, none does."""
 
 

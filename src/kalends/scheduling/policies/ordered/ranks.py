@@ -10,7 +10,7 @@ from kalends.scheduling.job import Job
 
 
 class BySubmission:
-    """The first to be submitted."""
+    """The first submitted."""
 
     def rank(self, job: Job) -> int:
         return job.order

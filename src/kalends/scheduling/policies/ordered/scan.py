@@ -1,4 +1,4 @@
-"""Policies that go through all waiting jobs in some order, and start any that fits (scan)."""
+"""Policies that try all waiting jobs in some order, and start any that fits (scan)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kalends.scheduling.policies.ordered.ranks import (
 class Scan(Ranked):
     """First fit in order of rank: each job is tried once in a pass.
 
-    Nothing is held back for a job that does not fit, so a wide job may wait as long as narrow ones come.
+    No nodes are kept for a job that does not fit, so a wide job may wait as long as narrow ones come.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._fresh: Job | None = None
-        """Jobs submitted since the last pass; all others were refused there, and nothing has ended since."""
+        """Jobs submitted since the last pass; it refused all others, and no job has ended since."""
 
     def submitted(self, job: Job, now: int) -> None:
         super().submitted(job, now)
@@ -51,7 +51,7 @@ class Scan(Ranked):
             self.line.remove(job)
 
     def start(self, job: Job, now: int) -> bool:
-        """Start a job if it may start; says whether it did."""
+        """Start a job if it may start; return whether it did."""
         return self.cluster.start(job, now)
 
 
