@@ -1,4 +1,4 @@
-"""What a user is told of a job: a few lines for people, the same for programs, nothing of its environment."""
+"""Notices about a job: a few lines for people, the same for programs, without its environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kalends.notices.letter import Letter, one_line, utc_text
 FAILED_SHOWN_MAX: Final = 20
 """Indices of an array in one letter."""
 
-_HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "is over", "fail": "has failed"}
+_HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "has ended", "fail": "has failed"}
 
 
 def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
@@ -65,7 +65,7 @@ def _text(name: str, milestone: Milestone, how: str) -> str:
         rows.append(("output", _output(name, job)))
     lines = [f"{title:<10} {one_line(text)}" for title, text in rows if text]
     look = f"kalends queue {name.rpartition('/')[0]} --over" if array else f"kalends job {name}"
-    return "\n".join([*lines, "", f"{look} tells more.", ""])
+    return "\n".join([*lines, "", f"{look} shows more.", ""])
 
 
 def _output(name: str, job: BatchJob) -> str:
