@@ -138,7 +138,7 @@ async def test_a_job_is_not_stopped_for_a_more_urgent_one_which_waits_for_its_en
 
             async def goes_on() -> bool:
                 log = centre.site.log()
-                return "job_not_stopped" in log and "cannot be stopped" in log
+                return "job_not_stopped" in log and "cannot be paused" in log
 
             await until(goes_on, "the operator is not told")
             assert (await ann.job(ROOM, low.job)).phase == "running"
@@ -176,7 +176,7 @@ async def test_whoever_the_table_does_not_name_and_what_cannot_be_run_is_refused
     async with centre.client() as ann:
         with pytest.raises(InvalidInput, match="in reservations only"):
             await ann.submit(centre.job(CLUSTER, "true", limit_s=60))
-        with pytest.raises(InvalidInput, match="for the batch system to set"):
+        with pytest.raises(InvalidInput, match="is a variable that the batch system sets"):
             await ann.submit(centre.in_room("true", environment={"SLURM_CONF": "/tmp/mine"}))
         with pytest.raises(InvalidInput, match="cannot change their size"):
             await ann.submit(centre.in_room("true", sizes=(1, 2), malleable=True))
@@ -382,7 +382,7 @@ async def test_a_new_start_ends_what_no_attempt_has_and_never_touches_what_other
         await until(swept, "what was left is still there")
 
         async def told() -> bool:
-            return f"its store knows nothing of them: {namesakes};" in await centre.problems()
+            return f"its store does not list them: {namesakes};" in await centre.problems()
 
         await until(told, "the operator is not told")
         (centre.marks / "go").touch()

@@ -203,7 +203,7 @@ async def test_what_an_operator_deletes_is_reserved_again_and_told_of_once(
         return await facility.told() != "" and await facility.problems() == ""
 
     await until(told, "nobody hears of it")
-    assert f"{ours.name} was deleted there, by somebody or in a crash" in await facility.told()
+    assert f"{ours.name} was deleted there, by a person or in a crash" in await facility.told()
     await facility.looked()
     assert len((await facility.told()).splitlines()) == 1
 
@@ -321,7 +321,7 @@ async def test_what_a_namesake_of_the_site_has_made_is_left_alone_and_told_of(
     await facility.system.reserve(name, facility.system.nodes[:2], start, start + HOUR_S)
 
     async def told() -> bool:
-        return f"bear this site's name, but its store knows nothing of them: {name}" in (
+        return f"have names of this site, but its store does not list them: {name}" in (
             await facility.problems()
         )
 

@@ -28,12 +28,12 @@ WORKS_ON_S: Final = (0.1, 12.0)
 """So long a server works on until it is put back: from a few promises to dozens."""
 
 NEWS_OF_RESTORES: Final = (
-    "may have forgotten promises: what it has is compared",
-    "an older image of this site's store was restored",
+    "may have forgotten promises, and is being compared",
+    "an older backup of this site's store was restored",
     "this broker's register was restored to an earlier state",
     "the register is made good",
     "that were open when it was restored have failed",
-    "of which nothing is known here",  # A decision that comes before the comparison.
+    "which is not known here",  # A decision that comes before the comparison.
 )
 """By these, servers tell their owners that they have noticed it."""
 

@@ -83,7 +83,7 @@ async def test_a_repeated_change_is_asked_once_and_a_size_that_it_cannot_have_ne
     await ready(room, "1.1")
     for _ in range(3):
         await room.launcher.change("1.1", 1, 2, (0,))
-    with pytest.raises(Conflict, match="it can run on 1, 2, 4 ranks, not on 3"):
+    with pytest.raises(Conflict, match="the program can run on 1, 2, 4 ranks, not on 3"):
         await room.launcher.change("1.1", 2, 3, (0,))
     await room.fact("1.1", ChangeAnswered)
     await room.launcher.change("1.1", 3, 1, (0,))
@@ -169,7 +169,7 @@ heard.readline()
         await room.launcher.withdraw("1.1", 1, 1, ())
     (room.home / "go").touch()
     refused = await room.fact("1.1", ChangeAnswered)
-    assert (refused.number, refused.refused) == (1, "it was taken back")
+    assert (refused.number, refused.refused) == (1, "the change was withdrawn")
     await room.until(lambda: (room.home / "said").read_text().count("\n") == 4)
     told = [json.loads(each) for each in (room.home / "said").read_text().splitlines()[1:]]
     asked = {"change": 1, "to": 2, "cores": []}
@@ -234,7 +234,7 @@ async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoo
     await ready(room, "1.1")
     await room.launcher.withdraw("1.1", 1, 1, ())
     await room.launcher.change("1.1", 1, 2, ())
-    assert (await room.fact("1.1", ChangeAnswered)).refused == "it was taken back"
+    assert (await room.fact("1.1", ChangeAnswered)).refused == "the change was withdrawn"
     await room.launcher.change("1.1", 2, 1, ())
     assert (await room.fact("1.1", ChangeAnswered, 1)).number == 2
 
@@ -332,7 +332,7 @@ time.sleep(1000)
     await room.launcher.withdraw("1.1", 1, 1, ())
     refused = (await room.fact("1.1", ChangeAnswered)).refused
     assert refused.startswith(
-        "it was taken back: a line of its program was wrong (KeyError('ranks')"
+        "the change was withdrawn: a line of its program was wrong (KeyError('ranks')"
     )
 
 

@@ -106,8 +106,8 @@ async def test_a_site_that_is_killed_before_a_mail_was_taken_sends_it_when_it_is
             await client.submit(laboratory.job("true", notify=END))
             mails = await relay.mail(2)
         assert [each.message["Subject"] for each in mails] == [
-            "lab/box/1 is over: exit",
-            "lab/box/2 is over: exit",
+            "lab/box/1 has ended: exit",
+            "lab/box/2 has ended: exit",
         ], "what was taken is not sent again"
 
 
@@ -131,7 +131,7 @@ async def test_a_relay_that_is_away_hurts_no_job_and_gets_its_mail_when_it_is_ba
         finally:
             await back.close()
         assert sorted(mail.message["Subject"] for mail in mails) == [
-            f"lab/box/{number} is over: exit" for number in (1, 2, 3)
+            f"lab/box/{number} has ended: exit" for number in (1, 2, 3)
         ]
         await until(partial(said, 2), "the operator is told that it is over")
 
@@ -169,6 +169,6 @@ async def test_a_site_that_sends_nothing_says_what_to_do() -> None:
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
         async for laboratory in opened(Laboratory(Path(directory))):
             async with laboratory.client() as client:
-                with pytest.raises(NotAllowed, match="no notices are sent from here") as refused:
+                with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
                     await client.submit(laboratory.job("true", notify=END))
                 assert "leave it out" in str(refused.value.remedy)

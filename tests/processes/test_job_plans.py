@@ -117,19 +117,19 @@ async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs
         assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy-priority", True)
         assert "two too many" in load.put_aside
         problems = (await client.audit()).problems
-        assert any("its policy was put aside, easy-priority decides" in each for each in problems)
+        assert any("the policy was disabled, easy-priority decides" in each for each in problems)
     await capricious.site.kill()
     await capricious.site.start()
     async with capricious.client() as client:
         assert (await client.jobs(MACHINE)).machines[0].put_aside == load.put_aside
-        assert any("was put aside" in each for each in (await client.audit()).problems)
+        assert any("was disabled" in each for each in (await client.audit()).problems)
         with pytest.raises(NotAllowed, match="is not in the configuration"):
             await client.set_policy(MACHINE, "os:getcwd")
         with pytest.raises(NotAllowed, match="is not in the configuration"):
             await client.set_policy(MACHINE, OWN.replace("2", "3"))
         back = await client.set_policy(MACHINE, OWN)
         assert (back.policy, back.put_aside) == (OWN, "")
-        assert not any("was put aside" in each for each in (await client.audit()).problems)
+        assert not any("was disabled" in each for each in (await client.audit()).problems)
         number = (await client.submit(capricious.marking(0))).job.job
         assert (await capricious.over(client, number)).end == "exit"
     assert set(capricious.marked().values()) == {1}

@@ -308,7 +308,7 @@ async def test_a_job_to_whose_keys_nobody_comes_in_time_ends(room: JobRoom) -> N
     onlooker = Seat(await room.launcher.attach("1.1"))
     onlooker.place.look_on()
     ended = await room.ended("1.1")
-    assert (ended.kind, ended.detail) == ("killed", "nobody came to its terminal within 1 s")
+    assert (ended.kind, ended.detail) == ("killed", "no terminal was attached within 1 s")
 
 
 async def test_a_job_to_whose_keys_somebody_came_goes_on(room: JobRoom) -> None:

@@ -159,7 +159,7 @@ async def test_an_array_is_held_released_and_ended_as_one(laboratory: Laboratory
         assert (await laboratory.over(client, first + 4)).end == "withdrawn"
         assert [view.job for view in (await client.jobs(MACHINE)).jobs] == [alone]
         assert laboratory.marked().total() == 4, "none was started in the place of another"
-        with pytest.raises(InvalidInput, match=f"job {alone} is of no array"):
+        with pytest.raises(InvalidInput, match=f"job {alone} is not part of an array"):
             await client.kill_job(MACHINE, alone, array=True)
 
 

@@ -168,7 +168,7 @@ async def test_a_stopped_job_that_is_killed_is_over_at_once_and_never_has_nodes_
     low = await room.start_busy()
     urgent = await room.start("until [ -e go ]; do sleep 0.05; done", priority="high")
     await room.has(low, "stopped")
-    with pytest.raises(kalends.Conflict, match=f"job {low} is stopped: it does not wait"):
+    with pytest.raises(kalends.Conflict, match=f"job {low} is stopped, not waiting"):
         await room.client.hold_job(MACHINE, low)
     await room.client.kill_job(MACHINE, low)
     over = await room.over(low)

@@ -55,7 +55,7 @@ async def test_a_machine_whose_journal_cannot_be_followed_is_put_aside_and_the_s
     async with laboratory.client() as client:
         with pytest.raises(Unavailable, match="the queue of lab/box does not work"):
             await client.submit(laboratory.job("true"))
-        (problem,) = [each for each in (await client.audit()).problems if "put aside" in each]
+        (problem,) = [each for each in (await client.audit()).problems if "is disabled" in each]
         assert f"entry {number} cannot be" in problem
     await laboratory.site.stop()
     with contextlib.closing(sqlite3.connect(store)) as connection, connection:
@@ -65,4 +65,4 @@ async def test_a_machine_whose_journal_cannot_be_followed_is_put_aside_and_the_s
     async with laboratory.client() as client:
         assert (await laboratory.over(client, job)).end == "exit"
         assert (await client.job_output(MACHINE, job)).data == b"went on\n"
-        assert not [each for each in (await client.audit()).problems if "put aside" in each]
+        assert not [each for each in (await client.audit()).problems if "is disabled" in each]

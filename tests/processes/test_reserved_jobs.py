@@ -135,7 +135,7 @@ async def test_jobs_follow_a_reservation_that_is_moved_and_end_with_one_that_is_
         second = (await client.submit(waiting)).job.job
         await booker.cancel(longer.id)
         view = await laboratory.over(client, number)
-        assert (view.end, view.detail) == ("killed", "its reservation has these nodes no more")
+        assert (view.end, view.detail) == ("killed", "its reservation no longer has these nodes")
         view = await laboratory.over(client, second)
         assert (view.phase, view.detail) == ("withdrawn", "its reservation was cancelled")
 

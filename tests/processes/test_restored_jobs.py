@@ -89,7 +89,7 @@ async def test_jobs_that_a_restored_store_does_not_know_are_ended_and_mistaken_f
     async with laboratory.client() as client:
         assert (await client.job(MACHINE, known)).end == "exit"
         alarms = "\n".join((await client.audit()).problems)
-    assert f"the store does not know, which is older than they are: {last}" in alarms
+    assert f"that are missing in the store, because it is older than they are: {last}" in alarms
 
 
 async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_that_does_no_harm(
@@ -121,7 +121,7 @@ async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_th
     async with laboratory.client() as client:
         over = await laboratory.over(client, once)
         assert (over.end, over.phase) == ("withdrawn", "withdrawn")
-        assert "since the copy was made" in over.detail
+        assert "after the backup was made" in over.detail
 
         async def a_second_time() -> bool:
             return f"{again}.2" in begun()
@@ -167,5 +167,5 @@ async def test_a_job_whose_record_was_removed_is_told_as_lost_and_leaves_nothing
     await laboratory.site.start()
     async with laboratory.client() as client:
         over = await laboratory.over(client, running)
-        assert (over.end, over.detail) == ("lost", "the record of how it went was removed")
+        assert (over.end, over.detail) == ("lost", "the record of its end was removed")
     assert not alive(int((laboratory.marks / "pid").read_text()))

@@ -140,17 +140,17 @@ async def test_a_program_is_kept_to_its_processors(room: JobRoom) -> None:
         (["true"], {"directory": "tmp"}, "cannot enter the directory tmp: No such file"),
         (["true"], {"directory": "{top}/jobs"}, "cannot enter the directory {top}/jobs: Permission"),
         (["true"], {"output": "/proc/version"}, "cannot open /proc/version for output: Permission denied"),
-        (["true"], {"output": "link"}, "cannot open link for output: it is a link, "),
-        (["true"], {"output": "pipe"}, "cannot open pipe for output: nobody reads from that pipe"),
+        (["true"], {"output": "link"}, "cannot open link for output: it is a symbolic link, "),
+        (["true"], {"output": "pipe"}, "cannot open pipe for output: no program reads from that pipe"),
         (["true"], {"error": "."}, "cannot open . for error output: Is a directory"),
         (["true"], {"input": "none"}, "cannot open none for input: No such file or directory"),
-        (["true"], {"cores": [4000]}, "this machine does not let us use its processors 4000: "),
+        (["true"], {"cores": [4000]}, "this machine does not let the site use processors 4000: "),
         (["true"], {"user": "nosuchuser"}, "there is no user nosuchuser on this machine"),
         (["true"], {"user": "root"}, "jobs are never run as root"),
-        (["true"], {"user": "daemon"}, "daemon is an account of this machine's system: its owner has"),
+        (["true"], {"user": "daemon"}, "daemon is a system account of this machine: the owner has"),
         (
             ["true"], {"script": "#!/no/such\n"},
-            "what the script names in its first line is not on this machine: /no/such",
+            "the interpreter in the first line of the script is not on this machine: /no/such",
         ),
     ],
 )  # fmt: skip
@@ -177,7 +177,7 @@ async def test_a_program_that_cannot_be_started_says_why(
     ("named", "detail"),
     [
         ("bare", "there is no command bare in /usr/local/bin:/usr/bin:/bin"),
-        ("./bare", "cannot run ./bare: it is no program, and no script that begins with #!"),
+        ("./bare", "cannot run ./bare: it is neither a program nor a script that begins with #!"),
     ],
 )
 async def test_a_file_of_the_users_is_a_command_only_by_its_path_and_its_first_line(
@@ -194,7 +194,7 @@ async def test_a_user_with_too_many_processes_is_told_so(room: JobRoom) -> None:
     await room.launch(room.order("2.1", "sleep", "1000"))
     await room.fact("2.1", Main)
     ended = await room.run(room.order("1.1", "true", resources={"NPROC": 0}))
-    told = "cannot run true: its user has as many processes on this machine as are allowed"
+    told = "cannot run true: its user has the maximum number of processes on this machine"
     assert (ended.kind, ended.detail) == (("not-started", told) if AS_ROOT else ("exit", ""))
 
 
@@ -275,7 +275,7 @@ async def test_strays_in_sessions_of_their_own_are_ended_with_it(mount: str) -> 
 
 
 async def test_a_control_group_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no control group") as refused:
+    with pytest.raises(InvalidInput, match="cannot make and kill a control group") as refused:
         async with job_room(groups=str(tmp_path)):
             raise AssertionError
     assert refused.value.where == "control_group"

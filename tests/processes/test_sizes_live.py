@@ -231,7 +231,7 @@ async def test_a_program_that_wants_another_size_gets_it_or_is_told_why_not(room
     room.set("want", "1")
     await until(lambda: _is(1 in room.sizes), "it has what it wants")
     room.set("want", "3")
-    await until(lambda: _is(room.lines("denied")), "it is told")
+    await until(lambda: _is(room.lines("denied")), "usage is known")
     assert room.lines("denied") == ["3: its job is for 1, 2, 4 nodes"]
 
 

@@ -118,7 +118,7 @@ async def test_a_part_that_fails_ends_the_others_and_cancels_the_reservation(
         assert (failing.end, failing.status) == ("exit", 3)
         assert (lasting.end, lasting.detail) == (
             "killed",
-            "its reservation has these nodes no more",
+            "its reservation no longer has these nodes",
         )
         story = await client.why(view.id)
     assert story.request.state == "cancelled"

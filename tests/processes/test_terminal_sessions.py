@@ -201,7 +201,7 @@ async def test_a_stranger_may_not_attach_and_an_operator_may(guarded: Laboratory
     async with guarded.client() as client, guarded.client("eve") as stranger:
         number = await started(guarded, client, ECHO)
         for keys in (True, False):
-            with pytest.raises(NotAllowed, match=f"job {number} is somebody else's"):
+            with pytest.raises(NotAllowed, match=f"job {number} belongs to another user"):
                 await stranger.attach(MACHINE, number, keys=keys)
         async with guarded.client("root", scopes=("use", "admin")) as operator:
             screen = Screen(await operator.attach(MACHINE, number))
@@ -241,7 +241,7 @@ async def test_what_cannot_be_attached_to_says_so(laboratory: Laboratory) -> Non
             await client.submit(laboratory.job("true", piped=True))
         held = laboratory.job("true", terminal=True, held=True)
         waiting = (await client.submit(held)).job.job
-        with pytest.raises(Conflict, match=f"job {waiting} is held: it does not run"):
+        with pytest.raises(Conflict, match=f"job {waiting} is held, not running"):
             await client.attach(MACHINE, waiting)
 
 
@@ -301,7 +301,7 @@ async def test_a_job_to_whose_terminal_nobody_comes_in_the_owners_time_ends() ->
                 number = (await client.submit(request)).job.job
                 view = await laboratory.over(client, number)
                 assert (view.end, view.detail) == (
-                    "killed", "nobody came to its terminal within 1 s",
+                    "killed", "no terminal was attached within 1 s",
                 )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ async def test_a_job_is_found_again_by_its_native_id(ann: PsijUser) -> None:
 async def test_attributes_of_ours_are_those_of_the_command_line(ann: PsijUser) -> None:
     custom: dict[str, object] = {
         "kalends.priority": "low", "kalends.warn": "USR1@30s", "kalends.after": ["1:ended"],
-        "kalends.key": "the-same-key", "slurm.constraint": "for somebody else",
+        "kalends.key": "the-same-key", "slurm.constraint": "for another user",
     }  # fmt: skip
     executor = ann.executor()
     held = JobAttributes(custom_attributes={"kalends.held": True})

@@ -77,7 +77,7 @@ class SimulatedLauncher:
     async def void(self, name: str) -> Conclusion:
         await asyncio.sleep(0.001)
         if self._host.goes_wrong():
-            raise Unavailable("it cannot be made void: its disk is full")
+            raise Unavailable("its start cannot be withdrawn: its disk is full")
         found = self._host.void(name)
         self._look(name)
         return found
@@ -124,7 +124,7 @@ class SimulatedLauncher:
     async def _reach(self, name: str) -> None:
         await asyncio.sleep(0.001)
         if self._host.goes_wrong():
-            raise Unavailable("its shepherd does not answer")
+            raise Unavailable("the supervisor of the job does not answer")
         if self.look(name).state is not State.RUNNING:
             raise Conflict("it does not run")
 

@@ -384,7 +384,7 @@ class Broker:
     def do_notify_test(self, user: str, body: NoticeAddressRef) -> NoticeAddressView:
         view = self.addresses.get(body.to or f"{user}@example.org")
         if view is None:
-            raise NotFound("you are not told at this address", where="to")
+            raise NotFound("no notices go to this address", where="to")
         return view
 
     def do_agent_upload(self, user: str, body: calls.UploadAgent) -> calls.AgentView:

@@ -1,4 +1,4 @@
-"""The same world without a site: calendars that were printed, and the calls a site would make.
+"""The agents' world without a site: printed calendars, and the calls that a site would make.
 
 What ``kalends calendar RESOURCE --json`` prints is what an agent would be shown; jobs made from it
 hold what a site's hold, save that the broker may lay the grid of starts a little differently.
@@ -50,7 +50,9 @@ def load_calendars(text: str) -> dict[str, Shown]:
             )
         if envelope.get("version") != 1:
             raise InvalidInput(
-                "this program reads version 1 of printed calendars", where=where, remedy=_REMEDY
+                "print it again: this program reads version 1 of calendars",
+                where=where,
+                remedy=_REMEDY,
             )
         view = convert(envelope.get("data"), CalendarView)
         split_resource(view.resource.name)
@@ -115,7 +117,7 @@ def recall_job_of(
     holds = {offer.id: offer.held_as(offer.id + 1) for offer in held}
     if recalled not in holds:
         raise InvalidInput(
-            f"slot {recalled} is not held",
+            f"slot {recalled} is not held by the script",
             where="slot",
             remedy=f"those held are {', '.join(str(number) for number in sorted(holds)) or 'none'}",
         )
@@ -192,7 +194,7 @@ def _site_of(shown: Mapping[str, Shown]) -> str:
         raise InvalidInput(
             f"calendars of {len(sites)} sites: {', '.join(sites)}",
             where="calendars",
-            remedy="a script runs at each site by itself: give those of one",
+            remedy="a script runs at each site alone: give the calendars of one site",
         )
     return next(iter(sites))
 

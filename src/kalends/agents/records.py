@@ -129,13 +129,13 @@ def decode(body: bytes) -> RunRecord:
             raise TooLarge(f"the record has more than {RECORD_BYTES_MAX} bytes", where="record")
         record = msgspec.msgpack.decode(raw, type=RunRecord)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _no_record("this is no record of a run") from error
+        raise _no_record("not a record of a run") from error
     if record.script != script_hash(record.source):
-        raise _no_record("its script is not the one that it names")
+        raise _no_record("the script differs from the one that the record names")
     if record.view_hash != view_hash(record.job()):
-        raise _no_record("what the script was shown is not what it names")
+        raise _no_record("the view of the script differs from the one that the record names")
     if not _could_be_shown(record):
-        raise _no_record("no site shows a script such things")
+        raise _no_record("no site shows scripts a view of this form")
     return record
 
 
@@ -183,7 +183,7 @@ def _differences(record: RunRecord, outcome: RunOutcome) -> Iterator[str]:
     if _differ(outcome.answer if record.code == "ok" else None, record.answer):
         yield "the answer differs"
     if _differ(outcome.sent if record.code == "ok" else (), record.sent):
-        yield "the messages it left differ"
+        yield "the messages for the client differ"
     if outcome.cost.steps != record.steps and record.code not in _DEPENDS_ON_HOST:
         yield f"it took {outcome.cost.steps} steps, and {record.steps} then"
 

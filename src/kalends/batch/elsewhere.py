@@ -45,7 +45,7 @@ Alive = Callable[[], Mapping[str, BatchJob]]
 
 
 class SlotNodes(NamedTuple):
-    """What the batch system has for a booking."""
+    """Nodes and reservations of the batch system for a booking."""
 
     name: str
     nodes: tuple[str, ...]
@@ -89,14 +89,14 @@ class Elsewhere:
         self.unix_user(user)
         if job.malleable:
             raise InvalidInput(
-                "programs of a batch system cannot change their size",
+                "programs in a batch system cannot change their size",
                 where="malleable",
                 remedy="submit it with one number of nodes",
             )
         for name in job.environment:
             if name.startswith(self.allocator.own_variables):
                 raise InvalidInput(
-                    f"{name} is for the batch system to set",
+                    f"{name} is a variable that the batch system sets",
                     where="environment",
                     remedy="leave it out, or set it in the program",
                 )
@@ -136,7 +136,7 @@ class Elsewhere:
             left_s = job.slot_end_s - LATE_S - int(self.now_s())
             if left_s < LEAST_S:
                 raise InvalidInput(
-                    f"{max(left_s, 0)} s of its slot are left, and a batch system counts in minutes",
+                    f"{max(left_s, 0)} s of the slot are left, but a batch system counts in minutes",
                     where="reservation",
                 )
             # `sweep` prolongs it to its end: to begin, it must be over when others have the nodes.
@@ -176,7 +176,7 @@ class Elsewhere:
         try:
             await self._prolong(job, attempt)
         except (SystemRefused, SystemSilent) as error:
-            raise Unavailable(f"its allocation cannot be prolonged: {error}") from None
+            raise Unavailable(f"the allocation cannot be extended: {error}") from None
 
     async def _prolong(self, job: BatchJob, attempt: str) -> None:
         until_s = job.started_s + self.limit_s(job, job.limit_s) + self.grace_s + BEHIND_S
@@ -238,7 +238,7 @@ class Elsewhere:
                 try:
                     await self._release(attempt)
                 except (SystemRefused, SystemSilent) as error:
-                    failed(f"{each.name} is left over: {error}")
+                    failed(f"{each.name} could not be cancelled, and remains: {error}")
                 else:
                     self.forget(attempt)
         self._tell_of_namesake([each.name for each in others if self._named(each)])
@@ -246,9 +246,9 @@ class Elsewhere:
     def _tell_of_namesake(self, names: Collection[str]) -> None:
         """Say that another site of this name is at work here, or that this one's store was lost."""
         text = (
-            f"jobs in the batch system are named as those of {self.machine} are, but its store knows "
-            f"nothing of them: {some_of(names)}; "
-            "give each site a name of its own, or cancel them if the store that knew them is lost"
+            f"jobs in the batch system have names of {self.machine}, but its store does not "
+            f"list them: {some_of(names)}; "
+            "give each site its own name, or cancel the jobs if the store that listed them is lost"
         )
         self._told(text if names else "")
 

@@ -1,4 +1,4 @@
-"""When waiting jobs will start, and what could at once: worked out beside the queue, by its journal.
+"""Predicted starts of waiting jobs, and sizes that fit now, computed from the queue's journal.
 
 A prediction runs a frozen copy of the scheduler on until all waiting jobs have begun, which takes long
 where thousands wait. So a `follower` does it when somebody wants to know. It may use a fifth of a core;
@@ -36,7 +36,7 @@ FAILURES: Final = (OSError, EOFError, ValueError, msgspec.DecodeError)
 
 @dataclass
 class _Asked:
-    """What the follower has said to one question about one queue."""
+    """Answer of the follower to one question about one queue."""
 
     said: Foreseen = field(default_factory=Foreseen)
     rests_until_s: float = 0.0
@@ -89,20 +89,20 @@ class Forecaster:
         """
         now_s = _now_s()
         if self._pricing or now_s < self._prices_rest_until_s:
-            raise _later("others are asking what starts would delay")
+            raise _later("too many requests for the cost of a start are under way")
         self._pricing = True
         try:
             async with self._turn:
                 said = await self._answer(f"delays {machine} {_plain(spans)}")
         except FAILURES as error:
             self._lost(machine, error)
-            raise _later("what starts would delay cannot be told now") from error
+            raise _later("the cost of a start is not known at present") from error
         finally:
             self._pricing = False
             self._prices_rest_until_s = _now_s() + (_now_s() - now_s)
         if said.error:
             self._logger.warning("no_predictions", machine=machine, detail=said.error)
-            raise _later("what starts would delay cannot be told now")
+            raise _later("the cost of a start is not known at present")
         return said
 
     async def keep_state(self, machine: str) -> int:
@@ -157,7 +157,7 @@ class Forecaster:
             process.kill()
             raise
         if not line:
-            raise EOFError("it gave no answer")
+            raise EOFError("the forecast has failed")
         return _DECODER.decode(line)
 
 

@@ -1,4 +1,4 @@
-"""Attempts that a queue does not know of: its store is an old copy, or was begun anew.
+"""Attempts that a queue does not know, because its store is an old copy or a new one.
 
 What runs of them would have nodes that the queue gives to others. The number of a forgotten job must not be
 given to a new one, nor that of a forgotten attempt to a new one of its job: it would be taken to have ended
@@ -26,14 +26,14 @@ class Forgotten(NamedTuple):
 
     @property
     def alarm(self) -> str:
-        """What the operator is told; "" if nothing of them runs."""
+        """Return the alarm for the operator; "" if none of them runs."""
         if not self.alive:
             return ""
         numbers = sorted({job_of(name) for name in self.alive})
         listed = ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")
         return (
-            f"jobs ran that the store does not know, which is older than they are: {listed}. "
-            "They are ended"
+            f"jobs ran that are missing in the store, because it is older than they are: {listed}. "
+            "They are being ended"
         )
 
     def tell(self, queue: BatchQueue, now: int) -> None:

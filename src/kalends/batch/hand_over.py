@@ -1,4 +1,4 @@
-"""Jobs that are handed over to a batch system, which alone decides when they run; the queue is told."""
+"""Jobs handed over to a batch system, which alone decides when they run, and reports to the queue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HandOver:
     """The number in the system of each attempt, as far as it is known in this life of the process."""
 
     async def close(self) -> None:
-        """What was handed over goes on."""
+        """Close the desk; jobs in the batch system continue."""
         await asyncio.gather(*(desk.close() for desk in self._desks.values()))
 
     def carry_out(self, actions: Sequence[Action]) -> None:
@@ -99,8 +99,8 @@ class HandOver:
         if native:
             return f"{self.system} has it as {native}"
         if job.phase == "starting":
-            return f"it is not known yet whether {self.system} has it"
-        return f"its number in {self.system} is not known"
+            return f"it is not known yet whether {self.system} has this job"
+        return f"the number of the job in {self.system} is not known"
 
     async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
         """As `Outputs` says; a relative `path` lies in the home of its user there."""
@@ -145,7 +145,7 @@ class HandOver:
         there = self.users[user]
         if self.own not in ("", there):
             raise NotAllowed(
-                f"this service hands jobs over as its own user, not as {there}",
+                f"this site submits jobs as its own Unix user, not as {there}",
                 where="machine", remedy="ask the owner of the machine to run the site as root",
             )  # fmt: skip
         if there not in self._desks:

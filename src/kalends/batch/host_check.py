@@ -35,7 +35,7 @@ def closed_to_scripts(folder: Path, users: Mapping[str, str]) -> list[str]:
 
 
 def closed_to_programs(users: Mapping[str, str]) -> list[str]:
-    """Return, as `closed_to_scripts`, what keeps programs that import kalends from the site's Python."""
+    """Return, as `closed_to_scripts`, why programs that import kalends cannot use the site's Python."""
     python = (Path(sys.executable), Path(__file__).parents[1])
     return [
         f"the Unix users of jobs ({who}) cannot enter or run {closed}, so programs that import kalends "

@@ -1,4 +1,4 @@
-"""What users and operators do to jobs that are not over: hold, release, or end one, or a whole array."""
+"""Changes of jobs by users and operators: hold, release, or end one, or a whole array."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class JobChange(NamedTuple):
                 continue
             if job.offered:
                 raise Conflict(
-                    f"job {number} is only offered to whoever may want it",
+                    f"job {number} is only an offer, and not submitted yet",
                     where="job",
-                    remedy="wait some seconds: it is submitted then, or gone",
+                    remedy="wait some seconds: it is then submitted or withdrawn",
                 )
             if self.body.what == "kill":
                 queue.cancel(number, f"by {self.user}", now)
@@ -52,7 +52,9 @@ def steps_of_array(queue: BatchQueue, array: int, job: int) -> Iterator[Sequence
     So that none is started in the place of one before it. Raises `InvalidInput` for no array.
     """
     if not array:
-        raise InvalidInput(f"job {job} is of no array", where="array", remedy="name that job alone")
+        raise InvalidInput(
+            f"job {job} is not part of an array", where="array", remedy="name this job alone"
+        )
     numbers = sorted(
         (each.number for each in queue.flow.table if each.array == array), reverse=True
     )

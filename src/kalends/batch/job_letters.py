@@ -1,4 +1,4 @@
-"""What a user is told of a job: a few lines for people, the same for programs, nothing of its environment."""
+"""Notices about a job: a few lines for people, the same for programs, without its environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT_ANOTHER_SITE: Final = (
     "job has ended here."
 )
 
-_HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "is over", "fail": "has failed"}
+_HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "has ended", "fail": "has failed"}
 
 
 def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
@@ -81,7 +81,7 @@ def _text(name: str, milestone: Milestone, how: str) -> str:
     lines = [f"{title:<10} {one_line(text)}" for title, text in rows if text]
     next_lines = [AT_ANOTHER_SITE] if goes_on(milestone) else []
     look = f"kalends queue {name.rpartition('/')[0]} --over" if array else f"kalends job {name}"
-    return "\n".join([*lines, "", *next_lines, f"{look} tells more.", ""])
+    return "\n".join([*lines, "", *next_lines, f"{look} shows more.", ""])
 
 
 def _output(name: str, job: BatchJob) -> str:

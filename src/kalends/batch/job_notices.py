@@ -43,7 +43,7 @@ def job_post_office(
 
 
 class JobNotices:
-    """What the queues of a site have to tell their users."""
+    """Notices of a site's queues for their users."""
 
     def __init__(self, office: PostOffice) -> None:
         self._office = office
@@ -54,7 +54,7 @@ class JobNotices:
             self._office.address_of(user, request.notify.to)
 
     def post(self, machine: str, milestones: Iterable[Milestone], now: int) -> Sequence[Letter]:
-        """Return the letters to be stored together with what has happened. Then call `stored`."""
+        """Return the notices to store together with their events. Then call `stored`."""
         letters = []
         for each in milestones:
             notify = each.job.request.notify

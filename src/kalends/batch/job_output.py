@@ -47,12 +47,12 @@ class Writer:
 
 
 class Outputs(Protocol):
-    """Where the output of one machine's jobs lies."""
+    """Paths of the output of one machine's jobs."""
 
     async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
         """Return what there is at `path` ("" for what the machine keeps) from `offset` on.
 
-        Nothing where nothing was written yet. Raises `NotFound` for what is not kept any more, and what
+        Empty if nothing was written yet. Raises `NotFound` for output that is no longer kept, and what
         else is in the way.
         """
         ...
@@ -60,7 +60,7 @@ class Outputs(Protocol):
 
 @dataclass(frozen=True)
 class OutputReader:
-    """What the jobs of one machine have written. `queue` is the queue of the present life of the site."""
+    """Output of the jobs of one machine. `queue` is the queue of the present life of the site."""
 
     queue: Callable[[], BatchQueue]
     history: JobHistory
@@ -112,7 +112,7 @@ def _at(writer: Writer, attempt: int) -> Writer:
         raise NotFound(
             f"job {writer.number} has no attempt {attempt}: it {had}",
             where="attempt",
-            remedy="leave it out to read the last one",
+            remedy="leave the attempt out to read the output of the last one",
         )
     if attempt in (0, writer.attempt):
         return writer
@@ -163,9 +163,9 @@ class ShepherdOutputs:
 
 
 def not_kept(machine: str, writer: Writer, path: str, how_long: str = "") -> NotFound:
-    """Return what is told of output that was there, and is no more."""
+    """Return the error for output that was deleted."""
     return NotFound(
-        f"what job {machine}/{writer.number} has written is not kept any more{how_long}",
+        f"the output of job {machine}/{writer.number} is no longer kept{how_long}",
         where="job",
-        remedy=f"read {path} yourself" if path else "have jobs write to files of yours: --output",
+        remedy=f"read {path} yourself" if path else "let jobs write to your own files: --output",
     )

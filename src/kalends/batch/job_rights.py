@@ -1,4 +1,4 @@
-"""What may be seen of a job, and done to it, by its own user, operators, auditors and everybody else."""
+"""Rights to see and change a job: of its own user, operators, auditors and other users."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def sees_all(caller: Caller, user: str) -> bool:
 
 
 def whose(caller: Caller, *, everyone: bool) -> str:
-    """Return the user whose use may be told, or "" for everyone's; raises `NotAllowed`."""
+    """Return the user whose use may be shown, or "" for all users; raises `NotAllowed`."""
     if not everyone:
         return caller.principal.user
     if is_operator(caller) or "audit" in caller.scopes:
         return ""
     raise NotAllowed(
-        "the use of everyone is for operators and auditors",
+        "the use of all users is shown to operators and auditors only",
         where="everyone",
         remedy="ask for your own, or use a token with the scope audit",
     )
 
 
 def no_account(user: str, machine: str) -> NotAllowed:
-    """Return what is told a user who is nobody in the batch system that runs the jobs of `machine`."""
+    """Return the error for a user without an account in the batch system that runs the jobs of `machine`."""
     detail = f"{user} has no account in the batch system of {machine}"
     return NotAllowed(
         detail,
@@ -46,7 +46,7 @@ def no_account(user: str, machine: str) -> NotAllowed:
 
 def not_yours(number: int) -> NotAllowed:
     return NotAllowed(
-        f"job {number} is somebody else's",
+        f"job {number} belongs to another user",
         where="job",
         remedy="ask its user, or an operator of the machine",
     )

@@ -42,7 +42,7 @@ class JobMoves(NamedTuple):
 
 
 class JobWatch:
-    """What has moved in this life of the site, and those who wait for it. In memory only."""
+    """Jobs that moved in this life of the site, and the callers that wait for them. In memory only."""
 
     def __init__(self) -> None:
         self.life = ""

@@ -1,4 +1,4 @@
-"""What a machine keeps of jobs that are over: their records and what they have written, for a time.
+"""Records and output of ended jobs, which a machine keeps for a time.
 
 What users have written to files of their own is never touched. A job's row of history stays for ever.
 """

@@ -1,4 +1,4 @@
-"""What the calls about jobs need of the site that hosts the machines."""
+"""Interface of the site that hosts the machines, for the calls about jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JobHistory(Protocol):
 
 
 class Machines(Protocol):
-    """What the operations need of the running site."""
+    """Parts of the running site that the operations use."""
 
     @property
     def queues(self) -> Mapping[str, BatchQueue]:
@@ -53,7 +53,7 @@ class Machines(Protocol):
 
     @property
     def terms(self) -> Mapping[str, Terms]:
-        """What the owner's configuration says of each machine."""
+        """The owner's configuration of each machine."""
 
     @property
     def history(self) -> JobHistory: ...
@@ -78,7 +78,7 @@ class Machines(Protocol):
 
     @property
     def watch(self) -> JobWatch:
-        """Which jobs have moved."""
+        """Watch of the jobs that have moved."""
 
     def now_s(self) -> int:
         """Return the time by the clock of the queues."""

@@ -176,7 +176,7 @@ class JobOperations:
             await self._machines.called(body.machine, partial(change.carry_out, numbers=[body.job]))
         elif body.what != "kill":
             raise NotFound(
-                f"job {body.job} is over", where="job", remedy="submit it again to run it again"
+                f"job {body.job} has ended", where="job", remedy="submit it again to run it again"
             )
         return over or await self._view(caller, queue, body.job)
 
@@ -204,7 +204,7 @@ class JobOperations:
             )
         job = queue.flow.table.jobs.get(wish.job)
         if job is None or not job.under_way or job.phase == "starting":
-            raise Conflict(f"job {wish.job} is {view.phase}: it does not run", where="job")
+            raise Conflict(f"job {wish.job} is {view.phase}, not running", where="job")
         place = await self._machines.attach(wish.machine, f"{wish.job}.{job.attempt}")
         return Seat(job.attempt, place)
 
@@ -271,7 +271,7 @@ class JobOperations:
         foreseen = await self._machines.foreseen("gaps", queue.name, GAPS_S)
         if not foreseen.known:
             raise Unavailable(
-                f"what fits on {queue.name} is still being worked out",
+                f"the free sizes and times of {queue.name} are still being computed",
                 where="machine",
                 remedy="ask again",
                 retry_after_s=GAPS_S,
@@ -311,7 +311,7 @@ class JobOperations:
             raise NotAllowed(
                 f"{body.policy} is not in the configuration of {body.machine}",
                 where="policy",
-                remedy="only its owner can name a class that is loaded: as policy in its file",
+                remedy="only the owner can add a policy of another class, in the configuration",
             )
         policy_maker(body.policy)
         await self._machines.called(
@@ -343,7 +343,7 @@ class JobOperations:
             raise NotFound(
                 f"no machine {machine} runs jobs here, or you may not see it",
                 where="machine",
-                remedy="kalends resources lists what there is",
+                remedy="kalends resources lists the machines",
             )
         return queue
 
@@ -352,7 +352,7 @@ class JobOperations:
         queue = self._queue(caller, machine)
         if system := queue.flow.terms.handed_to:
             raise InvalidInput(
-                f"{system} alone decides about the jobs of {machine}, and its nodes are not known here",
+                f"{system} alone decides about the jobs of {machine}, and this site does not know its nodes",
                 where="machine",
                 remedy="use the commands of that batch system",
             )
@@ -372,7 +372,9 @@ class JobOperations:
         await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
-            raise Unavailable("its end is being stored", remedy="ask again", retry_after_s=0.1)
+            raise Unavailable(
+                "the end of the job is being stored", remedy="ask again", retry_after_s=0.1
+            )
         if over is None:
             raise NotFound(
                 f"{queue.name} has no job {number}",

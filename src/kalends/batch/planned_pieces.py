@@ -1,4 +1,4 @@
-"""Which nodes of a machine are kept for jobs that wait, as its owner says by `Terms.may_delay`.
+"""Nodes of a machine that are kept for waiting jobs, by its owner's `Terms.may_delay`.
 
 all
     No nodes: a reservation may delay anybody.

@@ -1,4 +1,4 @@
-"""The schedule of a queue as its users see it: what runs, what is planned, what is reserved, what is free."""
+"""The schedule of a queue as its users see it: running, planned, reserved and free nodes."""
 
 from __future__ import annotations
 

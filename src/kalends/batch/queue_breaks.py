@@ -37,20 +37,20 @@ class QueueBreaks:
 
 
 def put_aside(machine: str, why: str) -> str:
-    """Return what the operator is told of a machine that is put aside; "" of one that is not."""
+    """Return the alarm for a disabled machine; "" for any other."""
     if not why:
         return ""
     return (
-        f"{machine} is put aside: {why}. What runs there goes on, nothing new begins, and nobody can book "
-        "it; the rest of the site works. When the cause is removed, start the site again"
+        f"{machine} is disabled: {why}. Its running jobs continue, no job starts, and no user can book "
+        "it; the rest of the site works. Remove the cause, then restart the site"
     )
 
 
 def out_of_work(machine: str) -> Unavailable:
-    """Return what users are told of a machine that is put aside."""
+    """Return the error for users of a disabled machine."""
     return Unavailable(
-        f"the queue of {machine} does not work at present; its jobs that run go on",
+        f"the queue of {machine} does not work at present; its running jobs continue",
         where="machine",
-        remedy="its operator sees why in the log",
+        remedy="ask the operator of the site, who sees the cause in the log",
         retry_after_s=60.0,
     )

@@ -1,4 +1,4 @@
-"""How long each user had nodes reserved: the owner charges for that time, used or not.
+"""Reserved time of each user, which the owner charges, used or not.
 
 A reservation counts from its start to its end, or until it is given back. A queue looks at its claims from
 time to time, and whenever one comes or goes. A claim that was not yet locked at the first look after its

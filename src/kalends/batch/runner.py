@@ -1,4 +1,4 @@
-"""From what a queue wants done to shepherds, and from their records to facts for the queue."""
+"""From effects of a queue to shepherds, and from their records to facts for the queue."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AGAIN_S: Final = 1.0
 LOOK_S: Final = 0.05
 
 FORGOTTEN: Final = (
-    "the machine's store was restored from a copy that is older than this start of it"
+    "the machine's store was restored from a backup that is older than this start of the job"
 )
 
 A = TypeVar("A")
@@ -211,7 +211,7 @@ class ShepherdRunner:
     async def _stop(self, stop: StandStill) -> None:
         """Have an attempt stand still. One whose shepherd cannot do that goes on."""
         if self._elsewhere is not None:
-            why = "a program in a batch system cannot be stopped and let go on"
+            why = "a program in a batch system cannot be paused and continued"
             self._not_stopped(stop.job.number, stop.attempt, stop.stop, why)
             return
         try:

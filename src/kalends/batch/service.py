@@ -150,7 +150,7 @@ class QueueService:
         self._keep_time()
 
     def _compare_clocks(self, queue: BatchQueue) -> None:
-        """Tell the operator of a queue whose time stands still, for the clock is, or was, wrong."""
+        """Raise an alarm for a queue whose time stands still, because the clock is, or was, wrong."""
         ahead_s, about = queue.last_s - self.now_s(), f"clock of {queue.name}"
         if queue.name not in self._standing and ahead_s > AHEAD_S_MAX:
             self._standing.add(queue.name)
@@ -158,7 +158,7 @@ class QueueService:
                 about,
                 f"{queue.name}: the clock is {format_duration(ahead_s)} behind the last event of its "
                 "queue. Until it has caught up, the queue counts no time and may use reserved nodes. "
-                "If the clock is wrong, set it right: the site follows at once. If it is right, it was "
+                "If the clock is wrong, set it: the site follows at once. If it is right, it was "
                 "ahead before: drain the nodes until then",
             )
         elif queue.name in self._standing and ahead_s <= 0:
@@ -171,7 +171,7 @@ class QueueService:
             self._timer.cancel()
 
     def now_s(self) -> int:
-        """Return the time by the clock of the site, which follows no jump that nobody confirms."""
+        """Return the time by the clock of the site, which ignores unconfirmed jumps."""
         return self._moment().wall_s
 
     def step(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
@@ -188,7 +188,7 @@ class QueueService:
 
     @contextmanager
     def _believed(self, machine: str) -> Iterator[None]:
-        """A queue that raises anything but refusals is not believed any more."""
+        """A queue that raises anything but refusals is no longer trusted."""
         try:
             yield
         except KalendsError:
@@ -306,7 +306,7 @@ class QueueService:
             (each, jobs[each.number].principal.user if each.nodes else "") for each in occupied
         ]
         for number in self._ledger.moved(name, users, planned, given_back):
-            self._alarmed(f"{name}: job {number} has nodes that are reserved for somebody else")
+            self._alarmed(f"{name}: job {number} has nodes that are reserved for another user")
 
     def _tell_fault(self, queue: BatchQueue) -> None:
         if queue.fault == self._faults[queue.name]:
@@ -315,7 +315,7 @@ class QueueService:
         about, problem = f"policy of {queue.name}", ""
         if queue.fault:
             problem = (
-                f"{queue.name}: its policy was put aside, {DEFAULT_POLICY} decides: {queue.fault}"
+                f"{queue.name}: the policy was disabled, {DEFAULT_POLICY} decides: {queue.fault}"
             )
         self._reported(about, problem)
 

@@ -1,4 +1,4 @@
-"""What a reservation would cost those who wait, at each of some starts, as far as the asker may know."""
+"""Cost of a reservation for waiting jobs, at each of some starts, as far as the caller may know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files beside a site's store with the states of its queues, so that a restart is short.
+"""Files next to a site's store with the states of its queues, so that a restart is short.
 
 A `follower` writes them. One is used only by the program that has made it, and only with the journal that it
 was made of: after an update, or with a store that was brought back, the whole journal is gone through. It
@@ -33,7 +33,7 @@ class StoredState(msgspec.Struct, frozen=True, array_like=True):
 
 @cache
 def made_by() -> str:
-    """Return what tells this program from others that decide or keep their state in another way."""
+    """Return a digest of the code that decides and keeps the state: another program has another digest."""
     root = Path(str(resources.files("kalends")))
     folders = [root.joinpath(*name.split(".")[1:-1]) for name in OURS]
     digest = hashlib.blake2b(platform.python_version().encode(), digest_size=16)

@@ -1,4 +1,4 @@
-"""How jobs come into a queue by the calls of their users: one, or many at once."""
+"""Submission of jobs to a queue by their users: one, or many at once."""
 
 from __future__ import annotations
 

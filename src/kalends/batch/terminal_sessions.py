@@ -61,21 +61,19 @@ class TerminalGate(Protocol):
 
 
 class _Close(NamedTuple):
-    """How a session ends."""
+    """Reasons for the end of a session."""
 
     code: int
     reason: str
 
 
 _ENDED: Final = _Close(WSCloseCode.OK, "the program has ended")
-_REFUSED: Final = _Close(WSCloseCode.OK, "there is no place at this terminal")
+_REFUSED: Final = _Close(WSCloseCode.OK, "this terminal takes no more sessions")
 _LEFT: Final = _Close(WSCloseCode.OK, "")
-_LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has let this session go")
-_EXPIRED: Final = _Close(
-    WSCloseCode.POLICY_VIOLATION, "the token is no longer good: bring a new one"
-)
+_LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has closed this session")
+_EXPIRED: Final = _Close(WSCloseCode.POLICY_VIOLATION, "the token has expired: send a new one")
 _DISOWNED: Final = _Close(
-    WSCloseCode.POLICY_VIOLATION, "the key of this token is not trusted any more"
+    WSCloseCode.POLICY_VIOLATION, "the key of this token is no longer trusted"
 )
 _NO_FRAME: Final = _Close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
 _SILENT: Final = _Close(WSCloseCode.POLICY_VIOLATION, "no terminal was asked for")
@@ -103,7 +101,7 @@ class TerminalSessions:
             raise LimitExceeded(
                 "too many terminals are attached to",
                 where="terminals",
-                remedy="detach from some, or come again later",
+                remedy="detach from some, or try again later",
                 retry_after_s=1.0,
             )
         socket = await open_socket(request, self._limits)
@@ -130,7 +128,7 @@ class TerminalSessions:
         await asyncio.gather(*closing, return_exceptions=True)
 
     async def close_unless(self, believed: Callable[[Caller], bool]) -> None:
-        """Close the sessions of those who are not believed any more. The jobs go on."""
+        """Close the sessions of users whose tokens are no longer trusted. The jobs go on."""
         closing = [
             socket.close(code=_DISOWNED.code, message=close_reason(_DISOWNED.reason))
             for socket, caller in list(self._open.items())

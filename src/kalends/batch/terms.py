@@ -40,9 +40,9 @@ def terms_of(machine: MachineConfiguration, capacity: int, handed_to: str = "") 
     nodes = machine_from(shape).nodes
     if nodes != capacity:
         raise InvalidInput(
-            f"{shape} has {nodes} nodes, and the resource {capacity} units",
+            f"{shape} has {nodes} nodes, but the resource has {capacity} units",
             where="shape",
-            remedy="let a unit of the resource be a node",
+            remedy="make a unit of the resource a node",
         )
     policy_maker(machine.policy)
     for where, named in (("tariff", machine.tariff), ("class_members", machine.class_members)):

@@ -22,7 +22,7 @@ IN_WORDS: Final[dict[Reason, str]] = {
     "user": "held by its user",
     "operator": "held by an operator",
     "limit": "its user's or project's limit is reached",
-    "undecided": "its broker has not said whether it runs here: the nodes that were kept are others'",
+    "undecided": "its broker did not confirm in time that it runs here, and its nodes were given to others",
 }
 
 
@@ -99,7 +99,7 @@ def _seen_from_here(queue: BatchQueue, job: BatchJob, view: JobView) -> JobView:
     if runs(queue, job):
         return structs.replace(view, until=job.started_s + job.request.limit_s)
     if job.phase == "starting":
-        said = f"{queue.flow.terms.handed_to} decides when it starts, and promises nothing"
+        said = f"{queue.flow.terms.handed_to} decides when the job starts, and promises no time"
         return structs.replace(view, phase="queued", reasons=(said,))
     return view
 
@@ -233,7 +233,7 @@ def _reasons(
             said.append(f"begins at {earliest} at the earliest")
         elif reason == "limit" and whole:
             reached = queue.flow.accounts.reached_limit(job.principal.user, job.request, now)
-            said.append(str(reached or "its user's earlier jobs are held by a limit"))
+            said.append(str(reached or "earlier jobs of its user are held by a limit"))
         else:
             said.append(IN_WORDS[reason])
     return said

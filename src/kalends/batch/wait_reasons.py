@@ -1,4 +1,4 @@
-"""Why a queued job has no nodes yet, in words: what has the nodes that it needs."""
+"""Reasons why a queued job waits: which jobs and reservations have the nodes that it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WaitReasons:
         self._cluster = queue.flow.room.scheduler.cluster
 
     def of(self, job: BatchJob) -> str:
-        """Return why this queued job does not run: the first that holds of what can be in its way."""
+        """Return why this queued job does not run: the first reason that applies."""
         if job.request.at:
             return ""  # Its start is shown, and its nodes are booked for it.
         if job.reservation:
@@ -33,12 +33,12 @@ class WaitReasons:
         free = max(self._plan.free[0], 0)
         if needed > free:
             return f"{asked}, and {_are(free)} free: {self._taken}"
-        assert job.entry is not None, "a queued job is seen by the policy"
+        assert job.entry is not None, "a queued job is known to the policy"
         if not self._plan.fits(needed, self._now, self._now + job.entry.requested_s):
-            return f"{asked} until its limit, and reservations have them before"
+            return f"{asked} until its limit, but nodes are reserved before then"
         if self._cluster.counts:
-            return "jobs before it in the queue come first"
-        return "no free nodes lie together as it needs them, or jobs before it come first"
+            return "jobs ahead of it in the queue come first"
+        return "no free nodes form the partition that it needs, or jobs ahead of it come first"
 
     @cached_property
     def _plan(self) -> Profile:
@@ -68,7 +68,7 @@ class WaitReasons:
             *([f"{reserved} {'is' if reserved == 1 else 'are'} reserved"] if reserved else []),
             *([self._out] if self._cluster.out_of_service else []),
         ]
-        return "; ".join(told) or "others have them"
+        return "; ".join(told) or "other users have them"
 
 
 def _nodes(count: int) -> str:

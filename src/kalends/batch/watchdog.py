@@ -82,7 +82,7 @@ class Watchdog:
         if policy != self._policy or not dump:
             return ""
         return (
-            f"it did not come back within {self._hard_s:.0f} s, and nothing could interrupt it: the site "
+            f"it did not return within {self._hard_s:.0f} s, and could not be interrupted: the site "
             f"had to end{_place(dump)}"
         )
 

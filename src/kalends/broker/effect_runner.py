@@ -125,7 +125,7 @@ class EffectRunner:
         self._position = self._durable = 0
 
     def fail(self) -> None:
-        """The life has ended: nothing is due any more, and nobody can be answered."""
+        """End the life: drop all timers, and answer no more callers."""
         self.stop_timer()
         self.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
 

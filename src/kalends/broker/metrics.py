@@ -1,4 +1,4 @@
-"""What a broker measures of itself, for Prometheus."""
+"""Prometheus metrics of a broker."""
 
 from __future__ import annotations
 

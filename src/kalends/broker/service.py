@@ -216,7 +216,7 @@ class BrokerService:
         return LeaseRenewal(owner, ahead)
 
     def _life_failed(self) -> None:
-        """Tell all callers that wait, open the links anew, and let the heart begin the next life."""
+        """Answer all waiting callers, reopen the links, and let the heart begin the next life."""
         self.runner.fail()
         if self.notices is not None:
             self.notices.end_life()
@@ -250,7 +250,7 @@ class BrokerService:
         return self.lives.cases
 
     def trouble(self) -> str:
-        """What keeps this replica from doing its work, or ""."""
+        """Return why this replica cannot do its work, or ""."""
         if self.lives.failure:
             return self.lives.failure
         if (stuck_s := self.lives.stuck_s) >= STUCK_S:
@@ -291,7 +291,7 @@ class BrokerService:
     # Links (`kalends.broker.sites.site_link.LinkUser`)
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
-        """Messages of a site; what belongs to nobody any more is let go."""
+        """Handle messages of a site; drop those that belong to no request."""
         now = self.moment()
         for message in messages:
             if isinstance(message, m.Hello) and message.site != site:

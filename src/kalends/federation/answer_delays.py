@@ -1,4 +1,4 @@
-"""How soon a site answers: the median of its last answers.
+"""Answer delay of a site: the median of its last answers.
 
 The exact median of a short window: up to seven of the fifteen answers that are kept may be as late as they
 like and move it no further than the others reach, and a site whose line has become slower is known as

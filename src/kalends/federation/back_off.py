@@ -1,4 +1,4 @@
-"""For how long a site that is silent, or takes nothing, is left alone.
+"""Rest of a site that is silent, or takes no jobs.
 
 One that says that it takes nothing: half a minute. One that is silent: half a minute at first, twice as long
 after each further failure, up to an hour. Then one question goes out as a probe; while it is under way the

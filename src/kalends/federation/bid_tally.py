@@ -1,4 +1,4 @@
-"""What sites have answered to a broker that asked for bids, and the jobs that it has placed there, counted.
+"""Counts of the sites' answers to a broker that asked for bids, and of the jobs placed there.
 
 "The SM will keep a table of the active sites", and "a table of jobs" with "the projected completion time",
 after which an entry is purged (Weissman and Grimshaw 1996, sections 4.1 and 4.3). Soft state: a new start
@@ -16,7 +16,7 @@ REASONS_MAX: Final = 64
 
 
 class SiteCounts:
-    """Of one site, since the start of the broker.
+    """Counts of one site, since the start of the broker.
 
     It was `asked`; it has `bid` in time, or `late`, it has `refused`, by reason, or was `silent` to the
     deadline; its bid was `chosen`, and the job `placed` there once it had promised.

@@ -1,4 +1,4 @@
-"""How many sites are asked to bid for a job: more, the more computing it asks for.
+"""Number of sites to ask for bids: the more computing a job asks for, the more sites.
 
 "The number of sites selected should be related to the computational weight of the job. A long-running
 job can tolerate the additional overhead associated with the consideration of a larger number of

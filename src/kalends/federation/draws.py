@@ -1,4 +1,4 @@
-"""Draws that follow from a request: chance for whoever looks on, and the same in every replay."""
+"""Draws that follow from a request: random to an observer, and the same in every replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker has learned of the sites that it asks for bids: soft state, learned anew after a restart.
+"""A broker's experience with the sites that it asks for bids: soft state, lost in a restart.
 
 "The SM will keep a table of the active sites" (Weissman and Grimshaw 1996, section 4.3). Of each site it is
 known how soon it answers (`answer_delays`), how long jobs would wait there (`told_waits`), and whether
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class SiteExperience:
-    """What is known of one site."""
+    """Experience with one site."""
 
     __slots__ = ("back_off", "delays", "waits")
 
@@ -44,7 +44,7 @@ class SiteExperience:
 
 
 class Experience:
-    """What is known of all sites. Not thread-safe.
+    """Experience with all sites. Not thread-safe.
 
     Nothing has to be told for something else to be right: a call that is left out, or made twice, makes
     some choices worse, and every rest ends by itself.

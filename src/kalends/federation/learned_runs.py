@@ -1,4 +1,4 @@
-"""What share of their limits a user's jobs run: the median of the last ones, by implementation and site.
+"""Share of the time limit that a user's jobs run: the median of the last ones, by implementation and site.
 
 Users cannot know how long a job runs on a machine that they have not seen, and their limits have to be on
 the safe side: most jobs end long before, at some sites earlier than at others. What was learned corrects what
@@ -59,7 +59,7 @@ _Place = tuple[str | None, str | None]
 
 
 class LearnedRuns:
-    """What is known of all users. Not thread-safe; in memory only."""
+    """Learned shares of all users. Not thread-safe; in memory only."""
 
     def __init__(self) -> None:
         self._users: dict[str, dict[_Place, tuple[float, ...]]] = {}

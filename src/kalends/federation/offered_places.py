@@ -1,4 +1,4 @@
-"""Which of the places that sites have offered for a job is the best."""
+"""Choice of the best of the places that sites offered for a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a broker waits for bids: not for the slowest.
+"""Time that a broker waits for bids: not for the slowest site.
 
 "A time-out period for replies" may be needed, "and perhaps only a subset of the replies will be waited for"
 (Weissman and Grimshaw 1996, section 4.1). With a tenth of all sites dead, waiting for all makes most jobs

@@ -1,4 +1,4 @@
-"""Which k of many sites are asked to bid for a job.
+"""Choice of the k sites that are asked to bid for a job.
 
 "Which subset of k sites ought to be selected? If the local site has no knowledge of the resources and
 their availability in the other sites, then a random selection may work well." (Weissman and Grimshaw 1996,

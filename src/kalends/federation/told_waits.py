@@ -1,4 +1,4 @@
-"""How long a job would wait at a site, by what its bids have told.
+"""Expected wait of a job at a site, by its bids.
 
 What was told a moment ago is believed; after ten minutes other jobs have come and gone, and what the site
 was like at that hour of the day on other days says more. Hours are those of UTC: a site's busy hours are

@@ -1,1 +1,1 @@
-"""Notices: what users are told by mail or by a webhook, kept until it has arrived."""
+"""Notices to users by mail or by a webhook, kept until they have arrived."""

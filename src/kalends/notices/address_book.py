@@ -1,4 +1,4 @@
-"""Where a user's notices may go: what the owner says, and what the user has asked for."""
+"""Addresses for a user's notices: by the owner's rules and the user's choice."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class AddressBook:
         if not self._rules.smtp:
             hosts = ", ".join(self._rules.webhook_hosts)
             raise NotAllowed(
-                "no mail is sent from here",
+                "this server sends no mail",
                 where=self._where,
-                remedy=f"have a webhook called: https://HOST/..., where HOST is one of {hosts}",
+                remedy=f"add a webhook: https://HOST/..., where HOST is one of {hosts}",
             )
         own = self._own(user)
         if not to:
             if not own:
                 raise NotAllowed(
-                    f"no mail address of {user} is known here",
+                    f"this server knows no mail address of {user}",
                     where=self._where,
                     remedy=f"ask the owner for one (addresses in [{self._section}])"
                     + self._others(),
@@ -62,15 +62,15 @@ class AddressBook:
             return own
         if not MAIL_ADDRESS.fullmatch(to):
             raise InvalidInput(
-                f"{to!r} is no mail address",
+                f"{to!r} is not a mail address",
                 where=self._where,
                 remedy="write ann@example.org, or https://host/path for a webhook",
             )
         if to != own and to.rpartition("@")[2].lower() not in self._domains:
             raise NotAllowed(
-                f"no mail for {user} is sent from here to {to}",
+                f"this server sends no mail for {user} to {to}",
                 where=self._where,
-                remedy=(f"leave it out: mail goes to {own}" if own else "ask the owner")
+                remedy=(f"leave the address out: mail goes to {own}" if own else "ask the owner")
                 + self._others(),
             )
         return to
@@ -106,11 +106,11 @@ class AddressBook:
             raise InvalidInput(
                 "a user or a password in a URL",
                 where=self._where,
-                remedy="leave it out: calls are signed",
+                remedy="leave them out: calls are signed",
             )
         if not ((host, port) in self._hosts or (self._any and self._is_open(host, port))):
             raise NotAllowed(
-                f"no webhook is called from here at {parts.netloc}",
+                f"this server calls no webhook at {parts.netloc}",
                 where=self._where,
                 remedy=f"the owner allows {', '.join(self._rules.webhook_hosts)}"
                 if self._rules.webhook_hosts
@@ -118,7 +118,9 @@ class AddressBook:
             )
         if parts.scheme == "http" and not is_loopback(host):
             raise NotAllowed(
-                f"{url} would be called in clear", where=self._where, remedy="write https://"
+                f"{url} would be called without encryption",
+                where=self._where,
+                remedy="write https://",
             )
         shown = f"[{host}]" if ":" in host else host
         usual = port == (HTTPS_PORT if parts.scheme == "https" else 80)
@@ -137,7 +139,9 @@ class AddressBook:
 
     def _no_url(self, url: str) -> InvalidInput:
         return InvalidInput(
-            f"{url!r} is no URL of a webhook", where=self._where, remedy="write https://host/path"
+            f"{url!r} is not the URL of a webhook",
+            where=self._where,
+            remedy="write https://host/path",
         )
 
 

@@ -1,4 +1,4 @@
-"""How many letters a user gets: each notice has its own, until there are too many in a minute."""
+"""Number of letters to a user: one for each notice, until there are too many in a minute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bundler:
 
     @property
     def at_once_max(self) -> int:
-        """Return how many notices of a user are told at once, at most."""
+        """Return the maximum number of notices of a user in one letter."""
         return self._minute_max - 1 + BUNDLE_MAX
 
     def bundles(self, notices: Mapping[int, RequestNotice], now_s: int) -> list[tuple[int, ...]]:

@@ -31,7 +31,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def way(self) -> str:
-        """By what it goes: what is in the way of one such letter is in the way of all."""
+        """The way of the letter: an obstacle for one letter of this way is one for all."""
         if "://" not in self.to:
             return MAIL
         scheme, _, rest = self.to.partition("://")
@@ -39,7 +39,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedTry(NamedTuple):
-    """Why a try has failed: the letter is refused for good, or for now, or its way is blocked for all."""
+    """Reason why a try failed: the letter is refused for good, or for now, or its way is blocked."""
 
     kind: Literal["refused", "later", "blocked"]
     why: str

@@ -56,7 +56,7 @@ class MailRelay:
     async def carry(self, letter: Letter) -> FailedTry | None:
         """Hand a letter to the relay; return why that has failed."""
         if not MAIL_ADDRESS.fullmatch(letter.to):
-            return FailedTry("refused", "it has no mail address")
+            return FailedTry("refused", "this server has no mail address for the user")
         message = message_of(letter, self._sender)
         try:
             async with asyncio.timeout(self._wait_s):

@@ -1,4 +1,4 @@
-"""What a user is told of a request: what has changed, by whom and why, and what they can do now."""
+"""Letters about a request: what has changed, by whom and why, and what the user can do now."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HAPPENED: Final[dict[Occasion, str]] = {
     "shortened": "reservation {id} was shortened by {by}",
     "cancelled": "{id} was cancelled by {by}",
     "recalled": "hold {id} is recalled",
-    "came": "{id} has what it waited for",
+    "came": "{id} has the slots that it waited for",
     "approved": "{id} was approved, and is reserved",
     "not-approved": "{id} was not approved",
-    "gave-up": "{id} did not get what it waited for",
+    "gave-up": "{id} did not get the slots that it waited for",
     "placed-elsewhere": "job {id} was placed elsewhere, for {by}",
     "not-placed": "job {id} finds no other place",
     "nodes-out": "reservation {id} has failed nodes",
@@ -33,18 +33,18 @@ _HAPPENED: Final[dict[Occasion, str]] = {
 
 _NEXT: Final[dict[Occasion, str]] = {
     "moved": "If the new time does not suit you: kalends move {id} --to TIME, or kalends cancel {id}.",
-    "shortened": "If that is too little: kalends extend {id} --by TIME, or kalends cancel {id}.",
-    "cancelled": "kalends why {id} tells more. To book another time: kalends find, then kalends book.",
+    "shortened": "If that is too short: kalends extend {id} --by TIME, or kalends cancel {id}.",
+    "cancelled": "kalends why {id} shows more. To book another time: kalends find, then kalends book.",
     "recalled": "Lock it by {until}, or it is lost: kalends lock {id}.",
-    "came": "Nothing needs to be done. If you do not need it any more: kalends cancel {id}.",
-    "approved": "Nothing needs to be done. If you do not need it any more: kalends cancel {id}.",
+    "came": "Nothing needs to be done. If you no longer need it: kalends cancel {id}.",
+    "approved": "Nothing needs to be done. If you no longer need it: kalends cancel {id}.",
     "not-approved": "Nothing was booked. Ask the owner, or book another time or resource.",
-    "gave-up": "kalends why {id} tells more. To wait again, repeat kalends book with --when-free.",
-    "placed-elsewhere": "kalends job {place} tells more.",
-    "not-placed": "It keeps its place, and another is looked for again. To give it up: kalends cancel {id}.",
+    "gave-up": "kalends why {id} shows more. To wait again, repeat kalends book with --when-free.",
+    "placed-elsewhere": "kalends job {place} shows more.",
+    "not-placed": "The job keeps its place; the search goes on. To give the job up: kalends cancel {id}.",
     "nodes-out": "It is not moved, because it has begun. To give the rest of it up: kalends cancel {id}.",
     "nodes-back": "Nothing needs to be done.",
-    "test": "Nothing has happened: you have asked for this with kalends notify test.",
+    "test": "Nothing has happened: you asked for this test with kalends notify test.",
 }
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."
 

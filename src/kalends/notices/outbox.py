@@ -26,7 +26,7 @@ HOUR_S: Final = 3_600
 
 
 class OutboxTerms(NamedTuple):
-    """How often letters are tried and when they are given up; how many there may be."""
+    """Terms for letters: number of tries, time to give up, and maximum number."""
 
     pause_s: int = 30
     """After the first try; twice as long after each further one, up to `pause_s_max`."""
@@ -262,5 +262,5 @@ def _last_of_hour(terms: OutboxTerms, now: int) -> str:
     next_hour = utc_text((now // HOUR_S + 1) * HOUR_S)
     return (
         f"\nThis is the last of {terms.hourly_max} notices that you get in an hour:"
-        f" what happens until {next_hour} is not told.\n"
+        f" changes until {next_hour} are not reported.\n"
     )

@@ -1,4 +1,4 @@
-"""The outbox as it runs: letters are stored first, then carried, and what becomes of them is told.
+"""The running outbox: letters are stored first, then sent, and their outcome is reported.
 
 A life of it is a life of the site's store: what is under way when the store fails is under way for nobody,
 and comes back from the store.
@@ -85,9 +85,7 @@ class PostOffice:
         self._tries: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         metrics.gauge("kalends_notices_waiting", "Notices that wait.", value=self._waiting)
-        self._count = metrics.counter(
-            "kalends_notices", "Notices, by what became of them.", ("end",)
-        )
+        self._count = metrics.counter("kalends_notices", "Notices, by outcome.", ("end",))
 
     def begin_life(
         self,
@@ -100,7 +98,7 @@ class PostOffice:
         for way in sorted(self._blocked):  # What blocks it in this life is told anew.
             self._report(way, "")
         for each in unreadable:
-            self.lose(each, "it cannot be read in the store")
+            self.lose(each, "its record in the store cannot be read")
         if unreadable:
             forget(unreadable)
         self._outbox = Outbox(self._terms, self._chance, letters, self._now_s())
@@ -131,9 +129,9 @@ class PostOffice:
         """
         if self._book is None:
             raise NotAllowed(
-                "no notices are sent from here",
+                "this server sends no notices",
                 where="notify",
-                remedy=f"ask the owner to set up [{self._section}], or leave it out",
+                remedy=f"ask the owner to set up [{self._section}]",
             )
         return self._book.address_of(user, to)
 

@@ -1,4 +1,4 @@
-"""Which addresses on the net webhooks may be called at: the public ones, and those the owner opens."""
+"""Network addresses at which webhooks may be called: public ones, and those that the owner opens."""
 
 from __future__ import annotations
 

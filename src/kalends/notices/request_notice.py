@@ -1,4 +1,4 @@
-"""A notice: what has become of a request without its user, for its user to be told."""
+"""A notice: a change of a request by another, for its user."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def read_secret(path: Path, where: str) -> str:
         text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"cannot read {path}: {getattr(error, 'strerror', '') or 'it is no text'}",
+            f"cannot read {path}: {getattr(error, 'strerror', '') or 'it is not text'}",
             where=where,
             remedy="name a file that this server may read",
         ) from error

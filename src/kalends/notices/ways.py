@@ -1,4 +1,4 @@
-"""What letters wait for: the way by which they go, and on it the line of each user to each address.
+"""Ways by which letters go, and on each way the queue of each user to each address.
 
 A way that is blocked is tried by one letter at a time. It is the turn of the user who was tried least
 recently, and of that user's address that was: so an address that never answers is found out by the next
@@ -22,7 +22,7 @@ class WaitingLetter:
 
 @dataclass(slots=True)
 class Pause:
-    """What does not answer is left alone for a while."""
+    """A way that does not answer is left alone for a while."""
 
     failures: int = 0
     """Since it answered last."""

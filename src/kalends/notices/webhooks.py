@@ -54,7 +54,7 @@ class WebhookCalls:
     async def carry(self, letter: Letter) -> FailedTry | None:
         """Call the webhook of a letter; return why that has failed. Only the status of the answer counts."""
         if not self._book.allows_webhook(letter.to):
-            return FailedTry("refused", "the owner does not list this host any more")
+            return FailedTry("refused", "the owner no longer lists this host")
         secret = self._secret_of(letter)
         if secret is None:
             return FailedTry("refused", "its user has removed this webhook")

@@ -1,4 +1,4 @@
-"""A site's own metrics, beside those that every server has."""
+"""A site's own metrics, in addition to those of every server."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from kalends.stores.sqlite.runs import RunsStore
 
 
 class Site(Protocol):
-    """What the operations need of the running site."""
+    """Parts of the running site that the operations use."""
 
     @property
     def alarms(self) -> Alarms: ...
@@ -194,9 +194,9 @@ class SiteOperations:
         view = await self._site.records.one(int(body.run), _runs_of(caller))
         if view is None:
             raise NotFound(
-                f"there is no record of a run {body.run} of yours here, or not any more",
+                f"this site has no record of a run {body.run} of yours, or no longer",
                 where="run",
-                remedy="kalends agent runs lists those that are kept",
+                remedy="kalends agent runs lists the stored runs",
             )
         return view
 
@@ -230,7 +230,7 @@ def _approval_view(stake: Stake, petition: Petition) -> approval_calls.ApprovalV
 
 
 def _runs_of(caller: Caller) -> str | None:
-    """Return the user whose runs the caller may see; None for everybody's."""
+    """Return the user whose runs the caller may see; None for all users."""
     return None if "audit" in caller.scopes else caller.principal.user
 
 

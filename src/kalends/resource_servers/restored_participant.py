@@ -1,4 +1,4 @@
-"""A site's participant, made again from what is stored and what its owner says."""
+"""A site's participant, rebuilt from its store and its owner's configuration."""
 
 from __future__ import annotations
 

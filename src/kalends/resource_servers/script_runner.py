@@ -53,7 +53,7 @@ class ScriptRunner:
         self._engine: Engine = NoEngine("the site is starting")
 
     async def start(self) -> None:
-        """Start whatever runs scripts here; where nothing can, every run says so."""
+        """Start the engine for scripts; without one, every run is refused with the reason."""
         if not self._settings.enabled:
             return
         self._engine = await engine_for(self._settings, alerted=self._alerted)
@@ -94,4 +94,4 @@ class ScriptRunner:
         return outcome
 
     def _alerted(self, user: str, detail: str) -> None:
-        self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
+        self._alarm(f"a script of {user} broke out of its language: {detail}")

@@ -103,7 +103,7 @@ class SiteEngine:
         self._carry_out()
 
     def mark(self, register: str) -> m.Mark:
-        """How far this site is, as far as that is durable: to be told to the broker of `register`."""
+        """Return the durable position of this site, for the broker of `register`."""
         known = self._marks.get(register)
         if known is None or known.position != self.position:
             known = self._marks[register] = self.participant.past.mark(register, self.position)
@@ -121,7 +121,7 @@ class SiteEngine:
 
     @property
     def stuck_s(self) -> float:
-        """For how long what is being stored has been on its way to the disk."""
+        """Seconds that the current write has been under way to the disk."""
         return self._committer.stuck_s
 
     def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
@@ -172,7 +172,7 @@ class SiteEngine:
         self._step(partial(self.participant.relayed, number, report))
 
     def provisioned(self, number: int, answer: SystemAnswer) -> None:
-        """Take what a batch system has answered; of an earlier life of the site it changes nothing."""
+        """Take the answer of a batch system; one to an earlier life of the site changes nothing."""
         self._step(partial(self.participant.provisioned, number, answer))
 
     async def called(self, step: Callable[[Participant, Moment], T]) -> T:
@@ -215,7 +215,7 @@ class SiteEngine:
         self._committer.submit_later(operations, self._fail)
 
     def hasten(self) -> None:
-        """Store at once what was to be stored later: somebody reads it from the store."""
+        """Store delayed facts at once, because they are about to be read from the store."""
         self._committer.hasten()
 
     def heard_clock(self, source: str, wall_ms: int) -> None:
@@ -232,7 +232,7 @@ class SiteEngine:
         self._step(self.participant.advance)
 
     def broker_came(self) -> None:
-        """A broker has opened a session: what it was told in vain is said again."""
+        """Take the session of a broker, and repeat messages that it may have missed."""
         self._step(self.participant.broker_came)
 
     def kept(self) -> tuple[int, int]:
@@ -330,11 +330,11 @@ class SiteEngine:
         self._carry_out()
 
     def _give_up(self, error: Exception) -> Unavailable:
-        """The boundary of the pure part: a participant that has raised is not believed any more.
+        """The boundary of the pure part: a participant that has raised is no longer trusted.
 
         What is in its memory may be half a step; what is in its store is whole.
         """
-        failure = StoreFailed(f"the site begins anew from its store: {error!r}")
+        failure = StoreFailed(f"the site restarts from its store: {error!r}")
         failure.__cause__ = error
         self._fail(failure)
         return unavailable()
@@ -356,6 +356,6 @@ class SiteEngine:
 def unavailable() -> Unavailable:
     return Unavailable(
         "the site's store accepts no writes at present",
-        remedy="try again in a moment; the operator of the site sees why in its log",
+        remedy="try again in a moment; the operator of the site sees the cause in its log",
         retry_after_s=1.0,
     )

@@ -1,4 +1,4 @@
-"""Failures of a store in the log: each is said once."""
+"""Failures of a store in the log: each is logged once."""
 
 from __future__ import annotations
 

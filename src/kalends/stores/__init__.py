@@ -1,1 +1,1 @@
-"""What brokers and sites keep on disk."""
+"""Stores of brokers and sites on disk."""

@@ -17,7 +17,7 @@ from kalends.federation.draws import draw_of
 from kalends.federation.site_choice import Bidder, whom_to_ask
 from kalends.virtual_sites.overheard import Overheard
 
-NO_SESSION: Final = "no broker has a session with it"
+NO_SESSION: Final = "it has no session with a broker"
 
 
 def referred(

@@ -74,9 +74,9 @@ class Members:
             headers |= users
         elif users and "Authorization" not in headers:
             raise NotAuthenticated(
-                f"{self.name} hands on tokens, and no names without one",
+                f"{self.name} passes on tokens, but not names without a token",
                 where=USER_HEADER,
-                remedy="use a token of the member's, or a virtual site without keys by its loopback address",
+                remedy="use a token of the member, or a virtual site without keys by its loopback address",
             )
         headers[WAY_HEADER] = self._way(request)
         headers["Accept-Encoding"] = "identity"
@@ -88,7 +88,7 @@ class Members:
         way = [*(each.strip() for each in said.split(",") if each.strip()), self.name]
         if len(set(way)) < len(way) or len(way) > limits.NESTED_MAX:
             raise Conflict(
-                f"{' -> '.join(way)} leads nowhere",
+                f"{' -> '.join(way)} is not a path to a site",
                 where=WAY_HEADER,
                 remedy="a virtual site must not be below itself, nor more than"
                 f" {limits.NESTED_MAX} one below the other; and each needs a name of its own",

@@ -1,4 +1,4 @@
-"""What a virtual site learns of its members by listening: how soon they bid, and how long jobs would wait.
+"""Knowledge of a virtual site about its members, from their messages: delays of bids, and waits of jobs.
 
 Every session of a broker with a member passes through it. It changes nothing on the way, and a frame that it
 cannot read is none of its business: the two ends judge it.
@@ -45,7 +45,7 @@ class _Solicited(NamedTuple):
 
 
 class Overheard:
-    """What is known of all members, by the way to each. Soft state: a new start learns anew."""
+    """Knowledge of all members, by the way to each. Soft state: a new start learns anew."""
 
     def __init__(self) -> None:
         self.experience = Experience()

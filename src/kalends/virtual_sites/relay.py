@@ -1,4 +1,4 @@
-"""The way to the members of a virtual site: what comes for one is handed on as it is, and so are its answers.
+"""Relay to the members of a virtual site: messages and their answers are passed on unchanged.
 
 A member decides itself whom it believes: tokens pass unchanged, and nothing is said for anybody. A header
 tells through which virtual sites something has come, so that what goes round in a circle is refused.
@@ -127,7 +127,7 @@ class MemberRelay:
         member, url = self._members.url(request)
         if self._calls[member] >= CALLS_MAX:
             raise LimitExceeded(
-                f"{CALLS_MAX} calls to {member} are under way, the most that there may be",
+                f"{CALLS_MAX} calls to {member} are under way, the maximum",
                 retry_after_s=1.0,
             )
         self._calls[member] += 1

@@ -22,13 +22,13 @@ NOT_SENT: Final = (0, 1005, 1006, 1015)
 
 
 class Ending(NamedTuple):
-    """Why one side of a session has ended it."""
+    """Reason why one side of a session ended it."""
 
     code: int
     reason: str
 
 
-GONE: Final = Ending(WSCloseCode.GOING_AWAY, "the other side is gone")
+GONE: Final = Ending(WSCloseCode.GOING_AWAY, "the other side has disconnected")
 
 
 async def joined(

@@ -84,7 +84,7 @@ async def disaster(facility: Facility, chance: random.Random) -> None:
     await facility.up()
     world = facility.world
     hosts = ("site0", "broker0")
-    images = {host: world.folder / f"image of {host}" for host in hosts}
+    images = {host: world.folder / f"backup of {host}" for host in hosts}
     at = {host: chance.randrange(1, BOOKINGS) for host in hosts}
     told: set[str] = set()
     async with facility.connect("broker0-0", "ann") as client:

@@ -58,7 +58,7 @@ async def half_promised(facility: Facility, chance: random.Random) -> None:
             and not _locked(books.stakes(facility, site).get(rid))
         ]
         if missing:
-            raise Broken(f"{rid} is reserved, and not locked at {missing}")
+            raise Broken(f"{rid} is reserved, but not locked at {missing}")
         facility.counts["reserved"] += row.state == "commit"
 
 

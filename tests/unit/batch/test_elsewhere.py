@@ -96,7 +96,7 @@ def test_an_allocation_is_over_when_its_slot_is_and_the_program_is_asked_to_end_
     assert there.limit_s(whole.job, 600) == 600
     assert asked(there.passage(whole, "1.1").asks, "time") == "59"
     there.forget("1.1")
-    with pytest.raises(InvalidInput, match="57 s of its slot are left"):
+    with pytest.raises(InvalidInput, match="57 s of the slot are left"):
         there.passage(start(2, (0,), left_s=60), "2.1")
 
 
@@ -171,7 +171,7 @@ async def test_what_no_attempt_has_is_ended_and_a_namesakes_is_left_alone_and_to
     system = there.allocator = ProgramsThere([f"{OURS}17.1", f"{OURS}99.1", f"{NAMESAKES}17.1"])
     async with swept(there, "17.1") as told:
         assert system.names == [f"{OURS}17.1", f"{NAMESAKES}17.1"]
-        assert f"its store knows nothing of them: {NAMESAKES}17.1;" in told[-1]
+        assert f"its store does not list them: {NAMESAKES}17.1;" in told[-1]
         await there.release("17.1", failed)
         assert system.names == [f"{NAMESAKES}17.1"]
         system.names.clear()

@@ -105,12 +105,12 @@ def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why() -> None:
         (
             lambda queue: queue.claims_changed((), [NodeClaim(1, NOW + 60, NOW + 120, 4)], NOW),
             job(1, 600),
-            "it needs 1 node until its limit, and reservations have them before",
+            "it needs 1 node until its limit, but nodes are reserved before then",
         ),
         (
             lambda queue: [queue.submit(ANN, job(n, 600), f"k{n}", NOW) for n in (2, 4)],
             job(2, 900),
-            "jobs before it in the queue come first",
+            "jobs ahead of it in the queue come first",
         ),
     ],
 )

@@ -21,8 +21,8 @@ def test_breaks_of_one_machine_do_not_count_for_another() -> None:
     assert not breaks.too_many(0)
 
 
-def test_an_operator_is_told_why_a_machine_is_put_aside_and_what_goes_on() -> None:
+def test_an_operator_is_told_why_a_machine_is_disabled_and_what_goes_on() -> None:
     assert put_aside("lab/box", "") == ""
     told = put_aside("lab/box", "entry 7 cannot be")
-    assert "lab/box is put aside: entry 7 cannot be." in told
-    assert "What runs there goes on" in told
+    assert "lab/box is disabled: entry 7 cannot be." in told
+    assert "Its running jobs continue" in told

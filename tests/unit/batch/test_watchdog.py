@@ -79,7 +79,7 @@ def test_a_class_that_has_held_a_process_in_c_is_put_aside_before_it_is_asked_ag
     queue = queue_after(mark, STUCK)
     assert queue.next_due_s() == 1_000, "its owner need not wait for a job"
     queue.advance(1_000)
-    assert queue.fault.startswith(f"policy {STUCK}: it did not come back within")
+    assert queue.fault.startswith(f"policy {STUCK}: it did not return within")
     assert line_of("            sum(repeat(1))") in queue.fault
     queue.submit(Principal("ann"), JOB, "the-key", 1_000)
     assert queue.job(1).nodes == (0, 1, 2)

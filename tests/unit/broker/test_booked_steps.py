@@ -39,9 +39,9 @@ def test_one_job_runs_on_all_machines_and_named_ones_where_they_are_named() -> N
     ("text", "fields", "why"),
     [
         ("a/x", {"job": JOB, "hold": True}, "held"),
-        ("a/x", {"jobs": {"b/y": JOB}}, "a job for b/y, of which nothing is asked"),
-        ("a/x | b/y", {"jobs": {"a/x": JOB}}, "a job for a/x, of which nothing is asked"),
-        ("a/x + a/x:2", {"job": JOB}, "a/x stands twice"),
+        ("a/x", {"jobs": {"b/y": JOB}}, "a job for b/y, which the request does not name"),
+        ("a/x | b/y", {"jobs": {"a/x": JOB}}, "a job for a/x, which the request does not name"),
+        ("a/x + a/x:2", {"job": JOB}, "a/x is named twice"),
         ("a/x + b/y @+1m", {"job": JOB}, "start at different times"),
         ("65 of {kind=sgi}", {"job": JOB}, "65 parts"),
         ("a/x", {"job": replace(JOB, rerun=True)}, "starts once"),

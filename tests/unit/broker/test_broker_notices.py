@@ -152,7 +152,9 @@ async def test_a_recalled_hold_and_what_was_waited_for_are_told(
     assert recalled.message["Subject"] == f"kalends: hold {short_id(held.id)} is recalled"
     assert f"or it is lost: kalends lock {short_id(held.id)}" in recalled.message.get_content()
     assert came.to == "TO:<bob@users.example>"
-    assert came.message["Subject"] == f"kalends: {short_id(waits.id)} has what it waited for"
+    assert (
+        came.message["Subject"] == f"kalends: {short_id(waits.id)} has the slots that it waited for"
+    )
 
 
 async def test_what_an_operator_cancels_is_told_with_their_name(
@@ -210,11 +212,11 @@ async def test_only_what_the_operator_allows_is_added_and_only_one_s_own_is_seen
         with pytest.raises(LimitExceeded):
             await ann.add_notice_address()
         assert [each.secret for each in await ann.notice_addresses()] == [""] * 8
-        with pytest.raises(NotFound, match="not told at your own address") as other:
+        with pytest.raises(NotFound, match="no notices go to your own address") as other:
             await ann.test_notice_address()
         assert "notify list" in other.value.remedy
         assert await bob.notice_addresses() == ()
-        with pytest.raises(NotFound, match="told nowhere yet") as none:
+        with pytest.raises(NotFound, match="no address for notices yet") as none:
             await bob.test_notice_address()
         assert "notify add" in none.value.remedy
         with pytest.raises(NotFound):
@@ -226,6 +228,6 @@ async def test_only_what_the_operator_allows_is_added_and_only_one_s_own_is_seen
 
 async def test_a_broker_without_notices_says_so() -> None:
     async with LocalFacility({"sdsc": {"sp2": 8}}, now=NOW) as servers, servers.client("a") as ann:
-        with pytest.raises(NotAllowed, match="no notices are sent from here") as refused:
+        with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
             await ann.add_notice_address()
         assert "broker.notices" in refused.value.remedy

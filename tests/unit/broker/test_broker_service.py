@@ -97,7 +97,7 @@ async def test_without_its_store_a_broker_says_that_it_fails_until_it_is_back(
         with pytest.raises(OutcomeUnknown):
             await book(client, "first-key")
         health = await client.health()
-        while not health.detail.startswith("the store takes no writes"):
+        while not health.detail.startswith("the store accepts no writes"):
             health = await client.health()
         assert health.status == "failing"
         for call in (book(client, "other-key"), client.list(), client.resolve("first-key")):

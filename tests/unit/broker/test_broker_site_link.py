@@ -257,9 +257,9 @@ async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again() 
     site = Site()
     site.greeting = frame(replace(HELLO, site="ncsa"))
     async with linked(site) as (_, user):
-        assert await user.lost.get() == "at its address is site 'ncsa'"
+        assert await user.lost.get() == "its address leads to site 'ncsa'"
         assert not user.unusable
-        assert await user.lost.get() == "at its address is site 'ncsa'"
+        assert await user.lost.get() == "its address leads to site 'ncsa'"
         assert user.unusable
 
 

@@ -104,7 +104,10 @@ def test_a_key_vouches_by_passes_for_nobody_beyond_those_that_the_site_lists(key
 
 @pytest.mark.parametrize(
     ("site", "vouched_by", "why"),
-    [("ncsa", "people", "ncsa takes none"), ("sdsc", "open", "access to it is open")],
+    [
+        ("ncsa", "people", "ncsa accepts no passes"),
+        ("sdsc", "open", "accepts calls without a token"),
+    ],
 )
 def test_without_a_pass_the_address_comes_with_the_reason(
     key: Path, site: str, vouched_by: str, why: str

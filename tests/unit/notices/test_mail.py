@@ -118,7 +118,7 @@ async def test_what_a_relay_answers_says_whose_fault_it_is(
 )
 async def test_no_address_makes_a_command(relay: relays.MailRelay, to: str) -> None:
     failed = await carrier(relay.port).carry(msgspec.structs.replace(LETTER, to=to))
-    assert failed == ("refused", "it has no mail address")
+    assert failed == ("refused", "this server has no mail address for the user")
     assert relay.connections == 0
 
 

@@ -208,7 +208,7 @@ async def test_without_rules_of_the_owner_nobody_is_told_and_that_is_refused(
     tmp_path: Path, log: io.StringIO
 ) -> None:
     async with lobby(tmp_path, None) as here:
-        with pytest.raises(NotAllowed, match="no notices are sent") as refused:
+        with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
             here.office.address_of("ann", "")
         assert "[site.notices]" in str(refused.value.remedy)
         here.post(letter("from-before"))

@@ -81,15 +81,15 @@ def test_what_is_for_other_machines_is_refused(machine: dict[str, Any], where: s
 
 
 def test_a_system_that_no_resource_names_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no resource names it") as refused:
+    with pytest.raises(InvalidInput, match="no resource names this batch system") as refused:
         handed_over_of(site(batch_system=""))
     assert refused.value.where == "site.batch_systems[0].name"
 
 
 def test_a_system_needs_an_executor_and_makes_no_nodes() -> None:
-    with pytest.raises(InvalidInput, match="which executor"):
+    with pytest.raises(InvalidInput, match="the executor"):
         handed_over_of(site(system={"executor": ""}))
-    with pytest.raises(InvalidInput, match="that PSI/J reaches"):
+    with pytest.raises(InvalidInput, match="only batch systems of kind"):
         handed_over_of(site(system={"kind": "slurm"}))
     named = site(nodes="n[1-4]")
     with pytest.raises(InvalidInput, match="makes no reservations") as refused:

@@ -72,7 +72,7 @@ def test_what_says_nothing_of_such_a_machine_is_refused_with_its_place(
     "machine", [{"resource": "cluster"}, {"resource": "room", "nodes": "n[3-4]"}]
 )
 def test_jobs_are_run_through_a_slurm_and_no_other_batch_system(machine: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="no Slurm") as caught:
+    with pytest.raises(InvalidInput, match="not a Slurm") as caught:
         machines_through(site(machine, kind="oar"))
     assert caught.value.where == "site.machines[0].resource"
 

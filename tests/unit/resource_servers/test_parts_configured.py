@@ -60,7 +60,7 @@ def test_a_slurm_is_asked_for_cores_and_licences_where_any_are_offered(
     ("resources", "where", "why"),
     [
         ([{**CORES, "capacity": 9}], "site.resources[0].capacity", "2 nodes of 4 cores"),
-        ([{**CORES, "nodes": ""}], "site.resources[0].cores_each", "no nodes"),
+        ([{**CORES, "nodes": ""}], "site.resources[0].cores_each", "needs nodes"),
         (
             [{"name": "cluster", "capacity": 4, "batch_system": "batch"}],
             "site.resources[0].batch_system",
@@ -73,15 +73,15 @@ def test_a_slurm_is_asked_for_cores_and_licences_where_any_are_offered(
                 {"name": "two", "capacity": 2, "nodes": "n[2-3]"},
             ],
             "site.resources[2]",
-            "n2 is of centre/one",
+            "n2 also belongs to centre/one",
         ),
-        ([{**CORES, "licences": "matlab"}], "site.resources[0].licences", "nodes, or of licences"),
-        ([{**MATLAB, "cores_each": 2}], "site.resources[0].licences", "nodes, or of licences"),
+        ([{**CORES, "licences": "matlab"}], "site.resources[0].licences", "nodes or licences"),
+        ([{**MATLAB, "cores_each": 2}], "site.resources[0].licences", "nodes or licences"),
         (
             [CORES, {"name": "cluster", "capacity": 1, "nodes": "n2"}],
-            "site.resources[1]", "n2 is of centre/cores, too",
+            "site.resources[1]", "n2 also belongs to centre/cores",
         ),
-        ([MATLAB, {**MATLAB, "name": "again"}], "site.resources[1]", "matlab is of centre/matlab, too"),
+        ([MATLAB, {**MATLAB, "name": "again"}], "site.resources[1]", "matlab also belongs to centre/matlab"),
     ],
 )  # fmt: skip
 def test_what_says_nothing_is_refused_with_its_place(

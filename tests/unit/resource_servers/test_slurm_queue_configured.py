@@ -95,5 +95,5 @@ def test_what_slurm_decides_is_refused(machine: dict[str, Any], where: str) -> N
 
 
 def test_settings_of_psij_are_refused_for_it() -> None:
-    with pytest.raises(InvalidInput, match="that PSI/J reaches"):
+    with pytest.raises(InvalidInput, match="only batch systems of kind"):
         handed_over_of(site(system={"project": "dna"}))

@@ -285,4 +285,4 @@ async def test_a_terminal_ends_when_its_token_is_revoked(
             revoke(path, [Revocation("token", id_of(text))])
             closing = await socket.receive()
             assert closing.data == 1008
-            assert "no longer good" in str(closing.extra)
+            assert "the token has expired" in str(closing.extra)

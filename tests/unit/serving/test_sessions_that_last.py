@@ -146,7 +146,7 @@ async def test_no_token_passes_for_open_access_by_its_id(tmp_path: Path) -> None
         tmp_path, Clocks(), lambda key: jwt.encode({**claims, "jti": "open"}, key, "EdDSA")
     ) as broker:
         await broker.send()
-        assert await broker.closed() == (1008, "source: the token is that of ctc, not of npaci")
+        assert await broker.closed() == (1008, "source: the token belongs to ctc, not to npaci")
 
 
 async def test_no_wall_clock_ends_a_session(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_a_session_in_which_nothing_is_said_ends_in_time_too(
 ) -> None:
     monkeypatch.setattr(session_proof, "BELIEVED_S", 0)
     async with session(tmp_path, Clocks()) as broker:
-        assert await broker.closed() == (1008, "the broker did not prove who it is")
+        assert await broker.closed() == (1008, "the broker did not prove its identity")
 
 
 async def test_a_proof_that_is_refused_ends_nothing_and_proves_nothing(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ async def test_who_goes_round_in_a_circle_is_told_so(tmp_path: Path) -> None:
                 headers={WAY_HEADER: way},
             ) as answer:
                 assert answer.status == 409
-                assert "leads nowhere" in (await answer.json())["detail"]
+                assert "is not a path to a site" in (await answer.json())["detail"]
 
 
 async def test_members_that_believe_everybody_on_their_host_believe_nobody_from_outside(

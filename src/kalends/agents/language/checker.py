@@ -140,21 +140,25 @@ class _Checker(ast.NodeVisitor):
 
     def _check_entries(self, tree: ast.Module) -> None:
         if not functions_of(tree):
-            wrong = "the script defines nothing that a server can call"
+            wrong = "the script defines no function that a server calls"
             self.found.append(violation(1, 1, "entry-missing", wrong))
         for statement in tree.body:
             names = getattr(statement, "targets", [])
             if isinstance(statement, ast.FunctionDef) and statement.name in ENTRIES:
                 self._check_entry(statement)
             elif any(isinstance(name, ast.Name) and name.id in ENTRIES for name in names):
-                self.refuse(statement, "entry-arguments", "an entry is a function, by `def`")
+                self.refuse(
+                    statement,
+                    "entry-arguments",
+                    "an entry has to be a function, defined with `def`",
+                )
 
     def _check_entry(self, function: ast.FunctionDef) -> None:
         expected = len(ENTRIES[function.name])
         arguments = function.args
         plain = len(arguments.posonlyargs) + len(arguments.args)
         if plain != expected or arguments.kwonlyargs:
-            wrong = f"{function.name} is called with {expected} arguments, and takes {plain}"
+            wrong = f"{function.name} is called with {expected} arguments, but takes {plain}"
             self.refuse(function, "entry-arguments", wrong)
 
     # Names.
@@ -173,9 +177,9 @@ class _Checker(ast.NodeVisitor):
         elif (node.id.startswith("_") and node.id != "_") or "__" in node.id:
             self.refuse(node, "no-dunder", f"the name {node.id}")
         elif node.id in EXCEPTIONS:
-            self.refuse(node, "reserved-name", f"{node.id} is only for raise")
+            self.refuse(node, "reserved-name", f"{node.id} can only be raised")
         elif not any(node.id in scope for scope in self._scopes):
-            self.refuse(node, "unknown-name", f"nothing here is called {ascii(node.id)[1:-1]}")
+            self.refuse(node, "unknown-name", f"no name {ascii(node.id)[1:-1]}")
 
     @contextmanager
     def _scope(self, names: set[str]) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What an error in a script says: the same words on every Python.
+"""Texts of errors in a script: the same words on every Python.
 
 Python's own errors about names, calls and divisions are worded anew from version to version. Scripts cannot
 raise these themselves, so nothing that an author has written is changed here.

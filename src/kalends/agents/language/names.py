@@ -1,4 +1,4 @@
-"""Which names a piece of a script binds, by Python's rules of scope."""
+"""Names that a piece of a script binds, by Python's rules of scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine ran a script: bytecode is good for this engine only, and so is the promise of replay."""
+"""Version of a script's engine: bytecode is good for this engine only, and so is the promise of replay."""
 
 from __future__ import annotations
 

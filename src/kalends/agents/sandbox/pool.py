@@ -199,7 +199,7 @@ class WorkerPool:
             worker.close()
 
     async def _start_zygote(self) -> Zygote:
-        """Return a zygote that has shown that its workers die of what is forbidden, and do what is not."""
+        """Return a zygote whose workers passed the test: they die of forbidden calls, and do allowed ones."""
         trial: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
 
         def made(zygote: Zygote, worker: Worker) -> None:
@@ -216,7 +216,7 @@ class WorkerPool:
             either: list[asyncio.Future[Any]] = [trial, zygote.gone]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not trial.done():
-                raise SandboxUnavailable("the zygote ended before it was of use", remedy=REMEDY)
+                raise SandboxUnavailable("the zygote ended before its first use", remedy=REMEDY)
             await expect_work(trial.result())
         except BaseException:
             # Also when this is cancelled: nobody else knows of the zygote, and would end it.

@@ -66,7 +66,7 @@ class RunResult(NamedTuple):
 
 
 class _Fields(msgspec.Struct):
-    """What a worker sends. `answer` and `sent` stay bytes until they are wanted."""
+    """Result that a worker sends. `answer` and `sent` stay bytes until they are wanted."""
 
     code: str
     detail: str = ""
@@ -189,5 +189,5 @@ def _violation(line: int, column: int, rule: str, detail: str) -> Violation:
 
 def _functions(value: list[str]) -> tuple[Function, ...]:
     if len(value) > len(FUNCTIONS) or not FUNCTIONS.issuperset(value):
-        raise BadRunResult("functions that are none")
+        raise BadRunResult("entries that are not functions")
     return cast("tuple[Function, ...]", tuple(value))

@@ -253,9 +253,9 @@ class Sandbox:
         except TimeoutError:
             return _Ran("limit-wall", f"no answer within {self._limits.wall_s_max:g} s")
         except FrameTooLong as error:
-            return _Ran("limit-output", f"the script wants to answer with {error}")
+            return _Ran("limit-output", f"the script returns {error}")
         except BadRunResult as error:
-            return _Ran("bad-result", f"the answer is not one: {error}")
+            return _Ran("bad-result", f"the answer of the worker is invalid: {error}")
         return _Ran(result.code, result.detail, result)
 
     async def _take(self, *, spare: bool) -> Worker:
@@ -279,7 +279,7 @@ class Sandbox:
             crashes = self._crashes.count(user, now)
             if crashes < self._limits.crashes_max:
                 return
-            detail = f"{crashes} interpreters crashed by it; the last: {detail}"
+            detail = f"the script crashed {crashes} interpreters; the last: {detail}"
         elif code != "policy-violation":
             return
         self._suspensions.suspend(user, now)
@@ -305,7 +305,7 @@ class Sandbox:
 
 _CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")
 _CROWDED: tuple[RunCode, str] = ("busy", "too many scripts are waiting; try again")
-_LOST: tuple[RunCode, str] = ("killed", "its worker was lost; try again")
+_LOST: tuple[RunCode, str] = ("killed", "the worker of the script was lost; try again")
 
 
 def _request(job: ScriptRun, compiled: Compiled, limits: SandboxLimits) -> dict[str, Any]:

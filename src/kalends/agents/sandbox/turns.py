@@ -52,7 +52,7 @@ class Turns:
                 turn.set_exception(error)
 
     async def rest(self) -> None:
-        """Return once nobody has a turn."""
+        """Return once all turns have ended."""
         await self._at_rest.wait()
 
     async def _wait(self, user: str) -> None:

@@ -19,7 +19,7 @@ _NO_TIME: Final = RunVerdict("limit-cpu", "the script used up its processor time
 
 _BY_SIGNAL: Final[dict[int, RunVerdict]] = {
     signal.SIGSYS: RunVerdict(
-        "policy-violation", "the script got out of its language and made a forbidden system call"
+        "policy-violation", "the script left its language and made a forbidden system call"
     ),
     signal.SIGPROF: _NO_TIME,
     signal.SIGXCPU: _NO_TIME,

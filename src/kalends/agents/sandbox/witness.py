@@ -23,7 +23,7 @@ HONEST_SOURCE: Final = "def choose(view, request):\n    return []\n"
 HONEST_JOB: Final = {"op": "check", "source": HONEST_SOURCE, "steps_max": 10_000}
 
 REMEDY: Final = (
-    "agents need Linux 5.9 or later on x86-64 or aarch64, and leave to load a seccomp filter;"
+    "agents need Linux 5.9 or later on x86-64 or aarch64, and permission to load a seccomp filter;"
     " to try scripts without a sandbox set `language_only` in the configuration"
 )
 

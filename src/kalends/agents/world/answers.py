@@ -40,7 +40,7 @@ def picked(answer: Any, machines: Collection[str]) -> list[str]:
         raise BadResult(f"pick answers a machine, or a list of machines, not {_kind(answer)}")
     strange = next((each for each in named if each not in machines), None)
     if strange is not None:
-        raise BadResult(f"{strange[:_SHOWN_MAX]!a} has not bid")
+        raise BadResult(f"{strange[:_SHOWN_MAX]!a} made no bid")
     if len(set(named)) < len(named):
         raise BadResult("a machine is named twice")
     return named
@@ -66,7 +66,7 @@ def _check_ids(answer: Any, known: Any) -> None:
     if type(answer) is not list:
         raise BadResult(f"choose answers a list of slot ids, not {_kind(answer)}")
     if len(answer) > len(known):
-        raise BadResult(f"{len(answer)} slots are chosen, and only {len(known)} were shown")
+        raise BadResult(f"{len(answer)} slots are chosen, but only {len(known)} were shown")
     seen: set[int] = set()
     for place, number in enumerate(answer):
         if type(number) is not int:

@@ -1,4 +1,4 @@
-"""Which common starts stay where all of them together make too many slots."""
+"""Choice among the common starts if all of them make too many slots."""
 
 from __future__ import annotations
 

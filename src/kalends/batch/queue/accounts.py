@@ -1,4 +1,4 @@
-"""What users and projects have of a machine, and what their limits leave them.
+"""Use of a machine by users and projects, and what their limits leave them.
 
 A job counts from the moment it is queued: with its nodes, and with the node-seconds that it may use at
 most. When it is over, what it has really used counts instead, in the period in which it ended. So nobody's
@@ -72,7 +72,7 @@ class ReachedLimit(NamedTuple):
 
 @dataclass(slots=True)
 class JobAccounts:
-    """What each user and project has in use, and which jobs a limit holds back, in order of submission."""
+    """Use of each user and project, and the jobs that a limit holds back, in order of submission."""
 
     terms: Terms
     granted: Callable[[int, tuple[int, ...]], int]
@@ -93,11 +93,11 @@ class JobAccounts:
                 if any(is_meant(each, principal) for each in all_of)
             ]
             raise NotAllowed(
-                f"you do not belong to a project {project} on this machine",
+                f"you are not a member of project {project} on this machine",
                 where="project",
-                remedy=f"yours are {', '.join(own[:10])}"
+                remedy=f"your projects are {', '.join(own[:10])}"
                 if own
-                else "leave it out, or ask the owner",
+                else "leave the project out, or ask the owner",
             )
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
@@ -115,13 +115,13 @@ class JobAccounts:
             ):
                 if most and asked > most:
                     raise NotAllowed(
-                        f"it asks for {words(asked)}, and {whose} may have {words(most)}",
+                        f"the job asks for {words(asked)}, but {whose} may have {words(most)}",
                         where=where,
                         remedy="ask for less",
                     )
             if limits.jobs and use.jobs + count > limits.jobs:
                 raise LimitExceeded(
-                    f"{whose} has {use.jobs} jobs, and may have {limits.jobs}",
+                    f"{whose} has {use.jobs} jobs, the maximum is {limits.jobs}",
                     where=request.machine,
                     remedy="wait until some have ended",
                 )
@@ -143,7 +143,7 @@ class JobAccounts:
             self.uses[account].jobs += 1
 
     def may_queue(self, job: BatchJob, now: int) -> bool:
-        """Return whether all limits allow the job to run beside all that is queued or runs already."""
+        """Return whether all limits allow the job in addition to all queued and running jobs."""
         return self.reached_limit(job.principal.user, job.request, now) is None
 
     def reached_limit(self, user: str, request: JobRequest, now: int) -> ReachedLimit | None:

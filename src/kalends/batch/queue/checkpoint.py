@@ -69,7 +69,7 @@ def encode_state(state: QueueState) -> bytes:
         raise InvalidInput(
             f"the state of the queue cannot be written: {error}",
             where="checkpoint",
-            remedy="none is needed: the next start goes through the whole journal",
+            remedy="nothing needs to be done: the next start reads the whole journal",
         ) from error
     body = zlib.compress(written.getbuffer(), COMPRESSION)
     return _digest(body) + body
@@ -86,7 +86,7 @@ def decode_state(body: bytes) -> QueueState:
         raise InvalidInput(
             f"the checkpoint cannot be used: {error}",
             where="checkpoint",
-            remedy="go through the whole journal",
+            remedy="read the whole journal",
         ) from error
     assert isinstance(state, QueueState)
     return state

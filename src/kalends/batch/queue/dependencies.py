@@ -16,7 +16,7 @@ Met = Literal["yes", "not yet", "never"]
 
 @dataclass(slots=True)
 class Dependencies:
-    """Which jobs wait for which. One whose wait can never end is `hopeless`: it is to be withdrawn.
+    """Dependencies of jobs on other jobs. One whose wait can never end is `hopeless`: it is to be withdrawn.
 
     The number of the first job of an array stands for all of the array.
     """
@@ -82,7 +82,7 @@ class Dependencies:
         for each in sorted(self._unmet[number], key=_by_job):
             if self._met(each) == "never":
                 forgotten = each.job not in self.table.past and each.job not in self.table.arrays
-                how = "is over, and not remembered" if forgotten else NEVER[each.happened]
+                how = "ended too long ago to be listed" if forgotten else NEVER[each.happened]
                 self.hopeless[number] = f"it waited for {self.in_words(each)}, which {how}"
                 return
 
@@ -98,7 +98,7 @@ class Dependencies:
 
 
 NEVER: Final[dict[Dependency, str]] = {
-    "started": "has not started, and is over",
+    "started": "ended without a start",
     "ended": "is over",
     "succeeded": "has not succeeded",
     "failed": "has succeeded",

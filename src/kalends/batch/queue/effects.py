@@ -1,4 +1,4 @@
-"""What a queue wants done: facts first, durably; then everything else."""
+"""Effects of a queue: facts first, durably; then all others."""
 
 from __future__ import annotations
 

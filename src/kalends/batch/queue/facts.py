@@ -1,4 +1,4 @@
-"""What has happened at a queue: the facts that its journal keeps, and from which it is made again.
+"""Facts of a queue, which its journal keeps, and from which the queue is rebuilt.
 
 Decisions are not among them. Which job starts when follows from the facts and the time that stands with
 each, so a restart comes to the same plan, and nothing can be stored that contradicts it.
@@ -45,7 +45,7 @@ class JobEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one user, or one project, may have at a time; 0: as much as they like."""
+    """Limits of one user, or one project, at a time; 0: no limit."""
 
     jobs: int = 0
     """Jobs that have not ended."""
@@ -66,7 +66,7 @@ class FairShares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner says of the queue: a fact like others, for decisions depend on it."""
+    """The owner's terms of the queue: a fact like others, because decisions depend on it."""
 
     machine: str
     """The machine as its text says: ``pool:64``, ``mesh2d:32x32:4x4``."""
@@ -241,7 +241,7 @@ class PolicyWoken(Fact, frozen=True):
 
 
 class Replanned(Fact, frozen=True):
-    """The plan was made anew, as if all who wait came now, in the order in which they did."""
+    """The plan was recomputed, as if all waiting jobs came now, in their order of arrival."""
 
 
 class PolicyPutBack(Fact, frozen=True):
@@ -274,7 +274,7 @@ class ClaimsChanged(Fact, frozen=True):
 
 
 class NodesDrained(Fact, frozen=True):
-    """These nodes take no new jobs; what runs there goes on."""
+    """These nodes take no new jobs; running jobs continue."""
 
     nodes: tuple[int, ...]
     detail: str = ""

@@ -1,4 +1,4 @@
-"""What follows from each fact: jobs move, nodes are given and taken back, effects are noted.
+"""Consequences of each fact: jobs move, nodes are given and taken back, effects are noted.
 
 Nothing here asks whether something may happen: it has happened. `APPLY` says which method takes a fact.
 """
@@ -42,7 +42,7 @@ UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed"
 
 
 BEGUN_SINCE: Final = (
-    "it has begun since the copy was made that the machine's store was restored from"
+    "it started after the backup was made from which the machine's store was restored"
 )
 
 
@@ -203,7 +203,7 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         if job.reservation and job.phase == "starting" and job.until_s <= now:
             job.enter("kill")
-            job.kill_detail = "its reservation is over"
+            job.kill_detail = "its reservation has ended"
         if job.phase == "starting" and (job.reservation or now == job.asked_s):
             job.enter("void")
             self._start(job, now)
@@ -335,7 +335,7 @@ class JobFlow:
             job.slot_end_s = now
             self.effects.occupied.append(self.occupied(job))
             if job.phase != "ending":
-                self._kill(job, "its reservation has these nodes no more", now)
+                self._kill(job, "its reservation no longer has these nodes", now)
         self._give(given, now)
 
     def drained(self, fact: f.NodesDrained, now: int) -> None:
@@ -521,13 +521,13 @@ class JobFlow:
                 self._give(given, now)
 
     def _give_back_unused(self, now: int) -> None:
-        """Let the queue have the nodes of reservations for which nobody has come."""
+        """Give the queue the nodes of reservations without jobs."""
         unused = self.no_shows.give_back(self.terms.no_show_s, now)
         if unused:
             self._give_back(unused, UNUSED, now)
 
     def _give_up_keeping(self, now: int) -> None:
-        """Let others have the nodes of offers that nobody has decided on for too long."""
+        """Give other jobs the nodes of offers that were open for too long."""
         for job in self.kept.overdue(self.terms.undecided_s, now):
             job.enter("requeue")
             job.reasons.add("undecided")

@@ -22,17 +22,17 @@ STAY_S: Final = 10 * limits.DURATION_S_MAX
 def check_handed_over(request: JobRequest, system: str) -> None:
     """Raise `InvalidInput` for what cannot be asked for where `system` decides."""
     for field, asked, why in (
-        ("reservation", request.reservation, "nothing is reserved there"),
-        ("at", request.at, "nothing is reserved there, so no start can be fixed"),
-        ("terminal", request.terminal, "what runs there has no terminal here"),
-        ("sizes", len(request.sizes) > 1, "a job has one number of nodes there"),
+        ("reservation", request.reservation, "it makes no reservations"),
+        ("at", request.at, "it makes no reservations, so no start can be fixed"),
+        ("terminal", request.terminal, "its jobs have no terminal here"),
+        ("sizes", len(request.sizes) > 1, "its jobs have a fixed number of nodes"),
         ("shape", request.shape, "it chooses the nodes"),
-        ("rerun", request.rerun, "what became of a lost job there is not known for certain"),
+        ("rerun", request.rerun, "the fate of a lost job is not known for certain"),
         ("warning", request.warning, "it ends jobs at their limit in its own way"),
     ):
         if asked:
             raise InvalidInput(
                 f"{system} alone decides about the jobs of this machine, and {why}",
                 where=field,
-                remedy=f"submit it without: kalends submit {request.machine}",
+                remedy=f"submit the job without it: kalends submit {request.machine}",
             )

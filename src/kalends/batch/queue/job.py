@@ -1,4 +1,4 @@
-"""One job at its queue: the frozen request, and the record of what has become of it."""
+"""One job at its queue: the frozen request, and the record of its life."""
 
 from __future__ import annotations
 

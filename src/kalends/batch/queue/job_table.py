@@ -19,7 +19,7 @@ from kalends.core.jobs import JobRequest
 
 
 class PastJob(NamedTuple):
-    """What others that wait for a job must know of it when it is over."""
+    """Facts about an ended job for the jobs that wait for it."""
 
     started: bool
     succeeded: bool
@@ -118,6 +118,6 @@ class JobTable:
 
 
 def digest_of(request: JobRequest) -> bytes:
-    """Return what tells one request from another, whatever the order of its environment."""
+    """Return a digest of the request that does not depend on the order of its environment."""
     encoded = msgspec.msgpack.encode(request, order="deterministic")
     return hashlib.blake2b(encoded, digest_size=16).digest()

@@ -134,14 +134,14 @@ class MachineRoom:
         policy_maker(terms.policy)
         if (terms.machine, terms.handed_to) != (self._terms.machine, self._terms.handed_to):
             raise InvalidInput(
-                f"the queue is one of {self._terms.machine}, not of {terms.machine}",
+                f"the stored queue belongs to {self._terms.machine}, not to {terms.machine}",
                 where="machine",
-                remedy="let the jobs end, and begin a new queue for the other machine",
+                remedy="let the jobs end, and start a new queue for the other machine",
             )
 
     @property
     def fault(self) -> str:
-        """Why the owner's own policy was put aside; "" if it was not."""
+        """Why the owner's own policy was disabled; "" if it was not."""
         policy = self.scheduler.policy
         return policy.put_aside if isinstance(policy, OwnPolicy) else ""
 
@@ -157,7 +157,7 @@ class MachineRoom:
         return self._switch(self._maker(self._terms.policy), now)
 
     def replan(self, now: int) -> list[Given]:
-        """Make the plan anew under the same policy: what it had promised before is void."""
+        """Recompute the plan under the same policy: its earlier promises no longer hold."""
         return self._switch(self._maker(self._terms.policy, self.fault), now)
 
     def _switch(self, make: Callable[[Cluster], Policy], now: int) -> list[Given]:
@@ -287,10 +287,10 @@ class MachineRoom:
 
     @property
     def why_unplaced(self) -> str:
-        """What is told of a claim that gets no nodes."""
+        """Return the alarm for a claim without nodes."""
         if self.names_nodes:
-            return "what jobs have leaves a reservation no nodes that lie together"
-        return "a job beyond its time has nodes that are reserved"
+            return "nodes of running jobs leave a reservation no adjacent nodes"
+        return "a job beyond its time limit occupies reserved nodes"
 
     def have_room(self, came: Iterable[NodeClaim], gone: Collection[int], now: int) -> bool:
         """Return whether the nodes of a topology make a place for claims that come, once others are gone.
@@ -374,7 +374,7 @@ def _given(touched: Iterable[Job]) -> list[Given]:
     given = []
     for entry in touched:
         assert entry.partition is not None, (
-            "on a live cluster it has its nodes until it has stopped"
+            "on a real cluster a job keeps its nodes until it has stopped"
         )
         count = entry.target or entry.granted
         has = entry.partition.nodes[:count]

@@ -1,4 +1,4 @@
-"""What users want to be told of their jobs: that they begin, end, or fail; of an array once.
+"""Events of jobs that users get notices of: start, end, failure; for an array once.
 
 An array begins with the first of its jobs, and ends with the last one. It fails if one of them does.
 """
@@ -41,7 +41,7 @@ class MilestoneWatch:
         self._arrays: dict[int, ArrayTally] = {}
 
     def __len__(self) -> int:
-        """Return how many arrays are not over of which somebody is to be told."""
+        """Return the number of unfinished arrays whose users want notices."""
         return len(self._arrays)
 
     def submitted(self, jobs: Sequence[BatchJob]) -> None:
@@ -63,7 +63,7 @@ class MilestoneWatch:
         return [Milestone("begin", job, tally, again)]
 
     def over(self, job: BatchJob) -> list[Milestone]:
-        """Return what is to be told of a job that is over."""
+        """Return the milestones of a job that has ended."""
         notify = job.request.notify
         if notify is None:
             return []

@@ -74,7 +74,7 @@ class NoShows:
         return found
 
     def next_due_s(self, after_s: int, now: int) -> int | None:
-        """Return when the next slot goes back if nobody comes; None: never."""
+        """Return when the next unused slot goes back; None: never."""
         times = [due_s for _, due_s in self._waited_for(after_s) if due_s > now]
         return min(times, default=None)
 

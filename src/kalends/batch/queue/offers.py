@@ -1,4 +1,4 @@
-"""Places in a queue that are offered: held for somebody who may still choose a place elsewhere.
+"""Offered places in a queue: held for a user who may still choose a place elsewhere.
 
 They are what sites bid with (Weissman and Grimshaw 1996, section 4).
 """

@@ -28,14 +28,14 @@ class OpenChanges:
         return min(asked) + change_s if asked else None
 
     def withdraw(self, change_s: int, now: int) -> list[Withdraw]:
-        """Take back those that have been open for so long."""
+        """Withdraw changes that have been open for too long."""
         due = [job for job in self.jobs() if not job.withdrawn and _asked_s(job) + change_s <= now]
         for job in due:
             job.withdrawn = True
         return [self._withdrawal(job) for job in due]
 
     def told(self, job: BatchJob) -> Resize | Withdraw:
-        """Return what the shepherd of a changing job was told, or was about to be, to be told again."""
+        """Return the last order to the shepherd of a changing job, to send it again."""
         if job.withdrawn:
             return self._withdrawal(job)
         assert job.entry is not None

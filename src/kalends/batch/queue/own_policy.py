@@ -40,7 +40,7 @@ def unwatched(call: Callable[[], None]) -> None:
 
 
 class Decisions:
-    """What is decided about one fact: recorded while it happens, or prescribed when it is replayed."""
+    """Decisions about one fact: recorded while it happens, or prescribed when it is replayed."""
 
     def __init__(self) -> None:
         self.replayed = False
@@ -85,7 +85,7 @@ class Decisions:
             self.add(allotments, "")
         elif self.recorded and (self.passes.pop() if self.passes else ()) != allotments:
             raise StoreDamaged(
-                "a policy has decided otherwise than it does now",
+                "the policy now decides differently from the journal",
                 where="policy",
                 remedy="take its decisions from the journal",
             )
@@ -128,7 +128,7 @@ class OwnPolicy:
 
     @property
     def put_aside(self) -> str:
-        """Why it does not decide any more; "": it does."""
+        """Why the policy was disabled; "" if it decides."""
         return self.fault if self._default is not None else ""
 
     def submitted(self, job: Job, now: int) -> None:
@@ -235,7 +235,7 @@ class OwnPolicy:
             done = waiting is not None and self._start(waiting, allotment, now)
         if not done:
             raise StoreDamaged(
-                f"job {allotment.job} cannot have the {allotment.nodes} nodes that it was given",
+                f"job {allotment.job} cannot have the {allotment.nodes} nodes of the policy's decision",
                 where=f"policy {self.name}",
                 remedy="restore the store from a backup",
             )

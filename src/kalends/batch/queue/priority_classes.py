@@ -25,17 +25,17 @@ def check_class(terms: Terms, principal: Principal, name: str, policy: str) -> N
         )
     if terms.handed_to or not looks_at_priorities(policy):
         raise InvalidInput(
-            f"{name} would have no effect: {terms.handed_to or policy}, which decides on this machine, "
-            "does not look at priority classes",
+            f"{name} has no effect: {terms.handed_to or policy} decides on this machine, and "
+            "ignores priority classes",
             where="priority",
-            remedy="leave it out",
+            remedy="leave the priority class out",
         )
     if not may_name(terms, principal, name):
         own = [each for each in terms.classes if may_name(terms, principal, each)]
         raise NotAllowed(
-            f"you may not name the priority class {name} on this machine",
+            f"you may not use the priority class {name} on this machine",
             where="priority",
-            remedy=f"yours are {', '.join(own)}; its owner decides who may name others",
+            remedy=f"you may use {', '.join(own)}; the owner of the machine can allow others",
         )
 
 

@@ -1,4 +1,4 @@
-"""The queue of one machine: what is asked of it becomes facts, and facts become starts and kills.
+"""The queue of one machine: requests become facts, and facts become starts and kills.
 
 Calls check what is asked, and record facts. A fact is applied at once (`flow`), and stored before anything
 that follows from it is done (`QueueEffects`: entries first). Applying reads nothing but the fact, its time,
@@ -29,7 +29,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
 
-GONE: Final = "the record of how it went was removed"
+GONE: Final = "the record of its end was removed"
 
 OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time"})
 """What keeps a job back that its user may release: they said so themselves."""
@@ -80,7 +80,7 @@ class BatchQueue:
         else:
             first = next(stored, None)
             if first is None:
-                assert terms is not None, "a queue that only follows has facts to follow"
+                assert terms is not None, "a queue that only follows needs facts to follow"
                 self.flow = JobFlow(terms, scheduler_type, watch)
                 self.record(f.TermsSet(terms), now)
                 return
@@ -114,7 +114,7 @@ class BatchQueue:
                 raise
             except Exception as error:
                 raise StoreDamaged(
-                    f"entry {entry.number} cannot be what this version has made: {error!r}",
+                    f"entry {entry.number} cannot come from this version: {error!r}",
                     where=self.name,
                     remedy="install the version that wrote it, or restore the store from a backup",
                 ) from error
@@ -158,7 +158,7 @@ class BatchQueue:
         """Keep a waiting job back; repeating is harmless. Raises `NotFound`, `Conflict` if it has begun."""
         job = self.job(number)
         if job.offered or job.under_way:
-            said = "only offered" if job.offered else f"{job.phase}: it does not wait"
+            said = "only offered" if job.offered else f"{job.phase}, not waiting"
             raise Conflict(f"job {number} is {said}", where="job", remedy="kill it instead")
         if reason not in job.reasons:
             self.record(f.JobHeld(number, reason), now)
@@ -179,7 +179,7 @@ class BatchQueue:
 
     @property
     def fault(self) -> str:
-        """Why the owner's own policy was put aside; "" if it was not."""
+        """Why the owner's own policy was disabled; "" if it was not."""
         return self.flow.room.fault
 
     def job(self, number: int) -> BatchJob:
@@ -187,7 +187,7 @@ class BatchQueue:
         job = self.flow.table.jobs.get(number)
         if job is None:
             raise NotFound(
-                f"{self.name} has no job {number}, or it is over",
+                f"{self.name} has no job {number}, or the job has ended",
                 where="job",
                 remedy="kalends queue lists those that wait or run",
             )
@@ -241,7 +241,7 @@ class BatchQueue:
         assert job.entry is not None
         entry = job.entry
         if nodes != entry.target:
-            why = why or f"it says that it has {nodes} ranks, not {entry.target}"
+            why = why or f"the program reports {nodes} ranks, not {entry.target}"
             nodes = len(self.flow.room.nodes_before(entry))
         self.record(f.SizeChanged(number, change, nodes, took_s, why), now)
 
@@ -263,9 +263,11 @@ class BatchQueue:
         """Have a running program change its size as it wants to. Raises `Conflict` with why it cannot."""
         job = self.flow.table.jobs.get(number)
         if job is None or job.phase != "running" or job.entry is None:
-            raise Conflict("it is changing, or it ends", where="want", remedy="ask again")
+            raise Conflict(
+                "the job is changing its size, or ending", where="want", remedy="ask again"
+            )
         if job.reservation:
-            raise Conflict("its nodes are those of a reservation", where="want")
+            raise Conflict("its nodes belong to a reservation", where="want")
         if not job.request.malleable or nodes not in job.request.sizes:
             sizes = ", ".join(map(str, job.request.sizes)) or str(job.request.nodes)
             raise Conflict(f"its job is for {sizes} nodes", where="want")
@@ -290,7 +292,7 @@ class BatchQueue:
         self.record(f.NodesDrained(checked_nodes(nodes, self.flow.room.nodes), detail), now)
 
     def fail(self, nodes: Collection[int], detail: str, now: int) -> None:
-        """Take nodes away from what runs there. Raises `InvalidInput` as `drain` does."""
+        """Take nodes away from the jobs that run on them. Raises `InvalidInput` as `drain` does."""
         self.record(f.NodesFailed(checked_nodes(nodes, self.flow.room.nodes), detail), now)
 
     def resume(self, nodes: Collection[int], now: int) -> None:
@@ -314,7 +316,7 @@ class BatchQueue:
             self.record(f.PolicyPutBack(), now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
-        """Make the plan anew; return the jobs whose promised start changed: before, and now or 0."""
+        """Recompute the plan; return the jobs whose promised start changed: before, and now or 0."""
         before = self.flow.room.promises()
         self.record(f.Replanned(), now)
         after = self.flow.room.promises()

@@ -1,4 +1,4 @@
-"""What a queue wants done again after a restart: whatever may or may not have been done, and does no harm."""
+"""Effects that a queue repeats after a restart: those that may be missing, and do no harm twice."""
 
 from __future__ import annotations
 

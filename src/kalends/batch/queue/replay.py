@@ -54,5 +54,5 @@ def replayed(
 
 
 def _last_plan(entries: Iterable[f.JournalEntry]) -> int:
-    """Return the number of the last entry that has made the plan anew; 0 for none."""
+    """Return the number of the last entry that recomputed the plan; 0 for none."""
     return max((each.number for each in entries if isinstance(each.said, f.Replanned)), default=0)

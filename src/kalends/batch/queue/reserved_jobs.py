@@ -31,8 +31,8 @@ LATE_S_MAX: Final = 60
 the second in which a reservation begins."""
 
 
-UNUSED: Final = "was not used in time, and its nodes went to others"
-DONE: Final = "was for a job in step, which is over here"
+UNUSED: Final = "was not used in time, and its nodes were given to others"
+DONE: Final = "was for a job in step, which has ended here"
 
 
 class Reserved(NamedTuple):
@@ -76,7 +76,7 @@ class ReservedJobs:
         left = [each for each in own if each.end > now]
         if not left:
             raise Conflict(
-                "that reservation is over", where="reservation", remedy="book another one"
+                "that reservation has ended", where="reservation", remedy="book another one"
             )
         length_s = max(time_of(request), _least_s(request))
         if any(self._can_hold(request, each, now, length_s) for each in left):
@@ -86,7 +86,7 @@ class ReservedJobs:
             for each in left
         )
         raise InvalidInput(
-            f"the job never fits into that reservation, which has {offers}",
+            f"the job does not fit into that reservation, which has {offers}",
             where="reservation",
             remedy="ask for fewer nodes or less time, or extend the reservation",
         )
@@ -116,7 +116,7 @@ class ReservedJobs:
         return tuple(self._of.get(reserved, ()))
 
     def give_back(self, slot: NodeClaim, why: str = UNUSED) -> None:
-        """No jobs run in this slot any more: nobody has come for it, or they were all there will be."""
+        """Close this slot to jobs: it was not used in time, or all its jobs have run."""
         self._take_out(slot.booking)
         if reserved_by(slot) not in self._of:
             self._remember(reserved_by(slot), why)
@@ -138,7 +138,7 @@ class ReservedJobs:
             self._take_out(each.booking)
         for each in (*lost.values(), *over):
             if (reserved := reserved_by(each)) not in self._of:
-                self._remember(reserved, "is over" if each.end <= now else "was cancelled")
+                self._remember(reserved, "has ended" if each.end <= now else "was cancelled")
         return [
             job
             for jobs in self._jobs.values()
@@ -170,7 +170,7 @@ class ReservedJobs:
             if now <= self._able_until.get(reserved, -1):
                 continue
             slots = [each for each in self._of.get(reserved, ()) if each.end > now]
-            why = self._past.get(reserved, "is over")
+            why = self._past.get(reserved, "has ended")
             why = "has no nodes or no time left for it" if slots else why
             until_s = limits.TIME_S_MAX
             for job in jobs.values():

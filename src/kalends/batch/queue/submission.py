@@ -1,4 +1,4 @@
-"""What may be submitted to a queue, and why not."""
+"""Checks of a submission to a queue, and its refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_submission(
             raise InvalidInput(
                 f"there is no job {each.job} to wait for",
                 where="after",
-                remedy="submit that one first",
+                remedy="submit that job first",
             )
     if request.reservation:
         flow.reserved.check(principal.user, request, now)
@@ -43,16 +43,16 @@ def check_request(flow: JobFlow, principal: Principal, request: JobRequest) -> N
     count = len(request.indices) or 1
     if len(flow.table.jobs) + count > limits.JOBS_MAX:
         raise LimitExceeded(
-            f"{len(flow.table.jobs)} jobs wait or run, and at most {limits.JOBS_MAX} can",
+            f"{len(flow.table.jobs)} jobs wait or run, the maximum is {limits.JOBS_MAX}",
             where=request.machine,
-            remedy="submit them later",
+            remedy="submit the jobs later",
             retry_after_s=60.0,
         )
     check_class(flow.terms, principal, request.priority, flow.policy)
     never = flow.room.never_had(request)
     if never:
         raise InvalidInput(
-            f"{_counted(request, never)} can never be had of {flow.terms.machine}",
+            f"{_counted(request, never)} can never be free on {flow.terms.machine}",
             where="shape" if request.shape else "nodes",
             remedy="ask for fewer nodes, or another shape",
         )

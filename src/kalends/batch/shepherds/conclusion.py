@@ -1,4 +1,4 @@
-"""What a server may conclude from a record and its lock, and the two lines that it may write itself."""
+"""Conclusions of a server from a record and its lock, and the two lines that it may write itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.batch.shepherds.record import AttemptRecord, create, read, take
 
 
 class State(Enum):
-    """How an attempt stands."""
+    """State of an attempt."""
 
     ABSENT = "absent"
     """No record: it was never asked for."""
@@ -89,7 +89,7 @@ def make_void(path: str, at_s: float) -> Conclusion:
 def close_lost(record: AttemptRecord, at_s: float, strays: int) -> Ended:
     """Write the end of an attempt whose shepherd died, now that nothing of it is left; raises `OSError`."""
     ended = Ended(
-        facts.LOST, 0, "its shepherd was killed, and it with it", at_s, 0.0, 0.0, 0, strays
+        facts.LOST, 0, "its supervisor was killed, and the job with it", at_s, 0.0, 0.0, 0, strays
     )
     record.append(ended)
     return ended

@@ -1,4 +1,4 @@
-"""How a program that can change its size hears of it: JSON lines on a socket of its own.
+"""Control of a program that can change its size: JSON lines on its own socket.
 
 The program's lead connects to the path in KALENDS_CONTROL. It says ``{"sizes": [1, 2, 4]}``, is told
 ``{"change": 3, "to": 2, "cores": [0, 1]}``, says ``{"taking": 3}`` before it begins with that, and is told

@@ -56,9 +56,9 @@ class Countdown:
     def due(self, ran_s: float) -> tuple[int, ...]:
         """Return the signals to send now to the program's process group."""
         if self._kill_s is None and ran_s >= self._limit_s:
-            self.ask(ran_s, facts.LIMIT, f"its {self._limit_s:g} s were over")
+            self.ask(ran_s, facts.LIMIT, f"its {self._limit_s:g} s had passed")
         if self._kill_s is None and ran_s >= self._attach_s:
-            waited = f"nobody came to its terminal within {self._attach_s:g} s"
+            waited = f"no terminal was attached within {self._attach_s:g} s"
             self.ask(ran_s, facts.KILLED, waited)
         if self._kill_s is None:
             if self._warned or ran_s < self._limit_s - self._warn_s:

@@ -1,4 +1,4 @@
-"""How a program ended, as it is recorded and told."""
+"""The end of a program, as recorded and shown."""
 
 import signal
 import time

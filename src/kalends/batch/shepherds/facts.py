@@ -1,4 +1,4 @@
-"""The lines of a record: what is known of one attempt, in the order in which it became true.
+"""The lines of a record: facts about one attempt, in the order in which they became true.
 
 One JSON object a line, ``{"fact": "begun", ...}``. A shepherd's own process reads and writes them as the
 server does, so this needs the standard library only.

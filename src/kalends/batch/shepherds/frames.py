@@ -1,4 +1,4 @@
-"""How the server and a shepherd speak on a stream: one byte of kind, four of length, and the body."""
+"""Frames between the server and a shepherd: one byte of kind, four of length, and the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed for a program, on its way to it: the program may take its time, and nobody waits for it."""
+"""Keyboard input on its way to a program, which may read it late: no call waits for it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Launcher:
             )
         if self._groups and not usable(self._groups):
             raise InvalidInput(
-                f"no control group can be made below {self._groups}, and killed",
+                f"cannot make and kill a control group below {self._groups}",
                 where="control_group",
                 remedy="name a folder of the cgroup2 file system that this user may write to, or none",
             )
@@ -79,12 +79,12 @@ class Launcher:
             self._watch.start()
         except OSError as error:
             raise Unavailable(
-                f"the folder for jobs cannot be used: {error}", where=self.folders.top
+                f"cannot use the folder for jobs: {error}", where=self.folders.top
             ) from None
         await self._nursery.start()
 
     async def close(self) -> None:
-        """Stop watching. Everything that runs goes on; what has not begun may begin yet."""
+        """Stop watching. Running attempts continue; others may still begin."""
         await self._nursery.close()
         await self._watch.close()
         if self._lock >= 0:
@@ -152,7 +152,9 @@ class Launcher:
         try:
             found = await asyncio.to_thread(self._watch.make_void, name)
         except OSError as error:
-            raise Unavailable(f"it cannot be made void: {error}", where=f"job {name}") from None
+            raise Unavailable(
+                f"its start cannot be withdrawn: {error}", where=f"job {name}"
+            ) from None
         self._watch.look(name)
         return found
 

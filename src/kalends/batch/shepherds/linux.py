@@ -1,4 +1,4 @@
-"""What only Linux offers: names for processes that are never used again, and families of processes."""
+"""Features of Linux alone: process names that are never used again, and families of processes."""
 
 from __future__ import annotations
 

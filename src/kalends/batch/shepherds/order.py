@@ -1,4 +1,4 @@
-"""What a shepherd is told: the program of one attempt, who runs it, where, and within which limits."""
+"""Order to a shepherd: the program of one attempt, its user, place and limits."""
 
 from __future__ import annotations
 

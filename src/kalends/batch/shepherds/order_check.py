@@ -1,4 +1,4 @@
-"""What an order may say: looked at before a shepherd is asked, so that a shepherd can rely on it."""
+"""Checks of an order before a shepherd gets it, so that the shepherd can rely on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_name(name: str) -> None:
     """Raise `InvalidInput` unless `name` is that of an attempt, and so safe as part of a path."""
     if not is_name(name):
         _refuse(
-            "name", f"{name[:40]!r} is not the name of an attempt", "write JOB.ATTEMPT, as 17.1"
+            "name", f"{name[:40]!r} is not the name of an attempt", "write JOB.ATTEMPT, e.g. 17.1"
         )
 
 
@@ -34,7 +34,9 @@ def check_order(order: JobOrder) -> None:
     if not (order.argv or order.script) or (not order.script and not order.argv[0]):
         _refuse("argv", "nothing to run", "name a program, or give a script")
     if order.script and not order.script.startswith("#!"):
-        _refuse("script", "it does not say what runs it", "begin it with #!/bin/sh")
+        _refuse(
+            "script", "the first line of the script names no interpreter", "begin it with #!/bin/sh"
+        )
     for where, text in _texts(order):
         if "\0" in text:
             _refuse(where, "a null character", "leave it out")
@@ -45,18 +47,28 @@ def check_order(order: JobOrder) -> None:
             )
     for name, value in order.resources.items():
         if name not in RESOURCES or value < 0:
-            _refuse("resources", f"no limit {name} = {value}", f"use {', '.join(RESOURCES)}")
+            _refuse(
+                "resources",
+                f"limit {name} = {value} is not possible",
+                f"use {', '.join(RESOURCES)}",
+            )
     if order.warning not in SIGNALS:
-        _refuse("warning", f"no signal {order.warning} to warn with", f"use {', '.join(SIGNALS)}")
+        _refuse(
+            "warning", f"{order.warning} is not a signal for warnings", f"use {', '.join(SIGNALS)}"
+        )
     if len(order.cores) > CORES_MAX or any(core < 0 for core in order.cores):
-        _refuse("cores", "no such processors", "number them from 0 on")
+        _refuse("cores", "processor numbers below 0", "number them from 0 on")
     if order.terminal != (0, 0) and not all(1 <= each <= EXTENT_MAX for each in order.terminal):
-        _refuse("terminal", "no possible size", "give rows and columns")
+        _refuse("terminal", "the terminal has an impossible size", "give rows and columns")
     if order.piped and order.terminal == (0, 0):
-        _refuse("piped", "pipes in the place of no terminal", "give it a terminal, too")
+        _refuse(
+            "piped",
+            "standard streams are pipes, but there is no terminal",
+            "ask for a terminal, too",
+        )
     _check_times(order)
     if len(encode_order(order)) > ORDER_BYTES_MAX:
-        _refuse("script", "the order is too long", "keep long texts in files of the user's")
+        _refuse("script", "the order is too long", "keep long texts in files of the user")
 
 
 def _check_times(order: JobOrder) -> None:
@@ -67,7 +79,7 @@ def _check_times(order: JobOrder) -> None:
         if not (math.isfinite(value) and 0 <= value <= DURATION_S_MAX):
             _refuse(where, f"{value} s", f"give seconds up to {DURATION_S_MAX}")
     if order.limit_s <= 0:
-        _refuse("limit_s", "no time at all", "give a limit above 0")
+        _refuse("limit_s", "a time limit of 0 s", "give a limit above 0")
 
 
 def _texts(order: JobOrder) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a batch job has written: its file is read while it grows, and only if it is that very file.
+"""Output file of a batch job, read while it grows, and only if it is the same file.
 
 A path is the user's: it may lead elsewhere by now. So the file behind it is looked at before it is opened
 (O_PATH, open(2)), and must be the one that the program was given, and still its user's.
@@ -34,16 +34,16 @@ def _opened(path: str, main: Main) -> int:
         probe = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError):
         raise NotFound(
-            f"the output file {path} is not there",
+            f"the output file {path} does not exist",
             where="output",
-            remedy="it may have been moved, or be out of the service's reach",
+            remedy="look for it on the machine: it was moved, or this site cannot read it",
         ) from None
     try:
         found = os.fstat(probe)
         same = (found.st_dev, found.st_ino) in main.files
         if not (same and stat.S_ISREG(found.st_mode) and found.st_uid == main.uid):
             raise NotAllowed(
-                f"{path} is not the file that the job was given, or is none",
+                f"{path} is not a regular file, or not the one that the job was given",
                 where="output",
                 remedy="read it yourself",
             )

@@ -1,4 +1,4 @@
-"""From a fork of the shepherd to the user's program: everything that lies between, in its order.
+"""From a fork of the shepherd to the user's program: all steps between, in their order.
 
 Files are opened after this process has become the user, so that it can open nothing that its user could
 not. Whatever prevents the program from starting is told to the shepherd in words for that user.
@@ -38,17 +38,17 @@ PEOPLE_FROM_UID: Final = 1000
 """Accounts below are those of services and devices (login.defs(5), UID_MIN)."""
 _NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WHY: Final = {
-    errno.ELOOP: "it is a link, and links are not followed here",
-    errno.ENXIO: "nobody reads from that pipe",
-    errno.EAGAIN: "its user has as many processes on this machine as are allowed",
-    errno.ENOEXEC: "it is no program, and no script that begins with #!",
+    errno.ELOOP: "it is a symbolic link, which is not followed here",
+    errno.ENXIO: "no program reads from that pipe",
+    errno.EAGAIN: "its user has the maximum number of processes on this machine",
+    errno.ENOEXEC: "it is neither a program nor a script that begins with #!",
     errno.E2BIG: "its arguments and environment are too long",
 }
 """In the user's words, where the system's are none."""
 
 
 class Unable(Exception):
-    """Why the program cannot be started, as its user is told."""
+    """The reason why the program cannot be started, for its user."""
 
 
 class UnableHere(Unable):
@@ -160,10 +160,10 @@ def _find_user(order: JobOrder) -> _User:
         raise UnableHere("jobs are never run as root")
     if name and entry.pw_uid < PEOPLE_FROM_UID and not order.listed:
         raise UnableHere(
-            f"{name} is an account of this machine's system: its owner has to name it under `users`"
+            f"{name} is a system account of this machine: the owner has to list it under `users`"
         )
     if own not in (0, entry.pw_uid):
-        raise UnableHere(f"this service runs jobs as its own user, not as {entry.pw_name}")
+        raise UnableHere(f"this site runs jobs as its own Unix user, not as {entry.pw_name}")
     shell = SHELL if os.path.basename(entry.pw_shell) in NO_LOGIN else entry.pw_shell
     return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, shell)
 
@@ -201,7 +201,7 @@ def _pin(cores: tuple[int, ...]) -> None:
     except OSError as error:
         named = ", ".join(map(str, cores))
         raise UnableHere(
-            f"this machine does not let us use its processors {named}: {error}"
+            f"this machine does not let the site use processors {named}: {error}"
         ) from None
 
 
@@ -270,7 +270,7 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError:
         if order.script or ("/" in named and os.path.exists(named)):
-            reason = f"what {named} names in its first line is not on this machine"
+            reason = f"the interpreter in the first line of {named} is not on this machine"
             if order.script:
                 reason += f": {order.script.partition(chr(10))[0][2:].strip()}"
         else:
@@ -291,7 +291,7 @@ def _cross(order: JobOrder, environment: dict[str, str]) -> NoReturn:
         words = [order.script, *order.argv]
         cross(Passage._make(order.passage), words, environment, quiet=order.piped)
     except NotGiven as error:
-        raise UnableHere(f"the batch system gives it no nodes: {error}") from None
+        raise UnableHere(f"the batch system gives the job no nodes: {error}") from None
 
 
 def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, str]:

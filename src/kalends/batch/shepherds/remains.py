@@ -1,4 +1,4 @@
-"""What a shepherd that was killed has left of its attempt: found by its marks, and ended.
+"""Processes left by a shepherd that was killed: found by their marks, and ended.
 
 The kernel kills the program's first process together with the shepherd. Others are known by their session,
 by the folder in their environment, or by their control group. One that is in none of them any more, on a
@@ -62,7 +62,7 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
 
 
 def _sweep(mark: bytes, main: Main | None, until_s: float) -> tuple[dict[int, Verdict], bool]:
-    """Judge all processes, and then whoever was made meanwhile, until nobody was.
+    """Judge all processes, then those started in the meantime, until there are none.
 
     Return the verdicts, and whether nobody can have been missed: who has gone before it was looked at has
     made the next before that, with a later number. The numbers may have begun anew, or others may make

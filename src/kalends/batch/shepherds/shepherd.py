@@ -150,7 +150,7 @@ class Shepherd:
         try:
             return fork_program(self._order, self._folders, self._group, streams)
         except OSError as error:
-            why = f"this machine has no room for it: {error.strerror}"
+            why = f"this machine has no room for the job: {error.strerror}"
             self._cannot = StartFault(why, of_host=True)
             return None
 
@@ -182,7 +182,9 @@ class Shepherd:
 
     def give_up(self) -> None:
         """End everything after a fault of our own."""
-        self._countdown.ask(self._ran_s, facts.LOST, "its shepherd failed; the site's log says how")
+        self._countdown.ask(
+            self._ran_s, facts.LOST, "its supervisor failed; the site's log shows why"
+        )
         self._finish(-signal.SIGKILL, family.NONE)
 
     def close(self) -> bool:
@@ -324,7 +326,7 @@ class Shepherd:
     def _store(self, fact: Fact) -> None:
         """Record `fact` now; raises `ValueError` or `OSError` if that cannot be."""
         if self._unwritten or self._record.full:
-            raise ValueError("its record takes no more changes now")
+            raise ValueError("the record of the job takes no changes at present")
         self._record.append(fact)
 
     def _note(self, fact: Fact, *, sync: bool = True) -> None:
@@ -383,11 +385,11 @@ class Shepherd:
         if do is None and self._sizes is None and command.get("do") == "change":
             return {"error": "this program cannot change its size"}
         if do is None:
-            return {"error": "a shepherd of this version does not know that"}
+            return {"error": "this version of the supervisor does not know that call"}
         try:
             return do(command)
         except (KeyError, TypeError, ValueError, OSError) as error:
-            return {"error": f"it could not be done: {error}"}
+            return {"error": f"the call failed: {error}"}
 
     def _kill(self, command: dict[str, Any]) -> dict[str, Any]:
         grace_s = command.get("grace_s")

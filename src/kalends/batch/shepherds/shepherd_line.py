@@ -31,7 +31,7 @@ class History(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What the program has just said."""
+    """The last output of the program."""
 
     data: bytes
 
@@ -102,7 +102,9 @@ class Attachment:
         try:
             await self._writer.drain()
         except OSError:
-            raise Conflict("its shepherd has let this terminal go", where="terminal") from None
+            raise Conflict(
+                "the supervisor of the job has closed this terminal", where="terminal"
+            ) from None
 
     async def close(self) -> None:
         """Leave it."""
@@ -127,10 +129,10 @@ async def command(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
             answer = await _ask(path, name, what)
     except TimeoutError:
         raise Unavailable(
-            "its shepherd does not answer", where=f"job {name}", remedy="ask again"
+            "the supervisor of the job does not answer", where=f"job {name}", remedy="ask again"
         ) from None
     except (OSError, EOFError, ValueError):
-        raise Conflict("it ended meanwhile", where=f"job {name}") from None
+        raise Conflict("the job has ended", where=f"job {name}") from None
     if "error" in answer:
         raise ShepherdRefusal(str(answer["error"]), where=f"job {name}")
     return answer
@@ -160,13 +162,17 @@ async def _connect(path: str, name: str) -> tuple[asyncio.StreamReader, asyncio.
         return await asyncio.open_unix_connection(sock=line)
     except TimeoutError:
         line.close()
-        raise Unavailable("too many want to speak to its shepherd", where=f"job {name}") from None
+        raise Unavailable(
+            "too many calls to the supervisor of the job", where=f"job {name}"
+        ) from None
     except (FileNotFoundError, ConnectionError):
         line.close()
         raise Conflict("it does not run", where=f"job {name}") from None
     except OSError as error:
         line.close()
-        raise Unavailable(f"no line to its shepherd: {error}", where=f"job {name}") from None
+        raise Unavailable(
+            f"cannot reach the supervisor of the job: {error}", where=f"job {name}"
+        ) from None
 
 
 async def _reach(line: socket.socket, path: str) -> None:

@@ -54,7 +54,7 @@ class SizeChanges:
         if self._last is None or change.number > self._last.number:
             if sizes and change.to not in sizes:
                 listed = ", ".join(map(str, sizes))
-                return {"error": f"it can run on {listed} ranks, not on {change.to}"}
+                return {"error": f"the program can run on {listed} ranks, not on {change.to}"}
             self._store(change)
             self._last = change
             self._control.ask(change)
@@ -69,7 +69,7 @@ class SizeChanges:
         unasked = self._last is None or change.number > self._last.number
         if unasked or self._control.withdraw(change.number):
             self._last = change
-            why = f"it was taken back{self._control.trouble}"
+            why = f"the change was withdrawn{self._control.trouble}"
             self._note(ChangeAnswered(change.number, 0, 0.0, why, time.time()))
             self._hint(0)
         return {}

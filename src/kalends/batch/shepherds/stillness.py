@@ -25,7 +25,7 @@ does anything of its own."""
 
 
 class Stillness(Protocol):
-    """What brings the processes of an attempt to a stand."""
+    """Means to pause the processes of an attempt."""
 
     def look(self) -> bool:
         """Stop whatever runs; return whether nothing does. To be called until that is so; raises `OSError`.

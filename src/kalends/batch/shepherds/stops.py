@@ -113,7 +113,7 @@ class Stops:
         return stood
 
     def _let_run(self) -> None:
-        """What cannot be woken is ended all the same when its time is over."""
+        """Processes that cannot be woken are still ended when their time has passed."""
         with contextlib.suppress(OSError):
             self._stillness.end()
 
@@ -140,7 +140,7 @@ class Stops:
             self._hint()
             self._loop.later(AGAIN_S, lambda: self._look(row))
         elif linux.since_boot_s() - self._asked_s > STOP_S_MAX:
-            self._cannot(f"some of it still ran after {STOP_S_MAX:g} s")
+            self._cannot(f"some of its processes still ran after {STOP_S_MAX:g} s")
         else:
             self._loop.later(PAUSE_S, lambda: self._look(row))
 

@@ -95,7 +95,7 @@ class Terminal:
         size = _extent(wishes) if wishes.get("keys") else None
         if visitor not in self._attached:
             if len(self._attached) >= ATTACHED_MAX:
-                raise ValueError("as many as may look on already")
+                raise ValueError("the maximum number of terminals are attached to look on")
             self._attached.append(visitor)
             start = self._output_bytes - len(self._history)
             visitor.say(frames.history_frame(start, bytes(self._history)))

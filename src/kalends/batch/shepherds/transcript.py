@@ -1,4 +1,4 @@
-"""All that a program has said to its terminal, in a file: for whoever was not there.
+"""All output of a program to its terminal, in a file, for terminals that attach later.
 
 The file is always the beginning of what was said. When it cannot grow, for want of room on the disk or
 because it has its greatest size, it is complete up to there, and stays so; a line at its end says why.

@@ -109,7 +109,7 @@ class Reception:
         self._gone(visitor)
 
     def close(self) -> None:
-        """Welcome nobody any more, and let all go."""
+        """Take no new visitors, and close all connections."""
         for each in list(self._visitors):
             each.leave()
         self._loop.forget(self._listener.fileno())

@@ -84,7 +84,7 @@ class AttemptWatch:
         self._spawn(self._poll())
 
     async def close(self) -> None:
-        """Look no more; what is being written is written."""
+        """Stop looking; writes under way are finished."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -249,7 +249,7 @@ class AttemptWatch:
         return watched.size != before
 
     def _hear_hints(self) -> None:
-        """Look at the records that hints name. Nothing else in them is believed."""
+        """Look at the records that hints name. Nothing else in the records is trusted."""
         assert self._hints is not None
         for _ in range(HINTS_AT_ONCE):
             try:

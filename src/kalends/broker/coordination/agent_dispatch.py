@@ -85,13 +85,13 @@ class AgentDispatch:
         spec = record.spec
         if spec.script and case.fixed and record.att == 1 and case.phase == "new":
             self.log.add(
-                case, "agent", "the request names its slots: the agent has nothing to choose", now
+                case, "agent", "the request names its slots, so the agent has no choice", now
             )
         over = case.cancel_wanted or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
         if case.fixed:
-            return self._without(case, "has nothing to choose: the request names its slots", now)
+            return self._without(case, "has no choice: the request names its slots", now)
         case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
             record.tours = TOURS_MAX
@@ -268,7 +268,7 @@ class AgentDispatch:
         starts = chosen or tour.common_starts(case.tries.excluded_starts, chosen=False)
         if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
-            detail = f"no common start is held everywhere; {len(starts)} are tried next"
+            detail = f"no common start is held at all sites; trying {len(starts)} next"
             self.prepare.give_up_attempt(case, detail, refusals, now)
         elif chosen:
             error = LostRace(
@@ -280,10 +280,10 @@ class AgentDispatch:
         elif starts:
             self.prepare.close(case, left_out(tour.reports.values()), "failed", now)
         elif record.spec.request.agent_must_run:
-            self.prepare.close(case, must_run("has had nothing to choose", refusals), "failed", now)
+            self.prepare.close(case, must_run("was offered no slots", refusals), "failed", now)
         else:
             record.tours = TOURS_MAX
-            detail = "no common start for the agent; looking without it"
+            detail = "no common start for the agent; searching without it"
             self.prepare.give_up_attempt(case, detail, refusals, now)
 
     def _chosen(self, case: Transaction, tour: Tour, choice: Choice, now: Moment) -> None:

@@ -1,4 +1,4 @@
-"""What the client of an agent hears of each round: how it fared at each site, and what it left there."""
+"""Events for the client of an agent: its outcome and messages at each site, round by round."""
 
 from __future__ import annotations
 

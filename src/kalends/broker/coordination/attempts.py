@@ -1,4 +1,4 @@
-"""The beginning of each attempt: of a new request, after one that failed, and of a taken-over request."""
+"""Starts of attempts: for a new request, after a failed attempt, and after a takeover."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Attempts:
         case = self.table.open(record, now)
         case.cancel_wanted = record.state == "cancelled"
         if record.state == "open":
-            self.prepare.give_up_attempt(case, "taken over from a broker that is gone", (), now)
+            self.prepare.give_up_attempt(case, "taken over from a broker that has stopped", (), now)
         else:
             case.enter("committed")
             self.table.write(case, r.Adopt(record.rid, record.state, self.owner))

@@ -1,4 +1,4 @@
-"""What a site may say of how its jobs have ended: as far as it can be true."""
+"""Plausible reports of sites about the ends of their jobs."""
 
 from __future__ import annotations
 

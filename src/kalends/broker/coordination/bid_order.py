@@ -92,7 +92,7 @@ def _why_late(place: OfferedPlace, within: Within) -> str:
         return f"it would end by {format_time(int(_last_end(place)), 'UTC')}"
     if within.start_by and place.counted_start > within.start_by:
         start = format_time(int(place.counted_start), "UTC")
-        return f"it would start by {start} only, and is better off where it is"
+        return f"it would start by {start} only, so the job stays where it is"
     return ""
 
 
@@ -154,7 +154,7 @@ def _compared(best: OfferedPlace, other: OfferedPlace, named: Mapping[str, str])
     counted = (
         f"{_duration(abs(lost_s))} {'behind' if lost_s > 0 else 'ahead'}" if lost_s else "as good"
     )
-    return f"{ends}, and with what you prefer is {counted}"
+    return f"{ends}, and with your preferences is {counted}"
 
 
 def _reached(through: str) -> str:

@@ -1,4 +1,4 @@
-"""Which machines could run a job, which sites of theirs are asked, and why others are not."""
+"""Machines that could run a job, the sites that are asked, and why others are not."""
 
 from __future__ import annotations
 
@@ -138,25 +138,25 @@ class Candidates:
         return [*unseen, *(each for each in lacks if each and each.code == RefusalCode.SITE_DOWN)]
 
     def lacks(self, case: Transaction) -> tuple[Refusal, ...]:
-        """Return why nobody can be asked: what each machine lacks, and which sites are away."""
+        """Return why no site can be asked: what each machine lacks, and which sites are away."""
         lacks = (self._why_not(case, site, info) for site, info in self._wanted(case))
         each_once = dict.fromkeys((*lacks, *self.absent(case)))
         return tuple(each for each in each_once if each is not None)
 
     def nobody(self, case: Transaction) -> KalendsError:
-        """Return the error of a request for which nobody can be asked."""
+        """Return the error of a request for which no site can be asked."""
         if refusals := (*case.tries.shunned.values(), *self.lacks(case)):
             return error_of(refusals)
         if case.record.spec.elsewhere:
             return NotFound(
-                "this broker knows no other machine like that: the job stays where it is",
+                "this broker knows no other such machine: the job stays where it is",
                 where="job",
-                remedy="see `kalends resources` for what there is",
+                remedy="see `kalends resources` for all machines",
             )
         return NotFound(
-            "this broker knows no machine like that which takes jobs",
+            "this broker knows no such machine that takes jobs",
             where="job",
-            remedy="see `kalends resources` for what there is, or name a machine to submit to",
+            remedy="see `kalends resources` for all machines, or name a machine to submit to",
         )
 
     def _wanted(self, case: Transaction) -> list[tuple[str, ResourceInfo]]:

@@ -179,7 +179,7 @@ class Coordinator:
     # What parts announce
 
     def _ended(self, case: Transaction) -> None:
-        """Nobody is asked any more what is free, and the way is clear for others of ours."""
+        """End all queries of the request, and clear the way for others of this replica."""
         self.search.forget(case)
         self.in_flight.end(case.rid)
 

@@ -1,4 +1,4 @@
-"""What proves to sites, to their peers and to the register itself that a message is the broker's."""
+"""Proofs for sites, their peers and the register itself that a message comes from the broker."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
     @property
     def public_state(self) -> RequestState:
-        """As users see it: a released hold, too, is cancelled."""
+        """State as users see it: a released hold is also cancelled."""
         if self.state == "open":
             return "held" if self.held_until_ms else "open"
         if self.state == "closed":
@@ -518,7 +518,7 @@ class Unreadable(msgspec.Struct, frozen=True):
     def error(self) -> StoreDamaged:
         """What whoever asks for it is told; the reason is for its operator."""
         return StoreDamaged(
-            "the broker cannot read what it has stored of this request",
+            "the broker cannot read the stored record of this request",
             where="store",
             remedy="ask the broker's operator, who sees it in `kalends admin doctor`",
             request_id=self.reservation,

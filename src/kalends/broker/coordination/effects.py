@@ -1,4 +1,4 @@
-"""What a step of the coordinator asks its shell to do.
+"""Effects of a step of the coordinator, for its shell.
 
 Register operations are carried out in order; a message that must not leave before an operation is
 durable is sent by the coordinator itself when it is told the operation's result. Sends and replies
@@ -41,7 +41,7 @@ class Happened(NamedTuple):
 
 
 class EffectCounts(NamedTuple):
-    """How many effects of each kind there were."""
+    """Return the number of effects of each kind."""
 
     operations: int
     sends: int

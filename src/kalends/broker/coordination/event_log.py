@@ -1,4 +1,4 @@
-"""What has happened to a request: kept with it, and published once it is durable."""
+"""Events of a request: kept with it, and published once they are durable."""
 
 from __future__ import annotations
 

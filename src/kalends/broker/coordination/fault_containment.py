@@ -1,4 +1,4 @@
-"""What goes wrong with one request ends with it: the request is set aside, and all others go on.
+"""Containment of faults: a request that breaks a step is set aside, and all others continue.
 
 A step of the coordinator that breaks off half way leaves a request of which nobody knows what is true.
 What it had begun to do for that request is not done, its case is forgotten, and who waits is told that

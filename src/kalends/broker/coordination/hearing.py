@@ -1,4 +1,4 @@
-"""What a site may say: each answer is judged where it arrives, before anything is made of it.
+"""Checks of the sites' messages: each answer is judged where it arrives, before it is used.
 
 A site belongs to somebody else. It is believed about its own resources, as far as it was asked, and as
 long as what it says can be true. An answer that cannot be is worth a refusal by that site: the request
@@ -31,11 +31,11 @@ COMPLAINTS_MAX: Final = 1_000
 CLOCKS_DIFFER_S: Final = 60
 """By so much what a site says may contradict what its clock showed."""
 
-IN_WORDS: Final = "its answer makes no sense"
+IN_WORDS: Final = "its answer is invalid"
 
 
 class SiteQuestion(NamedTuple):
-    """What one query has asked of which site."""
+    """The questions of one query to each site."""
 
     site: str
     wants: tuple[Want, ...]
@@ -63,7 +63,7 @@ class Hearing:
         refusals = (bad_answer(site),)
         match message:
             case m.Hello():
-                self._lose(site, "what it says of itself makes no sense")
+                self._lose(site, "its description of itself is invalid")
             case m.Visited():
                 return replace(message, held=(), refusals=refusals, ahead=-1)
             case m.Bid():
@@ -127,29 +127,33 @@ def complaint_about(site: str, message: m.Message) -> str:
             own = all(is_of(site, name) for name in message.resources)
             return "" if own else "speaks for another owner"
         case m.PartNews():
-            return "" if is_of(site, message.machine) else "tells of another site's jobs"
+            return "" if is_of(site, message.machine) else "reports another site's jobs"
         case m.SlotLoss():
-            return "" if is_of(site, message.resource) else "tells of another site's nodes"
+            return "" if is_of(site, message.resource) else "reports another site's nodes"
         case m.Reclaim():
             if not all(is_of(site, name) for name in message.resources):
-                return "reclaims what is not its own"
-            return "" if message.start < message.end else "reclaims a time that is none"
+                return "reclaims a resource of another owner"
+            return (
+                ""
+                if message.start < message.end
+                else "reclaims a period that ends before it starts"
+            )
     return ""
 
 
 def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
     """What is wrong with `view`, which answers `asked`; "" for nothing."""
     if site != asked.site:
-        return "answers what another site was asked"
+        return "answers a question to another site"
     if len(view.views) != len(asked.wants):
-        return "answers more, or less, than it was asked"
+        return "answers more, or fewer, questions than it was asked"
     for of_one, want in zip(view.views, asked.wants, strict=True):
         if of_one.resource != want.resource:
             return "answers about another resource than it was asked for"
         if of_one.refusal is not None and (found := _of_refusals(site, (of_one.refusal,))):
             return found
         if any(each.need >= len(asked.needs) for each in of_one.barred):
-            return "refuses what it was not asked for"
+            return "refuses a resource that it was not asked for"
         if found := _of_refusals(site, [each.refusal for each in of_one.barred]):
             return found
         if found := _of_times(of_one, want):
@@ -177,7 +181,7 @@ def complaint_about_places(
         if each.start < now_s - CLOCKS_DIFFER_S:
             return "offers a place in the past"
         if each.late_start + each.end - each.start > limits.TIME_S_MAX:
-            return "offers a place after the end of all times"
+            return "offers a place after the last possible time"
     return ""
 
 
@@ -186,7 +190,7 @@ def complaint_about_holds(held: Sequence[m.HeldSlot], wants: Sequence[Want]) -> 
     if sorted(slot.index for slot in held) != list(range(len(wants))):
         return "holds more, or less, than it was asked for"
     if len({slot.hold_id for slot in held}) != len(held):
-        return "holds two slots under one number"
+        return "holds two slots with one number"
     return ""
 
 
@@ -235,16 +239,16 @@ def _of_refusals(site: str, refusals: Iterable[Refusal]) -> str:
         if max(len(each.where), len(each.rule)) > limits.RULE_CHARS_MAX or (
             max(len(each.code), len(each.detail)) > limits.REFUSAL_CHARS_MAX
         ):
-            return "refuses at greater length than anybody reads"
+            return "refuses with a text that is too long"
     return ""
 
 
 def _of_report(site: str, report: m.Report) -> str:
     names = [each.site for each in report.sites]
     if names[0] != site:
-        return "reports of another site before itself"
+        return "reports about another site before itself"
     if len(set(names)) != len(names):
-        return "reports of one site twice"
+        return "reports twice about one site"
     return _of_part(report.sites[0])
 
 
@@ -255,7 +259,7 @@ def _of_part(part: m.SiteReport) -> str:
     if not all(is_of(part.site, resource) for resource in resources):
         return "holds, or offers, another site's resources"
     if len({hold.hold_id for hold in part.held}) != len(part.held):
-        return "holds two slots under one number"
+        return "holds two slots with one number"
     return ""
 
 
@@ -264,7 +268,7 @@ def _of_offers(site: str, offered: Iterable[m.Freed]) -> str:
         if not is_of(site, each.resource):
             return "offers another site's resources"
         if each.start >= each.end:
-            return "offers a time that is none"
+            return "offers a period that ends before it starts"
     return ""
 
 
@@ -272,7 +276,7 @@ def _of_places(site: str, offers: Sequence[m.PlaceOffer]) -> str:
     if not all(is_of(site, each.machine) for each in offers):
         return "offers another site's machines"
     if len({each.hold_id for each in offers}) < len(offers):
-        return "holds two places under one number"
+        return "holds two places with one number"
     if len({each.machine for each in offers}) < len(offers):
         return "offers two places on one machine"
     return ""
@@ -284,13 +288,13 @@ def _of_times(of_one: m.FreeSteps, want: Want) -> str:
         return "answers for a time that it was not asked for"
     for start, end, _ in of_one.steps:
         if not want.start <= start < end <= of_one.until:
-            return "shows as free what it was not asked for"
+            return "shows free time that it was not asked for"
     if any(before[1] > after[0] for before, after in pairwise(of_one.steps)):
-        return "shows what is free out of order"
+        return "shows free times out of order"
     touched = (
         *((slot.start, slot.end) for slot in of_one.slots),
         *((start, end) for start, end, _ in of_one.waiting),
     )
     if not all(start < end and start < want.end and want.start < end for start, end in touched):
-        return "lists what it was not asked for"
+        return "lists resources that it was not asked for"
     return ""

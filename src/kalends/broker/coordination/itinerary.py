@@ -1,4 +1,4 @@
-"""A round of an agent's visits: what is asked of which site, by which way, and what has come back.
+"""A round of an agent's visits: the offers to each site, the way to it, and the reports.
 
 Sites that are near one another share one visit: one of them is visited, and passes the agent on to
 the others (Ramamoorthi et al. 1997, section 3: agents that visit several servers).
@@ -166,7 +166,7 @@ def left_out(reports: Iterable[SiteReport]) -> NoCommonTime:
     )
     return NoCommonTime(
         "the agent chose none of the common starts",
-        remedy="let the agent choose more, give a wider window, or ask without it",
+        remedy="let the agent choose more starts, give a wider window, or ask without the agent",
         refusals=refusals,
     )
 
@@ -189,7 +189,7 @@ def failed_visits(reports: Iterable[SiteReport]) -> tuple[Refusal, ...]:
 def must_run(why: str, refusals: tuple[Refusal, ...] = ()) -> Conflict:
     """The error of a request whose agent must run everywhere, and has not."""
     return Conflict(
-        f"the agent must run, and {why}; nothing was booked",
+        f"the agent must run, but {why}; nothing was booked",
         remedy="try it with `kalends agent run`, or ask without --agent-must-run",
         refusals=refusals,
     )
@@ -199,13 +199,15 @@ def _choice_told(report: SiteReport) -> str:
     if not report.wished:
         return "the agent chose none of the slots on offer here"
     count = len(report.wished)
-    return f"the agent chose {count} start{'' if count == 1 else 's'} here, none of them everywhere"
+    return (
+        f"the agent chose {count} start{'' if count == 1 else 's'} here, none of them at all sites"
+    )
 
 
 def _asks(
     request: Request, demand: Demand, directory: Directory, shunned: Collection[str]
 ) -> dict[str, tuple[Ask, ...]]:
-    """By site, what each term could use there; nothing when a term has too few that answer."""
+    """Return for each site what each term could use; nothing if too few sites of a term answer."""
     terms = request.alternatives[0].terms
     could: list[tuple[int, str]] = []
     for number, term in enumerate(terms):

@@ -1,4 +1,4 @@
-"""How placed jobs have ended: written down in the register, told to their users, and learned from.
+"""Ends of placed jobs: stored in the register, sent to their users, and learned from.
 
 A job that could not be started is asked for elsewhere first: its site has its answer when that is stored.
 
@@ -61,14 +61,14 @@ class JobEnds:
         if row is None or row.state not in r.COMMITTED:
             return
         if row.spec.job is None or op.site not in row.chosen:
-            self.hearing.complain(op.site, "says that a job has ended which it never had", now)
+            self.hearing.complain(op.site, "reports the end of a job that it never had", now)
             return
         if row.ended is None and row.may_start:
             return
         if row.ended is not None:
             self.count(row, row.ended)
         elif row.may_end_at(op.att, op.site):
-            self.hearing.complain(op.site, "says that a job ended before it was asked for", now)
+            self.hearing.complain(op.site, "reports an end of a job before its request", now)
         if row.could_not_start and not self._placed_elsewhere(row, op.site, now):
             return
         secret = self.credentials.secret(row, op.site)

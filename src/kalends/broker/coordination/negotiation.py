@@ -1,4 +1,4 @@
-"""Between the visit and the promise: what is held, what is waited for, what must be given back.
+"""The phase between visit and promise: slots held, waited for, and to be given back.
 
 Hold what can be held; wait in line where others are before; give back what an older request needs, as
 long as not all is held (Ramamoorthi et al. 1997, section 4). A site that says that it is locked ends
@@ -49,7 +49,7 @@ AWAITED: Final = frozenset({RefusalCode.HELD, RefusalCode.BUSY})
 
 @dataclass(eq=False)
 class Negotiation:
-    """What sites answer to visits, and what they say about holds and places in line."""
+    """Answers of sites to visits, and their messages about holds and places in line."""
 
     table: TransactionTable
     outbox: CoordinatorOutbox
@@ -75,7 +75,7 @@ class Negotiation:
             detail = f"the owner of {site} has to approve it: held first"
             self.prepare.give_up_attempt(case, detail, (), now)
         elif case.phase == "voting" and visited.vote != "yes":
-            self._bad_holds(case, site, "holds what it was asked to promise", now)
+            self._bad_holds(case, site, "holds the slots that it was asked to promise", now)
         else:
             part.voted = visited.vote == "yes"
             part.approval = visited.approval
@@ -187,10 +187,10 @@ class Negotiation:
             give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
             self.outbox.send(site, give)
             part.hold_ids, part.ahead = (), max(part.ahead, 0)
-            self.log.add(case, "given-back", f"an older request wants it: {site}", now)
+            self.log.add(case, "given-back", f"an older request wants the slot: {site}", now)
         elif not record.recalled_until:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
-            detail = f"an older request wants what is held at {site}: lock it, or it is lost"
+            detail = f"an older request wants the slots held at {site}: lock them, or lose them"
             self.log.add(case, "recalled", detail, now)
             self.prepare.note_waiting(case, None, occasions.on_recall(record, now))
 
@@ -216,7 +216,7 @@ class Negotiation:
 
     def _fell_back(self, case: Transaction, part: Branch, now: Moment) -> None:
         """What is decided stands, and begins late; else places are asked for anew."""
-        told = f"{part.site} has given the nodes to others, for nothing was decided in time"
+        told = f"{part.site} gave the nodes to others, because nothing was decided in time"
         if case.phase == "preparing":
             self.prepare.give_up_attempt(case, told, (), now)
         else:
@@ -235,7 +235,7 @@ class Negotiation:
         self.prepare.give_up_attempt(case, f"{part.site} has lost the hold", (), now)
 
     def _hold_again(self, case: Transaction, now: Moment) -> None:
-        """Not all is held any more: the owners are asked once it is."""
+        """Wait until all slots are held again before the owners are asked."""
         case.enter("hold")
         case.noted = False
         case.deadline_ms = deadline_ms(case.record, now)
@@ -265,7 +265,7 @@ class Negotiation:
         tries.rounds += not silent  # How many races were lost: no other was faster here.
         patient = case.record.spec.patience != "none"
         if self._may_be_held_again(case, refusals):
-            detail = "what owners are to approve is held again"
+            detail = "the slots that owners are to approve are held again"
             self.prepare.give_up_attempt(case, detail, refusals, now)
             return
         case.record.asks_owner = False
@@ -322,7 +322,7 @@ class Negotiation:
 
 
 def _given_up(case: Transaction, refusals: tuple[Refusal, ...]) -> KalendsError:
-    """Why no further start is tried: others had each, or the owners' rules allow none of them."""
+    """Return why no further start is tried: others took each, or the owners' rules allow none."""
     rules = [refusal for refusal in refusals if refusal.code not in AWAITED]
     if rules:
         return error_of(refusals)

@@ -1,4 +1,4 @@
-"""What users are told about: what others do to their requests, and that what they waited for has come.
+"""Occasions for notices: changes of requests by others, and slots that users waited for.
 
 Each notice is stored by the operation that decides what it tells, or not at all.
 """
@@ -38,19 +38,19 @@ def on_commit(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
 
 
 def on_hold(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
-    """Return what its user is told once all that it was on waiting lists for is held."""
+    """Return the notice for its user once all slots that it waited for are held."""
     if not record.listed:
         return ()
     return (_notice(record, "came", now, until=record.held_until_ms // 1000),)
 
 
 def on_recall(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
-    """Return what its user is told when an older request wants what is held."""
+    """Return the notice for its user when an older request wants the held slots."""
     return (_notice(record, "recalled", now, until=record.recalled_until),)
 
 
 def on_cancel(record: Record) -> tuple[RequestNotice, ...]:
-    """Return what its user is told when it is cancelled, or released, by another."""
+    """Return the notice for its user when another cancels or releases it."""
     made = record.ended_by
     return (_by_others(record, made, "cancelled"),) if made is not None else ()
 

@@ -56,7 +56,7 @@ class CoordinatorOutbox:
         self.effects.referrals.append(referral)
 
     def leave_unknown(self, tickets: Iterable[int]) -> None:
-        """Tell these callers that nobody knows what becomes of their request."""
+        """Tell these callers that the outcome of their request is unknown."""
         self.effects.unknown.extend(tickets)
 
     def mark(self) -> EffectCounts:

@@ -93,7 +93,7 @@ class OwnerApprovals:
         self._end(case, [refusal_of(_names_of(part)[0], False, "") for part in late], now)
 
     def _end(self, case: Transaction, refusals: list[Refusal], now: Moment) -> None:
-        """All holds are given up, at every site; the user is told the owner's word."""
+        """Give up all holds, at every site; the user gets the owner's comment."""
         self.prepare.close(case, error_of(refusals), "failed", now)
 
 

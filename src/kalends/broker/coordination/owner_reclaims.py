@@ -1,4 +1,4 @@
-"""An owner takes locked slots back: what has not begun is moved to the best other time, or cancelled.
+"""Reclaims of locked slots: reservations that have not begun are moved to the best other time, or cancelled.
 
 The site says so again and again until the slots are free; so nothing is remembered here that must not
 be lost, and whatever goes wrong is tried again. The move is a change like any other: the old stands
@@ -226,7 +226,7 @@ class OwnerReclaims:
         for site, reclaim in list(recovery.reclaims.items()):
             if not concerns(reclaim, record.wants):
                 del recovery.reclaims[site]
-                self.hearing.complain(site, "reclaims what nobody has booked there", now)
+                self.hearing.complain(site, "reclaims time that is not booked there", now)
 
     def _look_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
@@ -320,7 +320,7 @@ class OwnerReclaims:
             self.outbox.write(r.Examine(failed.replaces))
 
     def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
-        """There is no other time: the user is told whose need it was, and why.
+        """Cancel for want of another time; the user learns which owner needs the slots, and why.
 
         What runs is not ended for a later part: the site asks again, until it is over.
         """
@@ -335,8 +335,8 @@ class OwnerReclaims:
             return
         told = recovery.in_words
         error = NoCommonTime(
-            f"{told}; there is no other time for all its parts",
-            remedy="ask the owner, or book something else",
+            f"{told}; no other time suits all parts of the reservation",
+            remedy="ask the owner, or book another time or resource",
             refusals=recovery.refusals,
         )
         case.record.problem = problem_of(error, record.reservation)

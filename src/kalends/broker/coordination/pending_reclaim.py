@@ -1,4 +1,4 @@
-"""What a broker has learned about one reservation that an owner reclaims: nothing that must not be lost."""
+"""A broker's knowledge about one reservation that an owner reclaims, which may be lost."""
 
 from __future__ import annotations
 

@@ -118,15 +118,15 @@ def check_may_leave(record: Record) -> None:
     """Raise `Conflict` for what is no job, has no place or has ended, or must not start again."""
     id = record.reservation
     if record.spec.job is None:
-        raise Conflict("it is no job", remedy="kalends move ID --to TIME moves it", request_id=id)
+        raise Conflict(
+            "it is not a job", remedy="kalends move ID --to TIME moves it", request_id=id
+        )
     if record.state != "commit":
-        raise Conflict(f"it is {record.public_state}: it has no place", request_id=id)
+        raise Conflict(f"it is {record.public_state}, and has no place", request_id=id)
     if record.started is None or record.started == FORGOTTEN:
         why = "it was submitted neither to start at most once nor to run again"
         if record.asks_first:
-            why = (
-                "the broker does not know any more whether it has, for it was restored from a copy"
-            )
+            why = "the broker was restored from a backup, and no longer knows whether it has"
         raise Conflict(
             f"it may have started where it is: {why}",
             remedy="cancel it, and submit it again with --at-most-once or --rerun",

@@ -99,7 +99,7 @@ def why_not(
     hopeless: bool = False,
     barred: BarredNeeds = NOTHING_BARRED,
 ) -> tuple[Refusal, ...]:
-    """Why there is no plan, given what sites have refused to show: for each alternative.
+    """Return why there is no plan, for each alternative, given the refusals of sites.
 
     Alternatives that no other time would help are told of only where all are such: the others say
     what to wait for. With `hopeless` they are told of, too. A resource that the asker may not see is

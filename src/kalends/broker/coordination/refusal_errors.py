@@ -80,7 +80,7 @@ def check_not_over(record: Record, now_s: int) -> None:
     over = record.spec.job is None and all(want.end <= now_s for want in record.wants)
     if record.state == "commit" and over:
         raise Conflict(
-            "it is over, and what was used cannot be given back",
+            "it has ended, and time that has passed cannot be given back",
             remedy=f"`kalends show {record.reservation}` shows when it ended",
             request_id=record.reservation,
         )

@@ -1,4 +1,4 @@
-"""What the register answers: only here does a request become decided, and only after it is durable."""
+"""Results of the register: only here is a request decided, and only once the decision is durable."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ class RegisterResults:
             return
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
-        meanwhile = "the reservation was changed or cancelled meanwhile, or is not confirmed yet"
+        meanwhile = "the reservation was just changed or cancelled, or is not confirmed yet"
         if case.record.spec.elsewhere:
-            meanwhile = "the job has started, was cancelled, or was placed elsewhere, meanwhile"
-        error = Conflict(meanwhile, remedy="look at it with `kalends show`, then try again")
+            meanwhile = "the job has just started, or was cancelled or placed elsewhere"
+        error = Conflict(meanwhile, remedy="see `kalends show` for its state, then try again")
         self.prepare.close(case, error, "failed", now)
 
     def _closed(self, case: Transaction, result: Registered) -> None:

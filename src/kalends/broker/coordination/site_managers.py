@@ -1,4 +1,4 @@
-"""Which members of a virtual site to ask: its manager chooses, if it answers in time.
+"""Choice of a virtual site's members to ask: by its manager, if it answers in time.
 
 Each virtual site has a manager (Weissman and Grimshaw 1996, section 3), which knows its members by all that
 brokers have asked of them. Its answer is an opinion. The broker asks the members itself, holds their places

@@ -1,4 +1,4 @@
-"""Where a request may be tried: what is free, then what may come free, then the waiting lists.
+"""Search for slots to try: free ones, then those that may come free, then the waiting lists.
 
 Each look asks the sites anew. What is free is asked for at once. Where nothing is, but only because
 others hold it, it is asked for all the same, and the request waits in line there. Where it is taken, a
@@ -241,7 +241,7 @@ class SlotSearch:
         self.deadlines.schedule(case)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
-        """A site is believed about what it was asked only. How long it took is learned in any case."""
+        """A site is trusted only about its question. How long it took is learned in any case."""
         asked_of, asked_ms = self._unanswered.get(view.query_id, ("", 0))
         if asked_of == site:
             del self._unanswered[view.query_id]
@@ -367,7 +367,7 @@ class SlotSearch:
         silent = {site_of(each.where) for each in refusals if each.code == RefusalCode.SITE_DOWN}
         taken = (
             Refusal(
-                where=want.resource, code=RefusalCode.BUSY, detail="taken for some of that time"
+                where=want.resource, code=RefusalCode.BUSY, detail="booked for a part of that time"
             )
             for want in case.record.spec.wants
             if site_of(want.resource) not in silent and not fits((want,), case.look.free)

@@ -102,7 +102,7 @@ class Solicitation:
 
     @property
     def experience(self) -> Experience:
-        """What sites are like, as bids have shown."""
+        """Experience with sites, from their bids."""
         return self.candidates.experience
 
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:

@@ -67,7 +67,7 @@ class _Gathered:
 
 @dataclass(eq=False)
 class StepStarts:
-    """Gathers parts, in memory only; what is decided is in the register.
+    """Parts that were gathered, in memory only; decisions are in the register.
 
     `certain` tells whether the register has forgotten nothing. Sites that know nothing of questions count as
     ready once they have come, and start at once.

@@ -39,7 +39,7 @@ class CancelReserved(Protocol):
 
 @dataclass(eq=False)
 class Steps:
-    """What sites say of parts, in memory only; what counts for ever is in the register.
+    """Reports of sites about parts, in memory only; decisions are in the register.
 
     `owner_alive` tells whether another replica lives.
     """

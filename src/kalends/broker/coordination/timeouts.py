@@ -1,4 +1,4 @@
-"""What the passing of time brings: resend, renew, and give up what took too long."""
+"""Timeouts: resend, renew, and give up what took too long."""
 
 from __future__ import annotations
 

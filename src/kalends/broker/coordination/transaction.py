@@ -27,7 +27,7 @@ from kalends.core.jobs import JobRequest
 
 @dataclass(slots=True)
 class Branch:
-    """What one site was asked in the current attempt, and what it has answered."""
+    """The question to one site in the current attempt, and its answer."""
 
     site: str
     wants: tuple[Want, ...]
@@ -50,7 +50,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Look:
-    """What is asked of sites about free time, and what they show; written by `SlotSearch`."""
+    """Questions to sites about free time, and their answers; written by `SlotSearch`."""
 
     wanted: dict[str, tuple[Want, ...]] = field(default_factory=dict)
     """What was looked at last, by site."""
@@ -130,7 +130,7 @@ class BidRound:
 
 @dataclass(slots=True)
 class Tries:
-    """What was tried, noted by those who plan, and why it failed, noted by those who hear."""
+    """Starts that were tried (noted by planning), and why they failed (noted by hearing)."""
 
     rounds: int = 0
     """Times that planned slots turned out to be taken."""
@@ -199,7 +199,7 @@ class Transaction:
 
     @property
     def fixed(self) -> bool:
-        """Only these slots will do: there is nothing to plan again."""
+        """Whether the request names its slots, so that no planning is possible."""
         return bool(self.record.spec.wants)
 
     @property

@@ -56,7 +56,7 @@ class TransactionTable:
         return case
 
     def open_of(self, user: str) -> int:
-        """How many requests of `user` are worked on here."""
+        """Return how many requests of `user` are worked on here."""
         return self._open[user]
 
     def working_on(self, user: str, key: str) -> Transaction | None:
@@ -113,13 +113,13 @@ class TransactionTable:
         self.end(case)
 
     def leave_unknown(self, case: Transaction) -> None:
-        """Nobody knows what has become of it: say so to everybody who waits, and work on it no more."""
+        """Tell all waiting callers that the outcome is unknown, and drop the request."""
         self._outbox.leave_unknown(case.tickets)
         case.tickets.clear()
         self.end(case)
 
     def end(self, case: Transaction) -> None:
-        """Answer everybody who still waits, and forget it."""
+        """Answer all callers that still wait, and forget the request."""
         self.answer(case)
         self.forget(case)
 

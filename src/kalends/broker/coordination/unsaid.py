@@ -1,4 +1,4 @@
-"""What becomes of a question that a site is too old for: it is refused, and says for want of what.
+"""Refusals in place of questions that a site is too old for; they name the missing feature.
 
 So the request goes on at other sites, or its user hears which site lacks what. The answer is ours, and no
 word of it was heard from the site.

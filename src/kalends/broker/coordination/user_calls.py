@@ -1,4 +1,4 @@
-"""What users ask of a broker: to begin a request, and to finish, end or change what it holds."""
+"""Calls of users: begin a request, and finish, end or change its slots."""
 
 from __future__ import annotations
 
@@ -70,12 +70,13 @@ class UserCalls:
             return known.rid
         if self.draining:
             raise Unavailable(
-                "this broker accepts no new requests at present", remedy="ask another replica"
+                "this broker accepts no new requests at present",
+                remedy="ask another replica of the broker",
             )
         if self.table.open_of(principal.user) >= self.open_per_user_max:
             raise LimitExceeded(
                 f"{self.open_per_user_max} of your requests are open, the maximum",
-                remedy="wait until one of them is decided",
+                remedy="wait until one of these requests is decided",
                 retry_after_s=1.0,
             )
         rid = self.new_rid(now)

@@ -72,14 +72,14 @@ def followed(
     if pick is None:
         return list(ranked), ""
     if pick.outcome is None:
-        return list(ranked), "your script has not answered in time, and was not followed; "
+        return list(ranked), "your script did not answer in time, and was ignored; "
     if pick.outcome.code != "ok":
         why = pick.outcome.detail or pick.outcome.code
-        return list(ranked), f"your script has failed, and was not followed ({why}); "
+        return list(ranked), f"your script failed, and was ignored ({why}); "
     found = {each.resource: each for each in ranked}
     try:
         names = picked(pick.outcome.answer, found)
     except BadResult:
-        return list(ranked), "your script has not named machines of bids, and was not followed; "
+        return list(ranked), "your script did not return machines of bids, and was ignored; "
     rest = [each for each in ranked if each.resource not in names]
     return [*(found[name] for name in names), *rest], "ordered by your script; "

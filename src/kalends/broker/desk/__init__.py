@@ -1,1 +1,1 @@
-"""What users ask of a broker: bookings and their changes, scripts, notices; looked up, or carried out."""
+"""Calls of users to a broker: bookings and their changes, scripts, and notices."""

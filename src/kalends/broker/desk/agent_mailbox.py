@@ -39,7 +39,7 @@ class AgentMailbox:
             raise InvalidInput(
                 "the message and the agent are missing",
                 where="message",
-                remedy="give a message, or name the agent that is to go on",
+                remedy="give a message, or name the agent that is to continue",
             )
         if body.message:
             plain_data(body.message, "message")
@@ -69,7 +69,7 @@ class AgentMailbox:
         if record.state != "open":
             raise Conflict(
                 f"it is {record.public_state}: its agent has ended",
-                remedy="see `kalends show` for what became of it",
+                remedy="see `kalends show` for the outcome of the request",
                 request_id=record.reservation,
             )
         if not record.spec.script:

@@ -1,4 +1,4 @@
-"""What a call that books asks to run in step: checked before anything is asked of sites."""
+"""Jobs in step of a booking, checked before any site is asked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def step_of(body: calls.Book) -> Step | None:
-    """Return what is to run in step, None for nothing; raises `InvalidInput` for what cannot."""
+    """Return the jobs to run in step, None for none; raises `InvalidInput` for what cannot."""
     if body.job is None and not body.jobs:
         return None
     if body.hold or body.request.agent:
         raise InvalidInput(
-            "jobs that run in slots that are held, or chosen by an agent",
+            "jobs cannot be given for held slots, or with an agent",
             where="job",
             remedy="book the slots; or book without jobs, and submit each with --reservation",
         )
@@ -44,9 +44,9 @@ def _check_terms(step: Step, alternative: Alternative, where: str) -> None:
     named = [term.resource for term in alternative.terms if term.resource in step.jobs]
     if missing := sorted(step.jobs.keys() - set(named)):
         raise InvalidInput(
-            f"a job for {missing[0]}, of which nothing is asked",
+            f"a job for {missing[0]}, which the request does not name",
             where=where,
-            remedy="name it in the request, or leave out its job",
+            remedy="name the resource in the request, or leave out its job",
         )
     count = sum(term.count for term in parts)
     if not 1 <= count <= limits.STEP_PARTS_MAX:
@@ -63,9 +63,9 @@ def _check_terms(step: Step, alternative: Alternative, where: str) -> None:
         )
     if twice := _twice([term.resource for term in parts if term.resource]):
         raise InvalidInput(
-            f"{twice} stands twice, and has one job",
+            f"{twice} is named twice, but has one job",
             where=where,
-            remedy="ask for all of its nodes at once",
+            remedy="ask for all nodes of this machine in one term",
         )
 
 

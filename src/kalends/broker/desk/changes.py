@@ -1,4 +1,4 @@
-"""Move, extend and shrink: from what is reserved to what is wanted instead."""
+"""Move, extend and shrink: from the reserved slots to the wanted ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def changed_wants(
             raise InvalidInput(
                 f"{resource} is not part of this reservation",
                 where=f"units.{resource}",
-                remedy="see `kalends show` for its resources; book further ones by themselves",
+                remedy="see `kalends show` for its resources; book further resources separately",
             )
         if not 1 <= units <= limits.UNITS_MAX:
             raise InvalidInput(
@@ -46,8 +46,8 @@ def changed_wants(
     begun = [want.start <= now_s for want in record.wants]
     if moved_s and any(begun) and not all(begun):
         raise Conflict(
-            "its first stage has begun, so that its start cannot be moved",
-            remedy="cancel it, which keeps what has passed, and book the stages that are left",
+            "its first stage has begun, so its start cannot be moved",
+            remedy="cancel it (time that has passed stays booked), and book the remaining stages",
             request_id=record.reservation,
         )
     wants = _all_changed(record, change, now_s, infos)

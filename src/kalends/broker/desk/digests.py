@@ -1,4 +1,4 @@
-"""What tells one call from another under the same key."""
+"""Digests that distinguish calls with the same key."""
 
 from __future__ import annotations
 

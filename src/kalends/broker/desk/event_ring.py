@@ -1,4 +1,4 @@
-"""What happened lately, for those who watch: a ring of events, and the callers that wait for more.
+"""Recent events for watching callers: a ring of events, and the callers that wait for more.
 
 In memory and of this replica only: after a restart, or for one who was away for longer than the ring
 remembers, `why` still tells the whole story of each request.

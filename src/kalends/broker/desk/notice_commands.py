@@ -1,4 +1,4 @@
-"""Where users are told: the calls that list, add, remove and test their addresses."""
+"""Users' addresses for notices: the calls that list, add, remove and test them."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class NoticeCommands:
         (kept,) = await self._service.runner.stored((KeepAddress(address, ADDRESSES_MAX),))
         if not kept:
             raise LimitExceeded(
-                f"you are told at {ADDRESSES_MAX} addresses, the maximum",
+                f"you have {ADDRESSES_MAX} addresses for notices, the maximum",
                 where="to",
-                remedy="remove one of them first: kalends notify remove",
+                remedy="remove an address first: kalends notify remove",
             )
         return self._view(address, secret_text(secret) if webhook else "")
 
@@ -88,14 +88,14 @@ class NoticeCommands:
                 return address
         if not addresses:
             raise NotFound(
-                "you are told nowhere yet",
+                "you have no address for notices yet",
                 where="to",
-                remedy="choose an address first: kalends notify add",
+                remedy="add an address first: kalends notify add",
             )
         raise NotFound(
-            f"you are not told at {body.to or 'your own address'}",
+            f"no notices go to {body.to or 'your own address'}",
             where="to",
-            remedy="`kalends notify list` shows where you are: name one of these",
+            remedy="`kalends notify list` shows your addresses: name one of these",
         )
 
     def _view(self, address: NoticeAddress, secret: str = "") -> NoticeAddressView:

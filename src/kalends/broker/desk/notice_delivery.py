@@ -109,7 +109,7 @@ class NoticeDelivery:
     def _make_letters(self, life: Life) -> None:
         waiting = life.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
         for number in waiting.unreadable:
-            self.office.lose(str(number), "it cannot be read in the store")
+            self.office.lose(str(number), "its record in the store cannot be read")
         letters: list[Letter] = []
         numbers = list(waiting.unreadable)
         for bundle in self._bundler.bundles(waiting.notices, self._now_s()):

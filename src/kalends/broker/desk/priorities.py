@@ -1,4 +1,4 @@
-"""How much priority a user may give their own requests.
+"""Limits of the priority that users may give their requests.
 
 A request of priority p counts in every line as if it had been made p minutes earlier (later, where p
 is negative). So priority orders those who ask at about the same time, and nobody waits for ever for

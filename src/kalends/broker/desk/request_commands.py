@@ -97,7 +97,7 @@ class RequestCommands:
                 raise InvalidInput(
                     "the deadline has passed",
                     where="give_up_at",
-                    remedy="give a later time, or leave it out",
+                    remedy="give a later deadline, or leave it out",
                 )
             if not request.agent:
                 return spec, None
@@ -153,9 +153,9 @@ class RequestCommands:
             shortest_s = 1 if body.implementations else job.limit_s
             if body.end_by and body.end_by < max(now_s, job.not_before) + shortest_s:
                 raise InvalidInput(
-                    f"it may run for {format_duration(job.limit_s)}, and that is not left until then",
+                    f"its time limit of {format_duration(job.limit_s)} ends after that time",
                     where="end_by",
-                    remedy="give a later time, or let it run for less",
+                    remedy="give a later time, or a shorter time limit",
                 )
             nodes = math.prod(job.shape) if job.shape else job.nodes
             term = Term(attributes=body.on, units=nodes)
@@ -210,7 +210,7 @@ class RequestCommands:
                 )
             if old.spec.job is not None:
                 raise Conflict(
-                    "it is a job, which waits in a queue: it has no slot to change",
+                    "it is a job that waits in a queue, so it has no slot to change",
                     remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )

@@ -1,4 +1,4 @@
-"""What the register knows, for those who may see it: show, list, why, by key, audit."""
+"""Reads of the register for users who may see a request: show, list, why, by key, audit."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Records:
         record = self.of(caller, request_id)
         if record.user != caller.principal.user and "admin" not in caller.scopes:
             raise NotAllowed(
-                f"it is {record.user}'s, and who audits only reads",
+                f"it belongs to {record.user}, and auditors can only read it",
                 where="id",
-                remedy="have its user do it, or use a token with the scope admin",
+                remedy="ask its user, or use a token with the scope admin",
             )
         return record
 
@@ -122,7 +122,7 @@ class Records:
             raise NotFound(
                 "no request of yours was made with this key",
                 where="key",
-                remedy="it never arrived: it is safe to send it again with the same key",
+                remedy="the request never arrived: send it again with the same key",
             )
         return self.view(self.standing(record))
 
@@ -195,15 +195,15 @@ def check_own(record: Record, caller: Caller) -> None:
     """Raise `NotAllowed` for what would become the caller's by a change: whoever audits sees all requests."""
     if record.user != caller.principal.user:
         raise NotAllowed(
-            f"it is {record.user}'s, and would become yours",
+            f"it belongs to {record.user}, and would become yours",
             where="id",
-            remedy="have its user change it; an owner reclaims time with kalends admin reclaim, and has what"
-            " waits placed elsewhere with kalends admin drain",
+            remedy="ask its user to change it; owners reclaim time with kalends admin reclaim, and have"
+            " waiting jobs placed elsewhere with kalends admin drain",
         )
 
 
 def ended_by(record: Record, caller: Caller, now_s: int) -> ChangeByOthers | None:
-    """Return who ends `record`, for its user to be told; None for its user, who knows."""
+    """Return the name of who ends `record`, for its user to be told; None for its user, who knows."""
     user = caller.principal.user
     if user == record.user:
         return None

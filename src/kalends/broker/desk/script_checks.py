@@ -48,7 +48,7 @@ class ScriptChecks:
         return await self._engine.run(job)
 
     def _alerted(self, user: str, detail: str) -> None:
-        self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
+        self._alarm(f"a script of {user} broke out of its language: {detail}")
 
 
 def accepted(checked: ScriptCheck) -> ScriptCheck:
@@ -77,14 +77,14 @@ def accepted(checked: ScriptCheck) -> ScriptCheck:
         raise Unavailable(
             checked.detail or f"the script could not be checked ({checked.code})",
             where="source",
-            remedy="try again later; the health of the broker says more",
+            remedy="try again later; the health of the broker shows the cause",
             retry_after_s=5.0,
         )
     said = f": {checked.detail}" if checked.detail else ""
     raise InvalidInput(
         f"the script cannot be checked ({checked.code}){said}",
         where="source",
-        remedy="make it smaller and simpler",
+        remedy="make the script smaller and simpler",
     )
 
 

@@ -75,7 +75,7 @@ class Scripts:
         return _view(found, store.read(script_table.source_of, found.script))
 
     async def delete(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
-        """By a hash: every name of it. What was deleted a while ago is answered alike."""
+        """By a hash: every name of it. A script deleted long ago gives the same answer."""
         user = caller.principal.user
         (deleted,) = await self._service.runner.stored((ForgetScript(user, body.name),))
         if not isinstance(deleted, tuple) or not deleted:
@@ -119,7 +119,7 @@ class Scripts:
             raise InvalidInput(
                 "the script does not define pick(bids)",
                 where="pick",
-                remedy="let it return the machines of bids in the order of your choice",
+                remedy="define it to return the machines of bids in the order of your choice",
             )
 
     def _unknown(self, user: str, agent: str, where: str) -> InvalidInput:

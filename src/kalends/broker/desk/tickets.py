@@ -14,7 +14,7 @@ from kalends.contract.calls import RequestView
 
 
 class Ticket:
-    """What one caller waits for."""
+    """Ticket of one waiting caller."""
 
     def __init__(self, number: int) -> None:
         self.number = number

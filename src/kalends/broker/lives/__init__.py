@@ -1,1 +1,1 @@
-"""One replica: its lives, its heart, and what is told while its store fails."""
+"""One replica: its lives, its heart, and its errors while its store fails."""

@@ -1,4 +1,4 @@
-"""Settled requests of long ago leave the register, for a file to which lines are only ever added.
+"""Archive of settled requests: old ones move from the register to an append-only file.
 
 A request is written there, and synced, before it leaves: after a crash between the two it is there twice. It
 leaves with all its changes, when nothing of it is open or untold, what it reserved ended long ago (sites have

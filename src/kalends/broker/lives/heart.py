@@ -1,4 +1,4 @@
-"""The heart of a replica: renews its lease, takes over from the dead, and begins anew after a failure."""
+"""The heart of a replica: renews its lease, takes over from dead replicas, and restarts after a failure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Heart:
             self._changed.set()
 
     def silent_s(self) -> float:
-        """For how long the lease was not renewed."""
+        """Seconds since the lease was last renewed."""
         return time.monotonic() - self._beaten_s
 
     def tell_unreadable(self, rows: Iterable[Unreadable]) -> None:
@@ -123,7 +123,7 @@ class Heart:
                 self._alarm(f"a beat of the heart failed: {error!r}")
 
     async def _beat_once(self, life: Life) -> None:
-        """Renew the lease, and take over what nobody works on.
+        """Renew the lease, and take over requests on which no replica works.
 
         The first time is when all sites have come, or some seconds after the start: a request that is
         taken over sooner would find no site that it can ask, and fail; or it was decided, and the register
@@ -153,14 +153,14 @@ class Heart:
         self.tell_unreadable(row for row in orphans if isinstance(row, Unreadable))
 
     def _left_behind(self, life: Life, owner: str) -> list[request_rows.Row]:
-        """What nobody works on: of replicas that are gone, and of this one."""
+        """Requests on which no replica works: of stopped replicas, and of this one."""
         alive = self._leases.all_alive()
         attended = life.coordinator.containment.attended() | self._told_unreadable
         orphans = life.store.read(request_reads.orphans, (owner, *alive), ORPHANS_MAX)
         return orphans + life.store.read(request_reads.unattended, owner, attended, ORPHANS_MAX)
 
     def _follow_replicas(self, life: Life) -> bool:
-        """Whether another replica has found that the register was restored: then this one begins anew."""
+        """Whether another replica has found that the register was restored: then this one restarts."""
         put_back = life.store.read(lives.is_put_back)
         if put_back and not life.recognition.put_back:
             self._lives.fail(store_trouble.put_back())

@@ -59,7 +59,7 @@ class Lives:
 
     @property
     def stuck_s(self) -> float:
-        """For how long the store has not taken what it was given."""
+        """Seconds since the store last accepted a write."""
         return self.current.store.writer.stuck_s if self.current is not None else 0.0
 
     def begin(self, life: Life) -> None:
@@ -67,7 +67,7 @@ class Lives:
         self.failure = ""
 
     def fail(self, error: Exception) -> None:
-        """What this replica remembers may not be what is stored: forget it all."""
+        """Forget all state in memory, because it may differ from the store."""
         life, self.current = self.current, None
         if life is None:
             return

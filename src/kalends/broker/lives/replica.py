@@ -1,4 +1,4 @@
-"""Which replica of a broker this process is: one at a time by a lock, alive by a lease.
+"""The replica of a broker that this process is: one at a time by a lock, alive by a lease.
 
 Leases affect progress only: taking over from a replica that lives after all costs one attempt and
 never safety, because the register decides.
@@ -36,7 +36,7 @@ class ReplicaLock:
             raise Unavailable(
                 f"the lock of this replica cannot be made: {error.strerror}",
                 where=str(place),
-                remedy="see that the store's directory exists and may be written to",
+                remedy="check that the store's directory exists and is writable",
             ) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

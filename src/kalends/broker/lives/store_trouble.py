@@ -1,4 +1,4 @@
-"""What callers are told while the store of a broker cannot be used, or is not to be believed yet."""
+"""Errors for callers while the store of a broker cannot be used, or is not trusted yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stuck(stuck_s: float) -> Unavailable:
         f"the broker's store has not taken a write for {stuck_s:.1f} s: another process keeps it locked,"
         " or its disk does not answer",
         where="store",
-        remedy="try again in a moment; it goes on by itself once the store is free",
+        remedy="try again in a moment; the broker continues once the store is free",
         retry_after_s=1.0,
     )
 
@@ -36,7 +36,7 @@ def put_back() -> Unavailable:
     return Unavailable(
         "this broker's register was restored to an earlier state, and is compared with its sites first",
         where="store",
-        remedy="try again in a moment; the operator of the broker sees in /healthz what is missing",
+        remedy="try again in a moment; /healthz shows the operator of the broker which sites are missing",
         retry_after_s=5.0,
     )
 

@@ -1,1 +1,1 @@
-"""Which start is best, and at which sites: pure search over what is free."""
+"""Search for the best start and its sites, pure, over the sites' free time."""

@@ -1,4 +1,4 @@
-"""Why there is no plan: which resource, or which term, stands in the way of each alternative.
+"""Reasons why there is no plan: the resource, or the term, that prevents each alternative.
 
 Told from the same input as `planner.plan`: first what could never be, then what the owners' rules refuse,
 then what is taken, then what is free only at different times. Nothing here says who has taken it.
@@ -70,7 +70,7 @@ def others_were_faster(request: Request) -> Refusal:
     return Refusal(
         where=_everything(request.alternatives),
         code=RefusalCode.BUSY,
-        detail="every tried start was lost to others",
+        detail="other requests took every start that was tried",
     )
 
 
@@ -125,7 +125,7 @@ def _never_one(info: ResourceInfo, stages: Sequence[Stage]) -> Iterator[Refusal]
         yield Refusal(
             where=info.name,
             code=RefusalCode.TOO_MUCH,
-            detail=f"{units} units are needed at one time, it has {info.capacity}",
+            detail=f"{units} units are needed at one time, but it has {info.capacity}",
         )
     if named_beat({info.name: stages}, {info.name: info}) is None:
         yield Refusal(
@@ -157,7 +157,7 @@ def _never_picked(alternative: Alternative, demand: Demand, infos: Infos) -> Ite
 
 
 def _barred_named(demand: Demand, barred: BarredNeeds, window: Range) -> Iterator[Refusal]:
-    """Yield what owners' rules say of named resources that they let nobody book like this."""
+    """Yield the refusals of owners' rules that forbid such a booking of a named resource."""
     for name, stages in demand.named.items():
         refusals = (barred.get((name, need_of(name, each, window))) for each in added(stages))
         yield from islice((each for each in refusals if each is not None), 1)
@@ -185,7 +185,7 @@ def _taken_named(
             yield Refusal(
                 where=name,
                 code=RefusalCode.OFF_GRAIN,
-                detail=f"it is free, but booked in multiples of "
+                detail=f"it is free, but is booked in multiples of "
                 f"{format_duration(infos[name].grain_s)}: none begins in the window",
             )
             continue

@@ -1,4 +1,4 @@
-"""What each term of a request needs of a resource, and which of it an owner's rules refuse at every time.
+"""Needs of each term of a request, and those that an owner's rules refuse at every time.
 
 Sites are asked with it, so that they can name the rule in place of showing nothing that is free.
 """

@@ -72,9 +72,11 @@ def executable(request: Request) -> None:
     """Raise `InvalidInput` for preferences and alternatives, which an agent cannot weigh."""
     if not request.agent:
         return
-    remedy = "leave the agent out, or let its script prefer"
+    remedy = "leave the agent out, or prefer in its script"
     if len(request.alternatives) > 1:
-        raise _not_for_agents("alternatives", "several alternatives", "ask for them one by one")
+        raise _not_for_agents(
+            "alternatives", "several alternatives", "ask for the alternatives one by one"
+        )
     if request.preferences:
         raise _not_for_agents("preferences", "preferences among times", remedy)
     for number, term in enumerate(request.alternatives[0].terms):

@@ -1,4 +1,4 @@
-"""What a start costs others: time left idle, and queued requests that are delayed."""
+"""Cost of a start for others: time left idle, and queued requests that are delayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both sides of what is promised, compared for an auditor: as a comparison goes, but nothing is mended.
+"""Both sides of each promise, compared for an auditor: a comparison that corrects nothing.
 
 What is on its way from one side to the other is no difference: only what the register has told to its end is
 looked at, and what is found must be found twice.
@@ -45,11 +45,11 @@ class Audits:
         return site in self._running
 
     def lost(self, site: str) -> None:
-        """The session is over, or what differs is being mended: nothing more is looked at."""
+        """End the audit, because the session ended or a comparison is correcting the differences."""
         self._running.pop(site, None)
 
     def take(self) -> list[tuple[str, m.Message]]:
-        """What is to be sent since the last call."""
+        """Return the messages to send since the last call."""
         sends, self.sends = self.sends, []
         return sends
 
@@ -83,9 +83,7 @@ class Audits:
 def _in_words(site: str, findings: Findings) -> Iterator[str]:
     for message in findings.messages:
         lacks = isinstance(message, m.Relock)
-        what = (
-            "is reserved, and not locked" if lacks else "is not reserved any more, but still locked"
-        )
+        what = "is reserved, but not locked" if lacks else "is no longer reserved, but still locked"
         yield f"{message.rid} {what} at {site}"
     for operation in findings.operations:
         if isinstance(operation, Cancel):

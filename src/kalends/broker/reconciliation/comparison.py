@@ -34,8 +34,8 @@ from kalends.contract import proofs
 from kalends.contract.calls import LostReservation
 from kalends.core.requests import Alternative, Request, Term
 
-NO_PROOF: Final = "the site says that it is {state} there, and cannot prove it"
-FORGOTTEN: Final = "register and site have both forgotten what was reserved there"
+NO_PROOF: Final = "the site reports that it is {state} there, but cannot prove it"
+FORGOTTEN: Final = "register and site have both forgotten the slots reserved there"
 
 
 class Ours(NamedTuple):
@@ -48,7 +48,7 @@ class Ours(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """The findings of one page: what is to be told to the site and to the register.
+    """Findings of one page: messages for the site and changes of the register.
 
     `waits` are reservations that are on their way, and have to be looked at once more; `unproved` cannot be
     mended, for one side or the other is wrong.
@@ -217,7 +217,7 @@ def _recovered(
 
 
 def _spec_of(wants: Sequence[m.Want]) -> Spec:
-    """What may have been asked: these very slots."""
+    """The request as it may have been: these very slots."""
     start = min(want.start for want in wants)
     terms = tuple(
         Term(

@@ -29,7 +29,7 @@ class Live(NamedTuple):
 
 
 class Recognition:
-    """What sites say of the register after one opening of it.
+    """Reports of sites about the register after one opening of it.
 
     `position_of` gives how far a life of it is known to have come, if it is known; `monotonic_ms` is the time
     of the opening.

@@ -1,4 +1,4 @@
-"""Comparisons with sites, from the first page to the last, until nothing differs that can be mended.
+"""Comparisons with sites, from the first page to the last, until no difference can be corrected.
 
 A pass goes through all pages. When it has mended something, another follows, for the next may find what
 the first has changed; after one that has not, the site is told that all is settled. What the site
@@ -152,7 +152,7 @@ class Reconciler:
             self._pass_over(site, comparison)
 
     def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
-        """What is to be sent and stored since the last call."""
+        """Return the messages and changes to send and store since the last call."""
         sends, self.sends = self.sends, []
         operations, self.operations = self.operations, []
         return sends, operations

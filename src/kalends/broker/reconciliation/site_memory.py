@@ -1,4 +1,4 @@
-"""What a broker remembers of each site: its last life and how far it was, in memory and in the register.
+"""A broker's memory of each site: its last life and position, in memory and in the register.
 
 The register remembers before, or together with, every commit that rests on what a site has said. So
 whatever a site may forget of what was promised to this register, it cannot come back without it unseen.
@@ -13,7 +13,7 @@ from kalends.contract.messages import Mark
 
 
 class Memories:
-    """What one replica remembers of its sites. It changes with each frame that says how far a site is."""
+    """Memory of one replica of its sites. It changes with each frame that says how far a site is."""
 
     def __init__(self) -> None:
         self._known: dict[str, Mark] = {}

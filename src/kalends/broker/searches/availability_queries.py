@@ -1,4 +1,4 @@
-"""What there is and what is free: resources, calendars and find. Asks the sites and touches nothing."""
+"""Queries for resources, calendars and free time. Asks the sites and touches nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AvailabilityQueries:
         self._reservations = reservations
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
-        """What the caller may see at the sites that answer, and the state of every site."""
+        """Return the resources that the caller may see at the sites that answer, and every site's state."""
         now_s = self._clock.wall_s()
         infos = dict(self._directory.resources)
         wants: dict[str, tuple[Want, ...]] = {}
@@ -124,7 +124,7 @@ class AvailabilityQueries:
         )
 
     def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:
-        """How every site of the broker has answered."""
+        """Return how every site of the broker has answered."""
         now_s, tally = self._clock.wall_s(), self._tally()
         views = []
         for site in self._directory.sites:

@@ -38,7 +38,7 @@ class Question(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
 
     @property
     def cost(self) -> int:
-        """How much there is to be gone through: each term meets each piece of time and each preference."""
+        """Return the size of the search: each term meets each piece of time and each preference."""
         terms = sum(len(each.terms) for each in self.request.alternatives)
         pieces = sum(map(len, self.free.values()))
         return terms * (1 + pieces + len(self.request.preferences))
@@ -67,7 +67,7 @@ class Reasons(msgspec.Struct, frozen=True):
 
 
 class WhyNone(Question[Reasons], frozen=True, kw_only=True, tag=True):
-    """Why there is no start, given what sites have refused to show, and which needs their rules bar."""
+    """Return why there is no start, given the refusals of sites, and the needs that their rules bar."""
 
     refusals: tuple[Refusal, ...]
     barred: tuple[tuple[str, RoomNeed, Refusal], ...]

@@ -1,4 +1,4 @@
-"""A process beside a broker that answers its `search_questions`, one after the other.
+"""A process next to a broker that answers its `search_questions`, one after the other.
 
     python -m kalends.broker.searches.search_worker
 

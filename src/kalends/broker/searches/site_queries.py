@@ -1,4 +1,4 @@
-"""Looking into the sites' calendars for a caller, beside the requests that are being decided."""
+"""Queries of the sites' calendars for a caller, apart from the requests being decided."""
 
 from __future__ import annotations
 

@@ -86,13 +86,13 @@ class Comparisons:
         self._reconciled.set()
 
     def known(self, site: str, known: m.Known, now: Moment) -> None:
-        """Compare the site's past with what is remembered of it, and ours with what it remembers."""
+        """Compare the site's past with our memory of it, and ours with the site's memory."""
         life = self._lives.current
         if life is None:
             return
         if known.behind:
             self._alarms.tell(
-                f"{site} may have forgotten promises: what it has is compared", _about(site)
+                f"{site} may have forgotten promises, and is being compared", _about(site)
             )
         try:
             includes_all = life.recognition.hear(site, known.marks)
@@ -101,8 +101,8 @@ class Comparisons:
             return
         if not includes_all and not life.recognition.put_back:
             self._alarms.tell(
-                f"this broker's register was restored to an earlier state: {site} was told more than it"
-                " knows. Nothing new is taken until it has been compared with all sites",
+                f"this broker's register was restored to an earlier state: {site} knows more of its"
+                " decisions. The broker takes no new requests until it has been compared with all sites",
                 PUT_BACK,
             )
             life.store.writer.submit((PutBack(),), lambda _: None, self._lives.fail)
@@ -137,7 +137,7 @@ class Comparisons:
             self._alarms.settle(_about(site))
             for lost in report.lost:
                 self._alarms.tell(
-                    f"{lost.id} of {lost.user} cannot be made good at {site}:"
+                    f"{lost.id} of {lost.user} cannot be restored at {site}:"
                     f" {', '.join(lost.blockers)}",
                     _about(site),
                 )

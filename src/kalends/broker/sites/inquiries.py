@@ -1,4 +1,4 @@
-"""What sites ask: what was decided (``POST /v1/inquire``), and whether a job may start (``/v1/start``).
+"""Questions of sites: what was decided (``POST /v1/inquire``), and whether a job may start (``/v1/start``).
 
 No token is asked for: the secret in the question proves that the asker takes part. The answer is the
 register's, written before it is given.

@@ -98,7 +98,7 @@ class LinkUser(Protocol):
         """How far the site was when it sent what was just said."""
 
     def welcome(self, site: str) -> m.Welcome:
-        """What a site is told first on a session; raises `Unavailable` without a store."""
+        """Return the first message to a site on a session; raises `Unavailable` without a store."""
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
         """Take note of the site's clocks; `wall_ms` is 0 when it does not say."""
@@ -110,7 +110,7 @@ class LinkUser(Protocol):
         """`message` cannot be said to the site, for it does not know `feature`; nothing was sent."""
 
     def mark(self, site: str) -> m.Mark | None:
-        """How far the register is, to be told to the site; None without a store."""
+        """Return the register's position for the site; None without a store."""
 
     def clocks(self) -> tuple[int, int]:
         """The logical time to put on a frame, and what the wall clock shows (milliseconds UTC)."""
@@ -287,12 +287,12 @@ class SiteLink:
             async with asyncio.timeout(HELLO_S_MAX):
                 messages = await self._frame(socket)
         except TimeoutError:
-            raise LinkLost("it did not say who it is") from None
+            raise LinkLost("it did not identify itself") from None
         hello = messages[0] if messages else None
         if not isinstance(hello, m.Hello) or hello.site != self.name:
             said = f"site {hello.site!r}" if isinstance(hello, m.Hello) else "not a site"
             self._logger.error("wrong_site", site=self.name, url=self._address, is_=said)
-            raise LinkLost(f"at its address is {said}", unusable=True)
+            raise LinkLost(f"its address leads to {said}", unusable=True)
         try:
             welcome = self._user.welcome(self.name)
         except Unavailable as error:
@@ -365,21 +365,23 @@ class SiteLink:
 
     async def _dropped(self) -> None:
         await self._drop.wait()
-        raise LinkLost("the connection was given up: the site reads too slowly, or we began anew")
+        raise LinkLost(
+            "the connection was closed: the site reads too slowly, or the broker restarted it"
+        )
 
 
 def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
-    """What a refused session was told by whoever stands before the site, if that said why."""
+    """Return the reason for a refused session from the proxy in front of the site, if it gave one."""
     why = error.headers.get(WHY_HEADER, "")[:WHY_CHARS_MAX] if error.headers else ""
     if why and why.isprintable():
         return why
     if error.status in NOT_TRUSTED:
-        return f"it does not trust this broker's key, or not as a broker's (status {error.status})"
-    return f"it refuses us with status {error.status}"
+        return f"it does not trust this broker's key, or not for a broker (status {error.status})"
+    return f"it refuses the broker with status {error.status}"
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong with a connection, in words that a user may read: no addresses, no internals."""
+    """Return the fault of a connection in words for users, without addresses and internals."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"

@@ -64,5 +64,5 @@ class SitePasses:
 
     def _why_not(self, caller: Caller, site: ReachedSite) -> str:
         if caller.key == OPEN:
-            return "access to it is open, so it knows nobody for certain"
-        return "" if site.takes_passes else f"its operator says that {site.name} takes none"
+            return "it accepts calls without a token, so it knows no user for certain"
+        return "" if site.takes_passes else f"by its configuration {site.name} accepts no passes"

@@ -1,4 +1,4 @@
-"""What runs the jobs of a site's machines: shepherds of this host, or batch systems that decide alone."""
+"""Runners of the jobs of a site's machines: shepherds of this host, or batch systems that decide alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kalends.serving.configuration import MachineConfiguration, SiteConfiguratio
 from kalends.serving.logs import Logger
 
 FOR_ANYBODY: Final = (
-    "this site runs as root and asks for no tokens: whoever reaches it from this host can run programs "
+    "this site runs as root and asks for no tokens: every user of this host can run programs "
     "as any user but root; list keys under [[site.keys]]"
 )
 
@@ -185,7 +185,7 @@ class MachineRunners:
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         if machine in self._hands:
-            raise Conflict(f"what runs on {machine} has no terminal here", where="job")
+            raise Conflict(f"jobs on {machine} have no terminal here", where="job")
         return await self._shepherds[machine].launcher.attach(attempt)
 
     def words(self, machine: str, job: BatchJob) -> str:

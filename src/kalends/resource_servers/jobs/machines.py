@@ -110,7 +110,7 @@ class SiteMachines:
         await self._runners.close()
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
-        """Make the queues again from what is stored, but for those that are put aside (`aside`).
+        """Rebuild the queues from the store, except disabled ones (`aside`).
 
         Raises `Unavailable`.
         """
@@ -136,7 +136,7 @@ class SiteMachines:
         return queues
 
     async def end_forgotten(self) -> None:
-        """End what the store does not know, for its nodes are given to others when a life begins."""
+        """End attempts missing in the store, because their nodes are given to others when a life begins."""
         for name, forgotten in self._forgotten.items():
             await self._runners.end_forgotten(name, forgotten)
 
@@ -221,8 +221,8 @@ class SiteMachines:
             service.close()
 
     def _broken(self, engine: SiteEngine, machine: str, error: Exception) -> Unavailable:
-        """A queue has raised: what it has in memory is not believed, and the site begins anew."""
-        self._alarmed(f"{machine}: its queue broke, and is made again from what is stored: {error}")
+        """Restart the site after a fault of a queue, whose state in memory is no longer trusted."""
+        self._alarmed(f"{machine}: its queue broke, and is rebuilt from the store: {error}")
         if self._begun:
             self._breaks.add(machine, str(error), self._moment().monotonic_ms)
         else:
@@ -253,7 +253,7 @@ class SiteMachines:
     def check_place(self, principal: Principal, job: JobRequest) -> None:
         self._check_access(principal, job.machine)
         if not self._rules[job.machine].bids:
-            raise NotAllowed("its owner makes no bids for jobs", where="machine")
+            raise NotAllowed("its owner allows no bids for jobs", where="machine")
         self._runners.check_bid(job)
         self.check_part(principal, job)
 

@@ -71,7 +71,7 @@ ClaimOf = Literal["none", "held", "locked", "cancelled"]
 
 
 class MachinesOfSite(Protocol):
-    """What a desk asks of the site."""
+    """Interface of the site for a desk."""
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
         """Raise `KalendsError` where `job` may not be on its machine, whatever the queue says."""
@@ -319,7 +319,7 @@ class PlaceDesk:
         return int(self._loop.time() * 1_000)
 
     def moved_jobs(self, machine: str, numbers: Iterable[int]) -> None:
-        """Tell brokers of jobs that have lost their nodes, after they ran or before anybody has decided."""
+        """Report to brokers the jobs that lost their nodes, after they ran or before a decision."""
         jobs = self._service.queues[machine].flow.table.jobs
         for number in numbers:
             job = jobs.get(number)
@@ -374,7 +374,7 @@ def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:
 
 
 def refusal_of(machine: str, error: KalendsError) -> Refusal:
-    """Return why a queue does not take a job, as a broker is told."""
+    """Return why a queue does not take a job, for its broker."""
     code = RefusalCode.NO_PLACE
     if isinstance(error, NotAllowed):
         code = RefusalCode.NOT_ALLOWED

@@ -1,4 +1,4 @@
-"""How jobs have ended that brokers have placed here, from their queues to the site's half of the protocol."""
+"""Ends of jobs that brokers placed here, from their queues to the site's half of the protocol."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def newest_over(connection: sqlite3.Connection, machine: str, now_s: int) -> lis
 
 
 def end_of(job: JobOver) -> PlacedEnd:
-    """Return what a broker is told of a job that is over."""
+    """Return the report to a broker about an ended job."""
     at, ending = min(max(job.over, 0), TIME_S_MAX), job.ending
     if ending is None or job.phase == "withdrawn":
         return PlacedEnd(at=at, end="withdrawn")

@@ -25,7 +25,7 @@ from kalends.resource_servers.service import SiteEngine
 LATE_S: Final = 30
 """A word that comes later lets a job start at its next turn only."""
 
-WAITS: Final = "its broker is asked whether it has started elsewhere, or still runs there"
+WAITS: Final = "waits for its broker, which knows whether it has started elsewhere"
 
 Step = Callable[[BatchQueue, int], None]
 
@@ -90,7 +90,7 @@ class StartGate:
                         self._report(name, partial(_end, number=job.number, why=_why(word)))
 
     def _let_start(self, queue: BatchQueue, now: int, *, machine: str, start: Start) -> None:
-        """Start it; if it has waited for long, have it planned anew, for its nodes may be others' soon."""
+        """Start the job; plan it again if it has waited for long, because its nodes may soon be others'."""
         if now - start.job.asked_s > LATE_S:
             queue.void(start.job.number, start.attempt, now)
         else:
@@ -128,5 +128,5 @@ def _why(word: StartWord) -> str:
     if word.says == "elsewhere":
         return f"it has started at {word.at}" if word.at else "it has started elsewhere"
     if word.says == "unknown":
-        return "its broker was restored from a copy, and it may have started elsewhere"
+        return "its broker was restored from a backup, and the job may have started elsewhere"
     return GONE

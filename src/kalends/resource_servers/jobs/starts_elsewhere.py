@@ -1,4 +1,4 @@
-"""When jobs would start where a batch system decides: what it foresees, and what it does not know yet."""
+"""Expected starts of jobs where a batch system decides: its forecasts, and jobs without one."""
 
 from __future__ import annotations
 

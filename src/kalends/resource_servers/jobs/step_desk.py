@@ -35,7 +35,7 @@ LOST: Final = "has failed"
 
 
 class PartChecks(Protocol):
-    """What a desk asks of the site."""
+    """Interface of the site for a desk."""
 
     def check_part(self, principal: Principal, job: JobRequest) -> None:
         """Raise `KalendsError` for a job that cannot run on its machine, whatever the queue says."""
@@ -71,7 +71,7 @@ class StepDesk:
         taken = queue.flow.room.width(part)
         if taken == part.nodes:
             return None
-        detail = f"a partition of {part.nodes} nodes takes {taken} of them there: ask for so many"
+        detail = f"a partition of {part.nodes} nodes takes {taken} nodes there: ask for that number"
         return Refusal(where=part.machine, code=RefusalCode.NO_PLACE, detail=detail)
 
     def moved(self, placed: Iterable[Placed]) -> None:

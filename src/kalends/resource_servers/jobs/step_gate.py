@@ -30,10 +30,10 @@ WAIT_S: Final = 120
 """So long a part that says nothing waits for the others: clocks differ, and servers start again."""
 
 WAITS: Final = "its other parts do not have their nodes yet"
-STARTS: Final = "all parts have their nodes: they start together in a few seconds"
-ASKS: Final = "it has waited long enough: its broker is asked whether the others start"
+STARTS: Final = "all parts have their nodes, and start together in a few seconds"
+ASKS: Final = "it has waited its full time: its broker is asked whether the other parts start"
 MISSED: Final = "its other parts did not have their nodes within {}"
-MOVED: Final = "its other parts were told of other nodes, for it has been started again since"
+MOVED: Final = "it was started again on other nodes than its other parts know"
 OVER: Final = "another part does not start, or its reservation was cancelled"
 
 Step = Callable[[BatchQueue, int], None]
@@ -173,7 +173,7 @@ class StepGate:
             )
 
     def said(self, words: Iterable[StartWord]) -> None:
-        """Let the parts here start with all others; what cannot be in step any more is ended."""
+        """Let the parts here start with all others; end those that can no longer be in step."""
         for word in words:
             for seat, waits in [*self._waiting.items()]:
                 if waits.part is None or waits.rid != word.rid or waits.decided:
@@ -188,7 +188,7 @@ class StepGate:
                     self._end(seat, waits, waits.gives_up or OVER)
 
     def _let_start(self, seat: Seat, waits: _Waiting, word: StartWord) -> None:
-        """Start with the others; what was said first stands."""
+        """Start with the others; the first answer stands."""
         if not waits.together:
             waits.together = word.parts
             waits.late.cancel()

@@ -65,9 +65,9 @@ class UsageOperations:
     async def slots(self, caller: Caller, body: s.ReadSlots) -> s.SlotPage:
         if not self._is_backed(caller, body.machine):
             raise NotFound(
-                f"no batch system is behind {body.machine}, or you may not see it",
+                f"{body.machine} has no batch system, or you may not see it",
                 where="machine",
-                remedy="kalends resources lists what there is",
+                remedy="kalends resources lists the machines",
             )
         user = whose(caller, everyone=body.everyone)
         after = SlotCursor(body.after_s, body.after_name)
@@ -100,7 +100,7 @@ class UsageOperations:
         backend = self._backends[machine]
         system = backend.system
         if backend.unit != "nodes":
-            return system, 0, f"it is told for whole nodes only, and not for {backend.unit}"
+            return system, 0, f"usage is known for whole nodes only, not for {backend.unit}"
         imports = self._engine().participant.provisions.imports
         return system, imports.read_until(system), imports.problem(system)
 

@@ -1,1 +1,1 @@
-"""Whom a site talks to: brokers over their sessions, and fellow sites."""
+"""Connections of a site to brokers and to other sites."""

@@ -111,7 +111,7 @@ class BrokerSessions:
             raise Unavailable("the site is stopping", retry_after_s=1.0)
         if len(self._open) >= SESSIONS_MAX:
             raise LimitExceeded(
-                f"{SESSIONS_MAX} sessions are open, the most that a site keeps", retry_after_s=1.0
+                f"{SESSIONS_MAX} sessions are open, the maximum of a site", retry_after_s=1.0
             )
         us, them = f"site {self._site}", f"this broker ({belief.caller.principal.user})"
         try:
@@ -163,9 +163,9 @@ class BrokerSessions:
         await asyncio.gather(*closing, *self._replaced, return_exceptions=True)
 
     async def close_unless(self, believed: Callable[[Caller], bool]) -> None:
-        """Close the sessions whose brokers are not believed any more."""
+        """Close the sessions of brokers that are no longer trusted."""
         closing = [
-            link.close(WSCloseCode.POLICY_VIOLATION, "the broker's key is not trusted any more")
+            link.close(WSCloseCode.POLICY_VIOLATION, "the broker's key is no longer trusted")
             for link, belief in list(self._open.items())
             if not believed(belief.caller)
         ]
@@ -174,7 +174,7 @@ class BrokerSessions:
     async def _read(
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller]
     ) -> None:
-        """Take frames until the session is over, whoever ends it."""
+        """Take frames until either side ends the session."""
         while not link.closing:
             message = await self._next(link, belief)
             if message.type is WSMsgType.TEXT:
@@ -193,12 +193,12 @@ class BrokerSessions:
                 await engine.settle()
 
     async def _next(self, link: BrokerLink, belief: Belief) -> WSMessage:
-        """The next frame; none is waited for longer than the session is believed."""
+        """Return the next frame; wait no longer than the session is trusted."""
         try:
             async with asyncio.timeout(belief.left_s(self._moment().monotonic_ms)):
                 return await link.socket.receive()
         except TimeoutError:
-            await link.close(WSCloseCode.POLICY_VIOLATION, "the broker did not prove who it is")
+            await link.close(WSCloseCode.POLICY_VIOLATION, "the broker did not prove its identity")
             return WS_CLOSED_MESSAGE
 
     def _accept(
@@ -216,7 +216,7 @@ class BrokerSessions:
         self._clock.merge(frame.lc, moment.wall_ms)
         messages: Sequence[m.Message] = frame.messages
         if any(isinstance(each, m.Welcome) for each in messages[not link.register :]):
-            raise NotAllowed("Welcome is said once, before all else", where="messages")
+            raise NotAllowed("Welcome is sent once, as the first message", where="messages")
         if not link.register or frame.source != link.name:
             self._identify(link, belief.caller, frame.source, messages)
             messages = messages[1:]
@@ -256,11 +256,11 @@ class BrokerSessions:
         """The first frame says who the broker is, and for which register; its key must allow both."""
         if link.name:
             raise NotAllowed(
-                f"this session is that of {link.name}, not of {source}", where="source"
+                f"this session belongs to {link.name}, not to {source}", where="source"
             )
         if caller.key != OPEN and caller.principal.user != source:
             raise NotAllowed(
-                f"the token is that of {caller.principal.user}, not of {source}",
+                f"the token belongs to {caller.principal.user}, not to {source}",
                 where="source",
                 remedy="give every broker a token with its own name as user",
             )

@@ -124,7 +124,7 @@ class BrokerLink:
         await self.socket.close(code=code, message=close_reason(reason))
 
     def drop(self) -> None:
-        """End the session at once; what waits is lost, as messages may be."""
+        """End the session at once; waiting messages are lost, as messages may be."""
         self.closing = True
         self._outbox.clear()
         self._outbox_bytes = 0

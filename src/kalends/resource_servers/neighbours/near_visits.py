@@ -81,18 +81,18 @@ class NearVisits:
         dispatch = codec.decode_msgpack(body, m.Dispatch, bytes_max=VISIT_BYTES_MAX)
         if dispatch.way != site:
             raise NotAllowed(
-                f"this visit is passed on by {site}, not by {dispatch.way}", where="way"
+                f"this visit was passed on by {site}, not by {dispatch.way}", where="way"
             )
         if dispatch.near:
-            raise InvalidInput("a visit is passed on once only", where="near")
+            raise InvalidInput("a visit can be passed on only once", where="near")
         if len(self._waiters) >= VISITS_MAX:
             raise LimitExceeded(
-                f"{VISITS_MAX} visits are under way, the most at once", retry_after_s=1.0
+                f"{VISITS_MAX} visits are under way, the maximum", retry_after_s=1.0
             )
         answer = await self._answer(dispatch)
         if not isinstance(answer, m.Report):
             raise Conflict(
-                f"attempt {dispatch.att} of this request is over", where="att",
+                f"attempt {dispatch.att} of this request has ended", where="att",
                 request_id=dispatch.rid,
             )  # fmt: skip
         return answer_to(request, answer)

@@ -1,4 +1,4 @@
-"""What fellow sites ask of this one, without a session and without a token.
+"""Questions of other sites to this one, without a session and without a token.
 
 The secret in the question proves that the asker takes part in the request. The answer may be a
 refusal for ever, so it leaves only when that is durable.
@@ -59,7 +59,7 @@ class PeerQuestions:
         body = await read_body(request, self._limits)
         ask = codec.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
-            raise InvalidInput("no slot ends so late", where="until")
+            raise InvalidInput("the end is after the last possible time", where="until")
         engine = self._engine()
         with self._waiters.one() as waiter:
             if not any(send.to == waiter.source for send in engine.receive(waiter.source, (ask,))):

@@ -1,4 +1,4 @@
-"""What a site asks of others: brokers what was decided, and its fellow sites where those are silent.
+"""Questions of a site about decisions: to brokers, and to other sites if brokers are silent.
 
 One message is posted, one comes back as the body of the answer; who cannot be reached says nothing,
 and the participant asks again later. An answer is believed only about what was asked.

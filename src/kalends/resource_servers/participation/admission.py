@@ -270,7 +270,7 @@ class Admission:
         """Return the refusals for a lack of room: "held" where waiting may help, else "busy"."""
         if lack.unplaced:
             units = max(each.units for each in lack.claims if each.resource == lack.resource)
-            detail = f"the nodes that are free then make no partition of {units} on this machine"
+            detail = f"the nodes that are free then form no partition of {units} on this machine"
             return (Refusal(where=lack.resource, code=RefusalCode.BUSY, detail=detail),)
         refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
         if not lack.held:

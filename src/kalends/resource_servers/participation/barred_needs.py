@@ -1,4 +1,4 @@
-"""Which needs of a query the owner's rules refuse at every time, whatever is booked, and by which rule.
+"""Needs of a query that the owner's rules refuse at every time, whatever is booked, and the rules.
 
 The rule is the one that would refuse a booking at the first start that the need could have: so looking, and
 booking at a time, name the same.

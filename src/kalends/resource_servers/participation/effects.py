@@ -1,4 +1,4 @@
-"""What a step of the participant asks its shell to do, and the order that must be kept.
+"""Effects of a step of the participant for its shell, and their order.
 
 **Persist before send**: the facts of a step, and of every step before it, are durable before any
 message of that step leaves. A shell may collect the effects of many steps and store them together.

@@ -1,4 +1,4 @@
-"""Phase two at a site: the outcome of an attempt, and the cancelling of what was locked."""
+"""Phase two at a site: the outcome of an attempt, and the cancelling of locked slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kalends.resource_servers.participation.this_site import ThisSite
 
 @dataclass(eq=False)
 class OutcomeHandler:
-    """Applies outcomes, whoever reports them: a broker, the register's answer, or a peer."""
+    """Handler of outcomes from any source: a broker, the register's answer, or a peer."""
 
     here: ThisSite
     stakes: Stakes
@@ -63,7 +63,7 @@ class OutcomeHandler:
         mine = set(chosen.get(self.here.name, ()))
         if stake is None or (stake.att != att and not mine):
             if mine and not self.recovery.recovering:
-                self.outbox.alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
+                self.outbox.alarm(f"{rid}: commit of attempt {att}, which is not known here")
             return not mine
         if stake.decided:
             return True
@@ -87,7 +87,7 @@ class OutcomeHandler:
     def cancel(self, source: str, cancel: m.Cancel, now: Moment) -> None:
         stake = self.stakes.get(cancel.rid)
         if stake is not None and stake.has("prepared"):
-            self.outbox.alarm(f"{cancel.rid}: cancel of what is only promised here")
+            self.outbox.alarm(f"{cancel.rid}: cancel of slots that are only promised here")
         else:
             if stake is not None and stake.has("locked"):
                 self.claims.cancel(stake, cancel.warrant, now.wall_s)

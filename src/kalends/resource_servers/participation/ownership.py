@@ -145,7 +145,7 @@ class Ownership:
 
     def _turned_down(self, source: str, message: m.Message) -> bool:
         self.outbox.alarm(
-            f"{type(message).__name__} from {source} is about what belongs to another broker"
+            f"{type(message).__name__} from {source} is about a request of another broker"
         )
         return False
 

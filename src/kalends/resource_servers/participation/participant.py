@@ -474,7 +474,7 @@ class Participant:
         self.ends.met(welcome.register)
 
     def broker_came(self, now: Moment) -> None:
-        """A broker has opened a session: what it was told, or asked for, in vain is said again."""
+        """Take the session of a broker, and repeat messages and questions that it may have missed."""
         self.places.met()
         self.reminders.remind_all(now)
         self.part_reports.tell_all()
@@ -553,7 +553,7 @@ class Participant:
     def decide_approval(
         self, body: approval_calls.DecideApproval, by: str, now: Moment
     ) -> tuple[Stake, Petition]:
-        """Give the owner's word as `OwnerApproval.decide`, and find takers for what is declined."""
+        """Give the owner's decision as `OwnerApproval.decide`, and find takers for what is declined."""
         decided = self.approval.decide(
             body.id, body.revision, approve=body.approve, word=body.word, by=by, now=now
         )

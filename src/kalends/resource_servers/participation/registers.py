@@ -130,7 +130,7 @@ class Registers:
         self._marked.add(register)
 
     def take_marked(self) -> list[RegisterStored]:
-        """What is to be stored of registers that are further than is stored."""
+        """Return facts to store about registers that are ahead of the store."""
         marked, self._marked = self._marked, set()
         return [stored_register(self._known[register]) for register in sorted(marked)]
 
@@ -215,9 +215,9 @@ class Registers:
         of_key = sum(each.key == badge.key for each in self._known.values())
         if of_key >= REGISTERS_OF_KEY_MAX:
             raise NotAllowed(
-                f"this key has come with {of_key} registers, the most that are remembered",
+                f"this key has come with {of_key} registers, the maximum",
                 where="register",
-                remedy="keep the broker's store: a new one is a new register",
+                remedy="keep the broker's store: a new store is a new register",
             )
 
 

@@ -1,4 +1,4 @@
-"""What is free, as one principal may see and use it: the answer to a Query. Touches nothing."""
+"""Free time, as one principal may see and use it: the answer to a Query. Touches nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the owner has configured, as calendars, rules, machines and batch systems; and what changes of it."""
+"""The owner's configuration as calendars, rules, machines and batch systems, and its changes."""

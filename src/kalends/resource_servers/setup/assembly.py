@@ -208,7 +208,7 @@ def _check_open(hours: tuple[Recurrence, ...], where: str) -> None:
 def _check_meets(
     rule_hours: tuple[Recurrence, ...], hours: tuple[Recurrence, ...], number: int
 ) -> None:
-    """A rule that only ever applies while the resource is closed lets nobody do anything."""
+    """Refuse a rule that only applies while the resource is closed, because it has no effect."""
     where = f"access[{number}].hours"
     _check_open(rule_hours, where)
     if rule_hours and hours and _clash(rule_hours, hours) is None:

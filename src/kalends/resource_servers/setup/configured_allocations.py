@@ -46,7 +46,7 @@ def machines_through(configuration: SiteConfiguration) -> list[MachineThrough]:
             continue
         if resource.cores_each or resource.licences:
             raise InvalidInput(
-                "jobs are run on whole nodes",
+                "jobs run on whole nodes",
                 where=f"{where}.resource",
                 remedy="leave this machine out: users submit with the commands of their batch system",
             )
@@ -59,7 +59,7 @@ def machines_through(configuration: SiteConfiguration) -> list[MachineThrough]:
         system = system_named(named, configuration, where)
         if system.kind != "slurm":
             raise InvalidInput(
-                f"jobs cannot be run through {system.name}, which is no Slurm",
+                f"jobs cannot be run through {system.name}, which is not a Slurm",
                 where=f"{where}.resource",
                 remedy="leave this machine out: users submit with the commands of their batch system",
             )
@@ -110,12 +110,12 @@ def _check(machine: MachineConfiguration, resource: ResourceConfiguration, where
         # The batch system has a queue of its own, and ours only what is reserved.
         for field in ("batch_system", "nodes", "no_show_s"):
             if getattr(machine, field):
-                _refuse(where, field, "a batch system stands behind the nodes of this resource")
+                _refuse(where, field, "the nodes of this resource belong to a batch system")
     elif not machine.nodes:
         raise InvalidInput(
-            "nothing says which nodes of the batch system are this machine's",
+            "the machine's nodes of the batch system are not named",
             where=f"{where}.nodes",
-            remedy="name those that its owner has handed over, as n[1-8]",
+            remedy="name the nodes that its owner has handed over, e.g. n[1-8]",
         )
     for field in ("cores_each", "control_group"):
         if getattr(machine, field):
@@ -139,7 +139,7 @@ def _check_disjoint(configuration: SiteConfiguration, found: list[MachineThrough
             if owner != each.machine.resource:
                 number = configuration.machines.index(each.machine)
                 raise InvalidInput(
-                    f"{node} is a node of {owner}, too",
+                    f"{node} is also a node of {owner}",
                     where=f"site.machines[{number}].nodes",
                     remedy="give each node to one resource",
                 )

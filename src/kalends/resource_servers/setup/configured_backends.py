@@ -76,7 +76,7 @@ def backends_of(
             raise InvalidInput(
                 f"{system.name} makes no reservations, and has no nodes for any",
                 where=f"{where}.nodes",
-                remedy="leave nodes out: jobs are handed over to it",
+                remedy="leave nodes out: the batch system chooses them for its jobs",
             )
         _check_parts(resource, system, adapters[system.name].traits, where)
         found[f"{configuration.name}/{resource.name}"] = ResourceBackend(
@@ -112,7 +112,7 @@ def _check_settings(system: BatchSystemConfiguration, where: str) -> None:
             raise InvalidInput(
                 f"{system.kind} has no such setting; it is one of {' and '.join(kinds)}",
                 where=f"{where}.{setting}",
-                remedy="leave it out, or correct the kind",
+                remedy="leave the setting out, or correct the kind",
             )
 
 
@@ -142,7 +142,7 @@ def _check_disjoint(
             owner = taken.setdefault(key, resource)
             if owner != resource:
                 raise InvalidInput(
-                    f"{name} is of {owner}, too",
+                    f"{name} also belongs to {owner}",
                     where=f"site.resources[{number}]",
                     remedy="give each node, and each licence, to one resource",
                 )
@@ -159,7 +159,7 @@ def _check_without(resource: ResourceConfiguration, where: str, *, advisory: boo
         )
     if resource.cores_each:
         raise InvalidInput(
-            "these are cores of no nodes",
+            "cores_each needs nodes of a batch system",
             where=f"{where}.cores_each",
             remedy="name the nodes of a batch system under nodes, or leave cores_each out",
         )
@@ -171,7 +171,7 @@ def _check_parts(
     """Raise `InvalidInput` where the units of a resource are none that its batch system reserves."""
     if resource.licences and (resource.nodes or resource.cores_each):
         raise InvalidInput(
-            "a resource is made of nodes, or of licences",
+            "a resource has nodes or licences, not both",
             where=f"{where}.licences",
             remedy="describe two resources: both can be booked together",
         )
@@ -179,7 +179,7 @@ def _check_parts(
         raise InvalidInput(
             f"{system.name} ({system.kind}) reserves whole nodes only",
             where=f"{where}.cores_each",
-            remedy="leave cores_each out, and let a unit of the resource be a node",
+            remedy="leave cores_each out, and make a unit of the resource a node",
         )
     if resource.licences and not traits.licences:
         raise InvalidInput(
@@ -219,14 +219,14 @@ def nodes_of(text: str, capacity: int, where: str, *, cores_each: int = 0) -> tu
         raise InvalidInput(str(error), where=f"{where}.nodes", remedy="write n[1-64]") from error
     if cores_each and len(nodes) * cores_each != capacity:
         raise InvalidInput(
-            f"{len(nodes)} nodes of {cores_each} cores, and a capacity of {capacity}",
+            f"{len(nodes)} nodes of {cores_each} cores, but a capacity of {capacity}",
             where=f"{where}.capacity",
-            remedy=f"let a unit of the resource be a core: capacity = {len(nodes) * cores_each}",
+            remedy=f"make a unit of the resource a core: capacity = {len(nodes) * cores_each}",
         )
     if not cores_each and len(nodes) != capacity:
         raise InvalidInput(
-            f"{len(nodes)} nodes, and a capacity of {capacity}",
+            f"{len(nodes)} nodes, but a capacity of {capacity}",
             where=f"{where}.nodes",
-            remedy="let a unit of the resource be a node, or say how many cores each has (cores_each)",
+            remedy="make a unit of the resource a node, or set cores_each (cores of a node)",
         )
     return nodes

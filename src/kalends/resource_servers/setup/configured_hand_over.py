@@ -42,7 +42,7 @@ class Handed(NamedTuple):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What its commands need."""
+        """Requirements of its commands."""
         said = self.system.environment
         configuration = self.system.configuration
         return {"SLURM_CONF": str(configuration), **said} if configuration else said
@@ -60,7 +60,7 @@ def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
         machine = machines.get(resource.name)
         if machine is None:
             raise InvalidInput(
-                f"{system.name} makes no reservations, so nothing could be done with it",
+                f"{system.name} makes no reservations, so the resource could not be used",
                 where=f"{where}.batch_system",
                 remedy=f'let users submit jobs: [[site.machines]] with resource = "{resource.name}"',
             )
@@ -71,7 +71,7 @@ def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
         _check_system(system, f"site.batch_systems[{number}]", handed=handed)
         if system.kind == "psij" and not handed:
             raise InvalidInput(
-                "no resource names it, so its jobs would run on the host of the site",
+                "no resource names this batch system, so its jobs would run on the host of the site",
                 where=f"site.batch_systems[{number}].name",
                 remedy=f'write batch_system = "{system.name}" at a resource',
             )
@@ -126,14 +126,14 @@ def _check_system(system: BatchSystemConfiguration, where: str, *, handed: bool)
         for field in ("executor", "project", "attributes", "environment"):
             if getattr(system, field) and not (handed and field in OF_SLURM):
                 raise InvalidInput(
-                    "this is for systems that PSI/J reaches",
+                    'only batch systems of kind "psij" have this setting',
                     where=f"{where}.{field}",
                     remedy='leave it out, or write kind = "psij"',
                 )
         return
     if not system.executor:
         raise InvalidInput(
-            "nothing says which executor of PSI/J reaches it",
+            "the executor of PSI/J is missing",
             where=f"{where}.executor",
             remedy='write executor = "pbs", "lsf", "slurm", "flux", "cobalt", ...',
         )
@@ -150,5 +150,5 @@ def _check_nobody_is_root(system: BatchSystemConfiguration, where: str) -> None:
     for user, there in system.users.items():
         if root and there == "root":
             raise InvalidInput(
-                f"{user} is root there, and jobs are never run as root", where=f"{where}.users"
+                f"{user} is root there, but jobs never run as root", where=f"{where}.users"
             )

@@ -45,7 +45,7 @@ def check_machines_here(site: SiteConfiguration) -> dict[str, MachineCheck]:
             check.problems.extend(closed_to_scripts(folder, machine.users))
             check.warnings.extend(closed_to_programs(machine.users))
             if names := homeless(machine.users):
-                said = "no home here that they can enter, so their jobs need --directory"
+                said = "they have no home here that they can enter, so their jobs need --directory"
                 check.facts.append(f"{named_few(names)}: {said}")
         found[name] = check
     return found

@@ -1,4 +1,4 @@
-"""From what an owner has written about limits, blackouts and priority to the rules of a resource."""
+"""From an owner's configuration of limits, blackouts and priority to the rules of a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an owner has changed in the configuration of a site that runs."""
+"""An owner's change of the configuration of a running site."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 class StoreFailed(Unavailable):
-    """The store takes no more writes. What was reported is stored; of the rest only reopening tells."""
+    """The store takes no more writes. Reported writes are stored; only reopening shows whether others are."""
 
 
 class Committed(NamedTuple):
@@ -102,7 +102,7 @@ class GroupCommit(Generic[Op, Result]):
 
     @property
     def stuck_s(self) -> float:
-        """For how long the present transaction has been on its way to the disk; 0 when there is none."""
+        """Seconds that the current transaction has been under way to the disk; 0 if there is none."""
         began_s = self._began_s
         return time.monotonic() - began_s if began_s else 0.0
 
@@ -223,7 +223,7 @@ class GroupCommit(Generic[Op, Result]):
             )
 
     def _begin(self) -> None:
-        """Take the lock for writing; whoever has it may be stopped, and is waited for until we close."""
+        """Take the lock for writing; wait for its holder, which may be stopped, until we close."""
         while True:
             try:
                 self._connection.execute("begin immediate")
@@ -237,9 +237,9 @@ class GroupCommit(Generic[Op, Result]):
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
         failure = StoreFailed(
-            f"the store takes no writes: {error}",
+            f"the store accepts no writes: {error}",
             where="store",
-            remedy="free space on its disk, or repair it; the server then goes on by itself",
+            remedy="free space on its disk, or repair the disk; the server then continues automatically",
             retry_after_s=1.0,
         )
         failure.__cause__ = error

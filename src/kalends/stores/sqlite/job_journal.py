@@ -83,7 +83,7 @@ class JobEntries(NamedTuple):
 
 
 class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """To be stored: a job that is over, as it is told to its user ever after."""
+    """An ended job to store, in the form that its user will see."""
 
     machine: str
     number: int
@@ -128,7 +128,7 @@ class ReservedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReservedUse(NamedTuple):
-    """What a user has had reserved in a time."""
+    """Reserved time of a user in a period."""
 
     user: str
     reservations: int
@@ -137,7 +137,7 @@ class ReservedUse(NamedTuple):
 
 
 class UserUse(NamedTuple):
-    """What a user has used for a project in a time."""
+    """Use of a project by a user in a period."""
 
     user: str
     project: str
@@ -229,7 +229,7 @@ def entries_after(
             raise StoreDamaged(
                 f"entry {number} of the queue cannot be read: {error}",
                 where=machine,
-                remedy="bring back a backup of the site's store",
+                remedy="restore a backup of the site's store",
             ) from error
 
 

@@ -256,7 +256,7 @@ class SiteStore:
                 except UNREADABLE as error:
                     unreadable.append(UnreadableStake(rid, ends_at, str(error)))
             for rid, ends_at in self.file.connection.execute(STANDING_NOWHERE):
-                detail = "its row in the journal is gone"
+                detail = "its row in the journal is missing"
                 unreadable.append(UnreadableStake(rid, ends_at, detail))
             found = self.file.connection.execute(
                 "select key, cast(body as blob) from reclaim order by key"
@@ -275,7 +275,7 @@ class SiteStore:
             raise StoreDamaged(
                 f"a claim set or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
-                remedy=f"see kalends admin doctor {quote(str(self.file.path))}, and bring back a backup",
+                remedy=f"see kalends admin doctor {quote(str(self.file.path))}, and restore a backup",
             ) from error
         return Loaded(
             stakes=stakes,
@@ -492,7 +492,7 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
         said = standing.pop(rid, None)
         if said != (seq, ends_at):
             problems.append(
-                f"request {rid} points at row {seq} until {ends_at}, the journal: {said}"
+                f"request {rid} points at row {seq} until {ends_at}, but the journal has {said}"
             )
     problems += [
         f"request {rid} is in the journal, but not among the claim sets" for rid in standing

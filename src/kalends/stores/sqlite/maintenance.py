@@ -1,4 +1,4 @@
-"""What an operator does to a store: copy it, check it, and accept one that was restored.
+"""Maintenance of a store: copy it, check it, and accept a restored one.
 
 `backup` and `doctor` work while a server runs, and on stores of sites and brokers alike.
 """
@@ -47,7 +47,7 @@ def backup(store_path: Path, destination_path: Path) -> None:
     _kind_of(store_path)
     if destination_path.exists() or destination_path.is_symlink():
         raise Conflict(
-            "there is a file already",
+            "a file of this name exists",
             where=str(destination_path),
             remedy="choose another name: a backup never overwrites a file",
         )
@@ -59,12 +59,12 @@ def backup(store_path: Path, destination_path: Path) -> None:
         _copy_runs(sqlite_file.runs_path(store_path), sqlite_file.runs_path(destination_path))
         sqlite_file.sync_directory(destination_path)
     except FileExistsError as error:
-        raise Conflict("there is a file already", where=str(destination_path)) from error
+        raise Conflict("a file of this name exists", where=str(destination_path)) from error
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(
-            f"the copy cannot be made: {error}",
+            f"the store cannot be copied: {error}",
             where=str(destination_path),
-            remedy="see that the directory exists, may be written to, and has room",
+            remedy="check that the directory exists, is writable and has room",
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ def backup(store_path: Path, destination_path: Path) -> None:
 
 
 def doctor(store_path: Path) -> list[str]:
-    """What is wrong with a store, one finding a line; empty when it is whole. Writes nothing."""
+    """Return the faults of a store, one a line; nothing if it is whole. Writes nothing."""
     try:
         kind, examine = _kind_of(store_path)
         sqlite_file.check_header(store_path, kind)
@@ -84,7 +84,7 @@ def doctor(store_path: Path) -> list[str]:
     except KalendsError as error:
         return [str(error)]
     except sqlite3.Error as error:
-        return [f"it cannot be read through: {error}"]
+        return [f"the store cannot be read to its end: {error}"]
     return findings
 
 
@@ -101,7 +101,7 @@ def reconcile(store_path: Path) -> int:
         with sqlite_file.reading(store_path) as connection:
             if problems := sqlite_file.quick_check(connection):
                 raise StoreDamaged(
-                    f"it is damaged: {problems[0]}",
+                    f"the store is damaged: {problems[0]}",
                     where=str(store_path),
                     remedy="restore another backup",
                 )
@@ -135,7 +135,7 @@ def _kind_of(path: Path) -> tuple[StoreKind, Examine]:
             if keeper.KIND.application_id == application_id:
                 return keeper.KIND, getattr(keeper, "problems_of", _no_further_problems)
     raise StoreDamaged(
-        "it is not a store of kalends" if size else "it is empty",
+        "the file is not a store of kalends" if size else "the file is empty",
         where=str(path),
         remedy="name the file that the configuration calls `store`",
     )
@@ -161,7 +161,7 @@ def _copy(store_path: Path, fresh: Path) -> None:
         target.close()
     if problems:
         raise StoreDamaged(
-            f"it is damaged, and so is the copy: {problems[0]}",
+            f"the store is damaged, and so is the copy: {problems[0]}",
             where=str(store_path),
             remedy=f"see kalends admin doctor {quote(str(store_path))}",
         )
@@ -200,4 +200,6 @@ def _examine_clock(connection: sqlite3.Connection) -> list[str]:
     behind_s = (max(counted_ms, given_ms) - time.time_ns() // 1_000_000) // 1000
     if behind_s <= BEHIND_S_MAX:
         return []
-    return [f"the clock of this host is {behind_s} s behind what the store knows: set it (NTP)"]
+    return [
+        f"the clock of this host is {behind_s} s behind the last time in the store: set it (NTP)"
+    ]

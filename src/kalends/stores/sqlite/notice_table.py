@@ -63,7 +63,7 @@ class ForgetAddress(NamedTuple):
 
 
 class PostNotice(NamedTuple):
-    """Store a notice that tells of nothing else that is stored."""
+    """Store a notice that belongs to no other stored change."""
 
     notice: RequestNotice
 
@@ -118,7 +118,7 @@ def _tried_first(connection: sqlite3.Connection, rid: str) -> bool:
 def waiting_notices(
     connection: sqlite3.Connection, of_user_max: int, count_max: int
 ) -> WaitingNotices:
-    """Read the oldest notices that are not made into letters yet, so many of each user.
+    """Return the oldest notices without letters, a limited number for each user.
 
     Whoever has more than that keeps nobody else from being told.
     """

@@ -1,4 +1,4 @@
-"""Who may read a store: its server's user. There are users' programs and their environments in it."""
+"""Rights to a store: only its server's Unix user may read it, as it holds users' programs and environments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LOG_ENDS: Final = ("-wal", "-shm")
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that nobody but its owner may read: SQLite gives its log the same rights."""
+    """Make an empty file that only its owner may read: SQLite gives its log the same rights."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def shut_others_out(path: Path) -> None:
-    """Take away what everybody may do with a store and its log, where we may change that."""
+    """Remove all other users' rights to a store and its log, if we may change them."""
     for each in (path, *(path.with_name(path.name + end) for end in LOG_ENDS)):
         with contextlib.suppress(FileNotFoundError, PermissionError):
             rights = stat.S_IMODE(each.stat().st_mode)

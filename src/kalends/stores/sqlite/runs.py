@@ -1,4 +1,4 @@
-"""Records of agents' runs, in a file of their own beside the site's store.
+"""Records of agents' runs, in their own file next to the site's store.
 
 Nothing of the protocol rests on them: they may be lost in a crash, deleted, or not written at all
 when the disk does not take them; the site goes on. Everything that touches the file happens on one
@@ -229,7 +229,7 @@ class RunsStore:
             self._failing = False
 
     def _failed(self, error: BaseException) -> None:
-        """Said once, until it works again."""
+        """Log the fault once, until the file works again."""
         if not self._failing:
             self._logger.warning("runs_not_kept", file=str(self._path), reason=repr(error))
         self._failing = True

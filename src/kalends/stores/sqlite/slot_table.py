@@ -1,4 +1,4 @@
-"""What was reserved in batch systems, and what jobs used of it; in the site's own store.
+"""Slots of batch systems and the jobs' use of them, in the site's own store.
 
 ========= ==================================================================================
 table     rows
@@ -73,7 +73,7 @@ class SlotUse(NamedTuple):
 
 
 def store_fact(connection: sqlite3.Connection, fact: SlotFact) -> None:
-    """Within the caller's transaction; to store a fact again changes nothing."""
+    """Store a fact in the caller's transaction; storing it again changes nothing."""
     if isinstance(fact, SlotStored):
         connection.execute(
             "insert or replace into slot values (?, ?, ?, ?, ?, ?, 1, ?)",

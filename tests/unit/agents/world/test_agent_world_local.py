@@ -210,7 +210,7 @@ async def test_recall_is_tried_with_what_choose_would_hold(
         assert outcome.code == "ok"
         answers.append(outcome.answer)
     assert answers == [False, True]
-    with pytest.raises(InvalidInput, match="slot 5 is not held"):
+    with pytest.raises(InvalidInput, match="slot 5 is not held by the script"):
         local.recall_job_of(source, shown, wanted, "ada", found[:2], 5, asker, (), MONDAY)
 
 

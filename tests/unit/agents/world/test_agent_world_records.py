@@ -103,7 +103,7 @@ async def test_a_replay_says_what_differs() -> None:
     other = await replay(record, Other(answer=[1]))
     assert other == (False, "the answer differs")
     other = await replay(record, Other(sent=()))
-    assert other == (False, "the messages it left differ")
+    assert other == (False, "the messages for the client differ")
     other = await replay(record, Other(code="agent-error", detail="no"))
     assert other == (False, "it ended as agent-error (no), and was ok ()")
     more = msgspec.structs.replace(record, steps=record.steps + 1)

@@ -221,7 +221,7 @@ def test_a_right_answer_is_its_slots_in_its_order() -> None:
         ([1 << 70], "no slot with the id 1180591620717411303424"),
         ([10**300], "no slot with the id"),
         ([1, 2, 1], "slot 1 is chosen twice (place 2)"),
-        ([0, 1, 2, 3, 0], "5 slots are chosen, and only 4 were shown"),
+        ([0, 1, 2, 3, 0], "5 slots are chosen, but only 4 were shown"),
     ],
 )
 def test_an_answer_that_is_not_exactly_right_is_refused_with_the_reason(

@@ -105,9 +105,9 @@ def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"nodes": 5}, ": 5 nodes can never be had"),
-        ({"nodes": 1, "sizes": (1, 2, 9)}, ": 9 nodes can never be had"),
-        ({"nodes": 2, "shape": (2, 2)}, ": nodes as 2x2 can never be had"),
+        ({"nodes": 5}, ": 5 nodes can never be free"),
+        ({"nodes": 1, "sizes": (1, 2, 9)}, ": 9 nodes can never be free"),
+        ({"nodes": 2, "shape": (2, 2)}, ": nodes as 2x2 can never be free"),
         ({"priority": "royal"}, "no priority class royal"),
         ({"after": (After(job=7),)}, "no job 7"),
         ({"command": ()}, "nothing to run"),
@@ -136,7 +136,7 @@ def test_a_held_job_waits_for_its_release_and_keeps_its_place() -> None:
     assert room.starts() == [held]
     room.end(held)
     assert room.starts() == [behind]
-    with pytest.raises(Conflict, match="does not wait"):
+    with pytest.raises(Conflict, match="not waiting"):
         room.queue.hold(behind, "user", room.now)
 
 
@@ -192,7 +192,7 @@ def test_jobs_over_a_limit_are_held_and_queued_in_order_when_there_is_room_under
     assert room.starts() == [first, second]
     assert room.reasons(third) == room.reasons(fourth) == {"limit"}
     assert room.submit(BOB) == 5
-    with pytest.raises(LimitExceeded, match="has 4 jobs, and may have 4"):
+    with pytest.raises(LimitExceeded, match="has 4 jobs, the maximum is 4"):
         room.submit()
     room.settle()
     room.end(second)
@@ -509,7 +509,7 @@ def test_a_job_that_has_begun_and_whose_record_is_gone_is_lost() -> None:
     room.queue.void(number, 1, room.now)
     (over,) = room.queue.flow.effects.over
     assert (over.phase, over.ending) == (
-        "lost", f.JobEnding(kind="lost", detail="the record of how it went was removed"),
+        "lost", f.JobEnding(kind="lost", detail="the record of its end was removed"),
     )  # fmt: skip
     assert room.starts() == [other]
 
@@ -520,10 +520,10 @@ def test_only_its_members_have_jobs_charged_to_a_project_where_the_owner_names_a
     for who, project in ((ANN, "dna"), (ANN, "rna"), (cal, "dna"), (BOB, "")):
         named.submit(who, project=project)
     for who, project in ((BOB, "dna"), (cal, "rna"), (ANN, "protein")):
-        with pytest.raises(NotAllowed, match=f"a project {project}") as refused:
+        with pytest.raises(NotAllowed, match=f"a member of project {project}") as refused:
             named.submit(who, project=project)
         assert refused.value.where == "project"
-    assert "yours are dna" in _remedy_of(named, cal, "rna")
+    assert "your projects are dna" in _remedy_of(named, cal, "rna")
     assert "ask the owner" in _remedy_of(named, BOB, "rna")
     Room().submit(BOB, project="anything")
 

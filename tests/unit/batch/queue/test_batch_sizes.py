@@ -106,8 +106,8 @@ def test_a_change_that_is_answered_twice_or_late_changes_nothing() -> None:
     ("nodes", "why", "told"),
     [
         (0, "in the midst of a solve", "in the midst of a solve"),
-        (0, "", "it says that it has 0 ranks, not 4"),
-        (3, "", "it says that it has 3 ranks, not 4"),
+        (0, "", "the program reports 0 ranks, not 4"),
+        (3, "", "the program reports 3 ranks, not 4"),
     ],
 )
 def test_its_user_is_told_since_when_a_job_is_to_change_and_why_it_does_not(
@@ -223,7 +223,7 @@ def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not() -> None:
     (ask,) = room.settle()
     assert isinstance(ask, Resize)
     assert ask.nodes == (0,)
-    with pytest.raises(Conflict, match="it is changing"):
+    with pytest.raises(Conflict, match="the job is changing"):
         room.queue.wanted(number, 4, room.now)
     room.queue.size_changed(number, ask.change, 1, 0.0, room.now)
     room.settle()

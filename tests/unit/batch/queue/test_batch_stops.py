@@ -147,7 +147,7 @@ def test_a_stopped_job_that_is_killed_gets_no_nodes_any_more() -> None:
     room = UrgentRoom()
     low, urgent = room.run_and_stop()
     room.stopped(low)
-    with pytest.raises(Conflict, match="job 1 is stopped: it does not wait"):
+    with pytest.raises(Conflict, match="job 1 is stopped, not waiting"):
         room.queue.hold(low, "user", room.now)
     room.settle()
     room.queue.cancel(low, "by ann", room.now)

@@ -85,9 +85,7 @@ def test_an_array_of_which_one_never_began_will_never_have_started() -> None:
     waiting = room.submit(first, happened="started")
     room.queue.cancel(first, "", 1_000)
     room.queue.cancel(first + 1, "", 1_000)
-    assert room.withdrawn()[waiting] == (
-        "it waited for array 1, which has not started, and is over"
-    )
+    assert room.withdrawn()[waiting] == ("it waited for array 1, which ended without a start")
 
 
 def test_a_later_number_of_an_array_is_that_job_alone() -> None:

@@ -66,7 +66,7 @@ def test_what_waits_there_is_queued_and_not_charged_for(room: Room) -> None:
     job = room.submit(nodes=2)
     view = view_of(room.queue, room.queue.job(job), {}, room.now, whole=True)
     assert (view.phase, view.started, view.node_numbers, view.predicted) == ("queued", 0, (), None)
-    assert view.reasons == ("pbs decides when it starts, and promises nothing",)
+    assert view.reasons == ("pbs decides when the job starts, and promises no time",)
     load = load_of(room.queue, room.now)
     assert (load.nodes, load.running, load.waiting, load.decides) == (4, 0, 1, "pbs")
     room.now += 1_000

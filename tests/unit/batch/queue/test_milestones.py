@@ -64,14 +64,14 @@ def test_a_job_that_begins_and_ends_is_told_of_twice() -> None:
     hall.begin(number)
     assert hall.subjects() == ["lab/box/1 (solver) has begun"]
     hall.end(number)
-    assert hall.subjects() == ["lab/box/1 (solver) is over: exit"]
+    assert hall.subjects() == ["lab/box/1 (solver) has ended: exit"]
 
 
 @pytest.mark.parametrize(
     ("when", "ending", "told"),
     [
         (("end", "fail"), FAILED, ["lab/box/1 has failed: exit 2"]),
-        (("end",), FAILED, ["lab/box/1 is over: exit 2"]),
+        (("end",), FAILED, ["lab/box/1 has ended: exit 2"]),
         (("fail",), DONE, []),
         (("fail",), f.JobEnding(kind="limit"), ["lab/box/1 has failed: limit"]),
         (("begin",), FAILED, []),
@@ -141,7 +141,7 @@ def test_an_array_that_went_well_says_so() -> None:
     for number in (first, first + 1):
         hall.begin(number)
         hall.end(number)
-    assert hall.subjects() == ["array lab/box/1 is over: all 2 jobs succeeded"]
+    assert hall.subjects() == ["array lab/box/1 has ended: all 2 jobs succeeded"]
 
 
 def test_each_job_of_an_array_is_told_of_if_its_user_wants_that() -> None:
@@ -150,7 +150,7 @@ def test_each_job_of_an_array_is_told_of_if_its_user_wants_that() -> None:
     for number in (first, first + 1):
         hall.begin(number)
         hall.end(number)
-    assert hall.subjects() == ["lab/box/1 is over: exit", "lab/box/2 is over: exit"]
+    assert hall.subjects() == ["lab/box/1 has ended: exit", "lab/box/2 has ended: exit"]
 
 
 def test_after_a_restart_nothing_is_told_again() -> None:
@@ -185,7 +185,7 @@ def test_a_letter_says_where_things_are_and_nothing_of_the_environment() -> None
         "until      Fri 2027-01-15 08:01 UTC at the latest\n"
         "output     /data/ann/out-1\n"
         "\n"
-        "kalends job lab/box/1 tells more.\n"
+        "kalends job lab/box/1 shows more.\n"
     )
     assert "over       Fri 2027-01-15 08:00 UTC: exit 2\n" in over.text
     for letter in (begun, over):

@@ -57,7 +57,7 @@ def test_a_reservation_that_was_used_once_is_never_given_back_even_if_it_is_chan
 def test_a_late_holder_is_told_what_has_become_of_the_reservation() -> None:
     room = Room(no_show_s=AFTER_S)
     room.at(2_300)
-    with pytest.raises(Conflict, match="was not used in time, and its nodes went to others"):
+    with pytest.raises(Conflict, match="was not used in time, and its nodes were given to others"):
         room.submit()
 
 
@@ -110,7 +110,7 @@ def test_when_a_part_of_a_job_in_step_is_over_its_nodes_go_to_the_queue(killed: 
         room.queue.cancel(part, "enough", room.now)
     room.end(part)
     assert room.starts() == [job]
-    with pytest.raises(Conflict, match="was for a job in step, which is over here"):
+    with pytest.raises(Conflict, match="was for a job in step, which has ended here"):
         room.submit()
     assert set(room.queue.flow.claims()) == {7}, "the calendar has it until the end"
     assert room.replayed().flow.claims() == room.queue.flow.claims()

@@ -66,7 +66,7 @@ def test_a_class_that_would_have_no_effect_is_refused_by_the_name_of_the_policy(
     policy: str, priority: str
 ) -> None:
     room = Room(policy=policy)
-    said = f"{priority} would have no effect: {policy}, .* does not look at priority classes"
+    said = f"{priority} has no effect: {policy} .* ignores priority classes"
     with pytest.raises(InvalidInput, match=said):
         room.submit(OPERATOR, priority)
     assert room.submit(OPERATOR, "normal") == 1, "the default class is what it has anyway"
@@ -83,9 +83,9 @@ def test_a_class_that_has_no_effect_any_more_is_not_charged() -> None:
 
 def test_only_those_whom_the_owner_names_may_name_a_class_above_the_default() -> None:
     room = Room()
-    with pytest.raises(NotAllowed, match="may not name the priority class high") as refused:
+    with pytest.raises(NotAllowed, match="may not use the priority class high") as refused:
         room.submit(priority="high")
-    assert refused.value.remedy.startswith("yours are low, normal;")
+    assert refused.value.remedy.startswith("you may use low, normal;")
     assert room.submit(OPERATOR, "high") == 1
 
 

@@ -60,9 +60,9 @@ def test_a_job_in_its_slot_has_nothing_of_the_calendar_but_what_the_reservation_
     [
         ({"who": BOB}, NotFound, "no reservation of yours"),
         ({"reservation": ANOTHER}, NotFound, "no reservation of yours"),
-        ({"nodes": 4}, InvalidInput, "never fits into that reservation, which has 3 nodes for"),
-        ({"limit_s": 1_001}, InvalidInput, "never fits"),
-        ({"limit_s": 0, "warning": LimitWarning(before_s=1_000)}, InvalidInput, "never fits"),
+        ({"nodes": 4}, InvalidInput, "does not fit into that reservation, which has 3 nodes for"),
+        ({"limit_s": 1_001}, InvalidInput, "does not fit"),
+        ({"limit_s": 0, "warning": LimitWarning(before_s=1_000)}, InvalidInput, "does not fit"),
         ({"reservation": "", "limit_s": 0}, InvalidInput, "no time at all"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_reservation_that_is_over_or_gone_takes_no_jobs() -> None:
     with pytest.raises(InvalidInput, match="3 nodes for 50s"):
         room.submit(limit_s=51)
     room.now = 3_000
-    with pytest.raises(Conflict, match="is over"):
+    with pytest.raises(Conflict, match="has ended"):
         room.submit()
     gone = Room()
     gone.cancel()
@@ -160,7 +160,7 @@ def test_of_a_smaller_reservation_those_that_began_last_are_ended_and_told() -> 
     assert room.at(2_000) == [first, second]
     kills = [each for each in room.change(replace(room.slot, nodes=2)) if isinstance(each, Kill)]
     assert [(each.job.number, each.detail) for each in kills] == [
-        (second, "its reservation has these nodes no more")
+        (second, "its reservation no longer has these nodes")
     ]
     third = room.submit(nodes=1)
     room.end(second, f.JobEnding(kind="killed"))
@@ -287,7 +287,7 @@ def test_a_job_with_a_fixed_start_has_its_nodes_booked_and_begins_then() -> None
         ({"at": 1_950, "nodes": 2}, Conflict, "2 nodes are not free from 1950"),
         ({"at": 1_100, "held": True}, InvalidInput, "a fixed start, and something else"),
         ({"at": 1_100, "reservation": RESERVED}, InvalidInput, "a fixed start, and something else"),
-        ({"at": 1_100, "nodes": 5}, InvalidInput, "can never be had"),
+        ({"at": 1_100, "nodes": 5}, InvalidInput, "can never be free"),
     ],
 )
 def test_a_fixed_start_that_cannot_be_is_refused_and_nothing_has_happened(

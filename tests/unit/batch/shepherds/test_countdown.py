@@ -34,7 +34,7 @@ def test_at_its_limit_it_is_asked_and_after_the_grace_killed() -> None:
     assert one.due(109.9) == ()
     assert one.due(110) == (SIGKILL,)
     assert one.kind == "limit"
-    assert one.detail == "its 100 s were over"
+    assert one.detail == "its 100 s had passed"
 
 
 def test_a_kill_is_repeated_while_the_program_is_there() -> None:
@@ -81,7 +81,7 @@ def test_without_anybody_at_its_terminal_in_time_it_is_asked_to_end() -> None:
     assert one.wait_s(10) == 20
     assert one.due(29.9) == ()
     assert one.due(30) == ASK
-    assert (one.kind, one.detail) == ("killed", "nobody came to its terminal within 30 s")
+    assert (one.kind, one.detail) == ("killed", "no terminal was attached within 30 s")
 
 
 def test_once_somebody_came_only_its_limit_ends_it() -> None:

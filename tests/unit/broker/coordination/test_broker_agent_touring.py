@@ -87,7 +87,7 @@ def test_where_the_slots_are_given_the_agent_stays_at_home(broker: AgentBroker) 
     broker.visited(rid)
     view = broker.answers[1]
     assert (view.state, view.agent) == ("reserved", "mine")
-    assert "nothing to choose" in broker.row(rid).trail[0].detail
+    assert "no choice" in broker.row(rid).trail[0].detail
 
 
 def test_a_script_travels_once_in_a_session(broker: AgentBroker) -> None:

@@ -89,7 +89,7 @@ def test_of_a_job_that_is_not_at_a_site_it_is_told_nothing_and_its_operator_hear
     rig, rid = run_at_b()
     assert hear_of(rig, site, ended(rid)) == (
         [],
-        [f"{site} says that a job has ended which it never had"],
+        [f"{site} reports the end of a job that it never had"],
     )
     assert rig.row(rid).ended is None
     assert learned(rig, site).jobs == 0
@@ -154,7 +154,7 @@ def test_no_job_ends_before_it_was_asked_for_by_more_than_clocks_differ() -> Non
     for at in (0, asked_s - CLOCKS_DIFFER_S - 1):
         answered, alarms = hear_of(rig, "b", ended(rid, at=at))
         assert answered == ["b"], "it has not to say it again"
-        assert [each for each in alarms if "before it was asked for" in each] == alarms
+        assert [each for each in alarms if "before its request" in each] == alarms
         assert rig.row(rid).ended is None
         assert learned(rig).jobs == 0
     assert hear_of(rig, "b", ended(rid, at=asked_s - CLOCKS_DIFFER_S)) == (["b"], [])

@@ -100,7 +100,7 @@ def test_a_site_is_believed_of_its_own_resources_and_of_what_is_reserved_there()
     one = broker()
     rid = one.reserve()
     assert hear(one, loss(rid, 7), "there") == []
-    assert "tells of another site's nodes" in one.alarms[-1]
+    assert "reports another site's nodes" in one.alarms[-1]
     hear(one, loss(rid, 7, resource="here/two"))
     hear(one, loss(rid, 7, att=2))
     assert shown(one, rid) == ()

@@ -266,7 +266,7 @@ def test_a_decision_that_came_too_late_for_its_nodes_stands_and_the_operator_hea
     rig.coordinator.receive("b", m.Renewed(rid=rid, att=1, epoch=1, lost=(7,)), rig.now)
     (alarm,) = rig.coordinator.take_effects().alarms
     assert rid in alarm
-    assert "b has given the nodes to others" in alarm
+    assert "b gave the nodes to others" in alarm
     assert rig.row(rid).state == "commit"
 
 
@@ -530,8 +530,8 @@ def test_a_second_best_that_does_not_fit_any_more_is_released() -> None:
 @pytest.mark.parametrize(
     ("worth", "winner", "told"),
     [
-        ("99s", "b", "a/m ends 1m40s later, and with what you prefer is 1s behind"),
-        ("101s", "a", "b/m ends 1m40s earlier, and with what you prefer is 1s behind"),
+        ("99s", "b", "a/m ends 1m40s later, and with your preferences is 1s behind"),
+        ("101s", "a", "b/m ends 1m40s earlier, and with your preferences is 1s behind"),
     ],
 )
 def test_a_site_that_is_worth_more_than_it_is_later_wins(
@@ -673,7 +673,7 @@ def test_a_script_that_fails_or_answers_nonsense_changes_nothing(outcome: RunOut
     rig, rid = picking()
     assert picked(rig, rid, outcome) == ["b"]
     rig.hear("b", voted(rid))
-    assert any("was not followed" in each for each in rig.told)
+    assert any("was ignored" in each for each in rig.told)
 
 
 def test_a_script_is_waited_for_no_longer_than_its_time_and_comes_too_late_then() -> None:
@@ -682,7 +682,7 @@ def test_a_script_is_waited_for_no_longer_than_its_time_and_comes_too_late_then(
     assert [site for site, _ in of_kind(rig.pass_time(1), m.Prepare)] == ["b"]
     assert picked(rig, rid, RunOutcome("ok", "a/m")) == []
     rig.hear("b", voted(rid))
-    assert any("has not answered in time" in each for each in rig.told)
+    assert any("did not answer in time" in each for each in rig.told)
 
 
 def test_the_end_of_a_script_of_an_earlier_attempt_or_of_no_request_is_nothing() -> None:
@@ -822,7 +822,7 @@ def test_a_job_that_starts_meanwhile_stays_where_it_is() -> None:
     assert (rig.row(rid).state, rig.row(new).state) == ("commit", "closed")
     problem = rig.row(new).problem
     assert problem is not None
-    assert "the job has started" in problem.detail
+    assert "the job has just started" in problem.detail
 
 
 def test_a_job_that_fits_no_other_machine_stays_and_its_user_is_told_so() -> None:
@@ -837,9 +837,7 @@ def test_a_job_that_fits_no_other_machine_stays_and_its_user_is_told_so() -> Non
     assert of_kind(rig.settle(), m.Solicit) == []
     problem = rig.answers[2].problem
     assert problem is not None
-    assert (
-        problem.detail == "this broker knows no other machine like that: the job stays where it is"
-    )
+    assert problem.detail == "this broker knows no other such machine: the job stays where it is"
     assert rig.row(rid).state == "commit"
 
 
@@ -903,7 +901,7 @@ def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_hav
     lives.put_back(copy)
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
     lives.made_good(copy, (), lost)
-    with pytest.raises(Conflict, match="restored from a copy"):
+    with pytest.raises(Conflict, match="restored from a backup"):
         check_may_leave(rig.row(rid))
     assert job_starts.stranded(copy, ["b"], (), 10) == []
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
@@ -1032,7 +1030,7 @@ def test_a_job_that_runs_goes_only_where_it_starts_soon_unless_its_site_is_lost(
     if not goes:
         problem = rig.row(new).problem
         assert problem is not None
-        assert all("is better off where it is" in each.detail for each in problem.refusals)
+        assert all("the job stays where it is" in each.detail for each in problem.refusals)
 
 
 def test_what_runs_at_a_site_that_is_drained_gets_another_place_if_it_may_start_again() -> None:
@@ -1064,5 +1062,5 @@ def test_a_request_is_changed_by_its_user_alone_whoever_else_may_see_it() -> Non
     rig, rid = placed_at_b()
     scopes = frozenset({"use", "audit", "admin"})
     check_own(rig.row(rid), Caller(ANN, scopes, ""))
-    with pytest.raises(NotAllowed, match="it is ann's"):
+    with pytest.raises(NotAllowed, match="it belongs to ann"):
         check_own(rig.row(rid), Caller(Principal("oscar"), scopes, ""))

@@ -301,7 +301,7 @@ def test_a_site_ends_only_what_it_has_a_part_of() -> None:
     rid, plain = reserved(broker, Step(jobs={"there/one": JOB})), ""
     broker.receive("here", news(rid, 0, failed=True))
     broker.receive("here", news(rid, 1, failed=True))
-    assert broker.alarms == ["here tells of another site's jobs"]
+    assert broker.alarms == ["here reports another site's jobs"]
     later = tuple(replace(want, start=START + 60, end=START + 120) for want in WANTS)
     plain = broker.submit(2, key="the-other-key", wants=later)
     broker.visited(plain)

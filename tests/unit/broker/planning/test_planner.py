@@ -418,7 +418,7 @@ def test_a_resource_whose_calendar_is_not_there_is_named() -> None:
 def test_asking_for_more_than_a_resource_has_says_how_much_it_has() -> None:
     where, code, detail = only_refusal(asked("sdsc/sp2:100 + sdsc/sp2:100"), THREE_SITES, ALL_FREE)
     assert (where, code) == ("sdsc/sp2", RefusalCode.TOO_MUCH)
-    assert detail == "200 units are needed at one time, it has 128"
+    assert detail == "200 units are needed at one time, but it has 128"
 
 
 def test_a_busy_resource_says_how_long_its_longest_free_time_is() -> None:
@@ -491,4 +491,4 @@ def test_terms_that_compete_for_too_few_resources_are_told_together() -> None:
 def test_a_plan_that_others_were_faster_at_is_explained_as_such() -> None:
     (refusal,) = explain(asked("caltech/onyx"), THREE_SITES, ALL_FREE)
     assert refusal.code == RefusalCode.BUSY
-    assert "lost to others" in refusal.detail
+    assert "other requests took" in refusal.detail

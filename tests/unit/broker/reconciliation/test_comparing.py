@@ -308,7 +308,7 @@ def test_a_page_that_nobody_asked_for_is_let_go(page: m.Compared) -> None:
 @pytest.mark.parametrize(
     ("here", "there", "words"),
     [
-        (None, "commit", "is reserved, and not locked at here"),
+        (None, "commit", "is reserved, but not locked at here"),
         ("locked", "cancelled", "still locked at here"),
         ("locked", None, "the register has forgotten it"),
         ("cancelled", "commit", "the register has forgotten it"),

@@ -287,7 +287,7 @@ def test_the_operator_is_told_when_it_begins_and_when_it_is_over(site: Site) -> 
     site.put_back(image)
     said = m.Welcome(register=OURS, secret=KEY, remembered=(forgotten,))
     [(about, problem)] = site.receive(said).reports
-    assert "older image" in problem
+    assert "older backup" in problem
     assert not site.advance(RECOVERY_MS_MIN).reports
     assert site.receive(m.Settled()).reports == [(about, "")]
 

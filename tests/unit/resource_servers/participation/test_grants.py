@@ -314,7 +314,7 @@ def test_an_operator_hears_what_was_undone_until_it_is_set_right_whatever_else_g
     site.has[promised.name] = replace(promised, end=promised.end - 600)
     seen = site.pass_time(10_000).reports
     assert [
-        text for _, text in seen if text.endswith("was changed there, by somebody or in a crash")
+        text for _, text in seen if text.endswith("was changed there, by a person or in a crash")
     ]
     ((about, said),) = site.refuse("not now").reports
     assert promised.name in said

@@ -199,7 +199,7 @@ def test_a_place_that_was_forgotten_is_not_locked_again_but_named() -> None:
     )  # fmt: skip
     answer = site.answer(relock)
     assert isinstance(answer, m.Relocked)
-    assert "submitted again" in answer.blockers[0]
+    assert "submit the job again" in answer.blockers[0]
 
 
 def test_only_the_owner_of_a_question_may_go_on_with_it() -> None:

@@ -237,7 +237,7 @@ def test_a_key_does_not_fill_the_store_with_registers() -> None:
     registers = Registers()
     for number in range(64):
         registers.admit(f"evil-{number}", welcome(f"{number:032x}"), Badge("a key"))
-    with pytest.raises(NotAllowed, match="most that are remembered"):
+    with pytest.raises(NotAllowed, match="the maximum"):
         registers.admit("evil-x", welcome("f" * 32), Badge("a key"))
 
 

@@ -1,4 +1,4 @@
-"""How many candidates are known to be available as the answers of sites come in.
+"""Counts of candidates known to be available, as the answers of sites come in.
 
 For many points of time at once, and for polls that begin at different sites: the chances of each count,
 up to the number that is needed. Sites answer independently, and so are their resources taken; then the

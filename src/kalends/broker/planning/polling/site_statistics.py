@@ -111,7 +111,7 @@ class Odds:
             raise InvalidInput(
                 f"invalid record of site statistics: {error}",
                 where="odds",
-                remedy="leave it out; the statistics are learned again",
+                remedy="leave the record out; the broker learns the statistics again",
             ) from error
 
     def snapshot(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a request's candidates would be polled, as shown to users."""
+"""Order of polling a request's candidates, as shown to users."""
 
 from __future__ import annotations
 

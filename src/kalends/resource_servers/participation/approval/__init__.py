@@ -1,1 +1,1 @@
-"""The owner's word: what waits for it, and what was decided."""
+"""The owner's decisions, and the requests that wait for one."""

@@ -124,7 +124,7 @@ class OwnerApproval:
         )
 
     def why_over(self, rid: str) -> tuple[Refusal, ...]:
-        """Return why the owner hears no more of this request: a word was said, or its time is over."""
+        """Return why the owner can no longer decide on this request: decided, or its time has passed."""
         _, petition = _with_petition(self.book.stakes.get(rid))
         if petition is None or petition.stands:
             return ()
@@ -236,8 +236,8 @@ class OwnerApproval:
         self._check_is_certain(stake, rid)
         if stake is None or petition is None or not petition.wants:
             raise NotFound(
-                "no such request was put before the owner here", where="id",
-                remedy="kalends admin requests lists those that wait", request_id=rid,
+                "no such request waits for the owner's approval", where="id",
+                remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
         wanted: PetitionState = "approved" if approve else "declined"
         if petition.state == wanted:
@@ -254,8 +254,8 @@ class OwnerApproval:
             )  # fmt: skip
         if not _is_held(stake, petition):
             raise Conflict(
-                "it holds nothing here at present: it was given up, or an older request has the slot",
-                where="id", remedy="kalends admin requests lists those that wait", request_id=rid,
+                "it holds no slot here: it was given up, or an older request has the slot",
+                where="id", remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
         petition = replace(petition, state=wanted, word=word, by=by, decided_s=now.wall_s)
         self._end(stake, petition)
@@ -355,7 +355,7 @@ def _is_given_up(stake: Stake, petition: Petition) -> bool:
 def _decided_already(petition: Petition, rid: str) -> Conflict:
     if petition.state == "lapsed":
         return Conflict(
-            "its time is over: it was given up without a word", where="id",
+            "its time has passed: it was given up without a decision", where="id",
             remedy="its user may ask again", request_id=rid,
         )  # fmt: skip
     remedy = "its user may ask again"

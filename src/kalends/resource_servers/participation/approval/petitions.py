@@ -1,4 +1,4 @@
-"""What is put before an owner: the slots that wait for a word, and the word."""
+"""Petitions to an owner: the slots that wait for a decision, and the decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site knows of one request: its stake, with its claims, and the facts that are stored of it.
+"""A site's record of one request: its stake, with its claims, and the facts that are stored of it.
 
 A stake is stored whole whenever something durable about it changes; the newest stored form is the
 truth after a restart. Claims that are only held are left out, for a restart loses holds; but not those

@@ -294,7 +294,7 @@ class ClaimTable:
         return (*self.calendars[resource].rules_for(principal), *used)
 
     def usage(self) -> Counter[Account]:
-        """What counts against limits, by account."""
+        """Usage that counts against limits, by account."""
         return self._usage.accounts()
 
     def booked(self, rids: Iterable[str]) -> list[Claim]:
@@ -323,7 +323,7 @@ class ClaimTable:
             yield
         finally:
             full = self.occupy(stake, "locked", None)
-            assert not full, "what was booked a moment ago must fit"
+            assert not full, "slots that were just booked must fit"
             self._freed, self._locked = freed, locked
 
     def occupy(self, stake: Stake, state: State, expires_ms: int | None) -> str:
@@ -334,7 +334,7 @@ class ClaimTable:
             resources = [claim.resource for claim in stake.claims]
         else:
             pieces = pieces_beyond(stake.claims, standing or ())
-            assert state != "locked", "a locked replacement, or alternative, stands by itself"
+            assert state != "locked", "a locked replacement, or alternative, stands alone"
             bookings = piece_bookings(stake, pieces, state, expires_ms, self.new_id)
             resources = [resource for resource, _, _, _ in pieces]
         full = place(self.calendars, bookings, resources)
@@ -351,7 +351,7 @@ class ClaimTable:
         return ""
 
     def take_freed(self) -> list[Stretch]:
-        """What was booked and is not any more, since the last call: room may have come free there."""
+        """Return bookings that ended since the last call: room may have come free there."""
         freed, self._freed = self._freed, []
         return freed
 
@@ -435,7 +435,7 @@ class ClaimTable:
         self.vacate(stake)
         stake.claims = [claim for claim in stake.claims if claim.hold_id in hold_ids]
         full = self.occupy(stake, "held", expires_ms)
-        assert not full, "a part of what was booked must fit"
+        assert not full, "a part of the booked slots must fit"
 
     def vacate(self, stake: Stake) -> None:
         """Take everything of `stake` off the calendars."""

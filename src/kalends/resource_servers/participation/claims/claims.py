@@ -65,7 +65,7 @@ class Claims:
         stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
         self.put(stake)
         full = self.hold(stake, until_ms)
-        assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
+        assert not full, f"{stake.rid}: the claims do not fit together on {full}"
 
     def hold_place(self, stake: Stake, until_ms: int) -> None:
         """Hold a place in queues, where all have room, instead of what its request held of them."""
@@ -215,7 +215,7 @@ class Claims:
         stake.claims = stake.claims_in("locked")
         if stake.claims:
             full = self.book.occupy(stake, "locked", None)
-            assert not full, f"{stake.rid}: what was promised must fit on {full}"
+            assert not full, f"{stake.rid}: promised slots must fit on {full}"
         self.provisions.take_over(stake)
         self.provisions.left(stake.rid, others)
         self.provisions.left(stake.replaces, replaced)

@@ -1,4 +1,4 @@
-"""Room that is kept for requests, in their order: nobody gets room that one before them needs.
+"""Room that is kept for requests, in their order: no request gets room that an earlier one needs.
 
 Without this rule small requests would starve big ones: they would always find room for themselves in
 what a big one waits to become enough.
@@ -24,7 +24,7 @@ LAST: Order = (math.inf, "")
 
 
 class Earmarks:
-    """What is kept for whom. `pieces` of one request are whole numbers: resource, start, end, units."""
+    """Room kept for each request. `pieces` of one request are whole numbers: resource, start, end, units."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Order, tuple[Piece, ...]]] = {}

@@ -1,4 +1,4 @@
-"""Which records end when: a site looks at those that are over, and never at all that it has."""
+"""Ends of records by time, so that a site looks only at those that have ended."""
 
 from __future__ import annotations
 

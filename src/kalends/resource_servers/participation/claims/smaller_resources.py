@@ -1,4 +1,4 @@
-"""What stands in the way when an owner makes a resource smaller, or takes it away.
+"""Bookings that prevent an owner from making a resource smaller, or removing it.
 
 What is promised there and not over is never broken: the change is refused, and names who has to go first.
 """
@@ -45,18 +45,18 @@ def too_small(info: ResourceInfo, standing: Sequence[Booking]) -> Conflict:
     return Conflict(
         f"{info.name} cannot have {info.capacity} units yet: {_named(standing, info.zone)}",
         where=f"site.resources.{split_resource(info.name)[1]}.capacity",
-        remedy="give it the capacity of before, and reclaim what is to go, from when it is to be gone: "
-        f"kalends admin reclaim {info.name} --units N --at TIME --for 366d; make it smaller then",
+        remedy="restore its earlier capacity, and reclaim the units to remove, from their last day: "
+        f"kalends admin reclaim {info.name} --units N --at TIME --for 366d; reduce the capacity after that",
     )
 
 
 def still_booked(name: str, zone: str, standing: Sequence[Booking]) -> Conflict:
     """Return why the resource `name` cannot be taken away, for what is `standing` there."""
     return Conflict(
-        f"{name} is still booked, and not configured any more: {_named(standing, zone)}",
+        f"{name} is still booked, but no longer configured: {_named(standing, zone)}",
         where=f"site.resources.{split_resource(name)[1]}",
-        remedy="configure it as before, and reclaim it, from when it is to be gone: "
-        f"kalends admin reclaim {name} --at TIME --for 366d; take it away then",
+        remedy="configure it as before, and reclaim it from its last day: "
+        f"kalends admin reclaim {name} --at TIME --for 366d; remove it after that",
     )
 
 

@@ -1,4 +1,4 @@
-"""What counts against the limits of users and groups: what they hold, have reserved, and have of each week.
+"""Usage that counts against limits of users and groups: holds, reservations, and shares of each week.
 
 Amounts are kept in accounts: of one user, or of all whom a rule with `together` means. A request adds
 to each account what it claims there; one that is to replace another adds what it claims beyond that,
@@ -356,7 +356,7 @@ def _refusal(calendar: ResourceCalendar, rule: Limit, week: Interval) -> Refusal
         code = RefusalCode.LIMIT
     elif week in (STANDING, STANDING_TIME):
         most = rule.describe_number() if week == STANDING else f"{rule.describe_time()} reserved"
-        detail = f"rule {rule.name} lets {whom} have at most {most} that are not over"
+        detail = f"rule {rule.name} lets {whom} have at most {most} that have not ended"
         code = RefusalCode.LIMIT
     else:
         begins = format_time(week.start, calendar.info.zone)

@@ -1,4 +1,4 @@
-"""Free room by order of requests: nobody gets what is kept for a request before theirs.
+"""Free room by order of requests: no request gets room that is kept for an earlier one.
 
 Requests stand in order of their stamps, less the head start that an owner gives. What they wait for in line,
 and what is offered to them on a waiting list, is kept from everybody behind.
@@ -35,7 +35,7 @@ class FreeRoom:
 
     @property
     def kept(self) -> Sequence[Earmarks | PlannedRoom]:
-        """Everything that keeps room from somebody."""
+        """All reasons to keep room from a request."""
         return (*self.earmarks, self.planned)
 
     def order_of(

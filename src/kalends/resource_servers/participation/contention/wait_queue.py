@@ -1,4 +1,4 @@
-"""The line at a site: visits that wait for what others hold, in order of their requests' stamps.
+"""The wait queue at a site: visits that wait for held slots, in order of their requests' stamps.
 
 A place in line is soft: it lives as long as its broker repeats the visit, and a restart of the site
 loses it. It keeps room (see `earmarks`) from everybody behind it.

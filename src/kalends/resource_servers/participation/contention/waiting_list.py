@@ -1,4 +1,4 @@
-"""Waiting lists: requests that hold nothing and want to be told when room comes free in some windows.
+"""Waiting lists: requests that hold nothing and wait for room in some windows.
 
 What has come free is offered to them one after the other, by their stamps. While it is offered to
 one, it is kept from everybody behind (see `earmarks`).

@@ -1,4 +1,4 @@
-"""Waiting lists: what comes free is offered to one request after the other.
+"""Waiting lists: freed room is offered to one request after the other.
 
 Being told is an offer: for a few seconds nobody behind gets that room (but who was before in line
 does). It ends when the request asks for something here, or waits on after having looked, or lets the time
@@ -222,7 +222,7 @@ class WaitingLists:
         return False
 
     def _end_offer(self, listed: WaitingListEntry) -> list[Stretch]:
-        """End the offer; what is left of it goes to those behind.
+        """End the offer; offer the rest of it to the requests behind.
 
         Returns what came free after `listed` had been told: it may not have seen that.
         """

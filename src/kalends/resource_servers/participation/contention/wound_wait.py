@@ -1,4 +1,4 @@
-"""Waiting in line for what others hold, and the recall of what younger requests hold.
+"""Waiting in line for held slots, and the recall of slots that younger requests hold.
 
 Wound-wait with time to answer (Rosenkrantz, Stearns and Lewis 1978; the recall of Ramamoorthi et al.
 1997, section 4): who is older has what younger ones hold asked back; they promise it, give it back, or
@@ -182,7 +182,7 @@ class WoundWait:
             assert self.book.stakes[rid].has("held"), rid
         for place in self.line:
             stake = self.book.stakes.get(place.rid)
-            assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
+            assert stake is None or not stake.claims, f"{place.rid} waits for slots that it has"
 
     def att_of(self, rid: str) -> int:
         """Return the attempt of `rid` that is in line, or 0."""
@@ -292,7 +292,7 @@ class WoundWait:
         if holder is None or holder.visit is None or not holder.visit.queue:
             return
         needs = tuple(self.book.needs(self.admission.stake_for(holder.asker, None, holder.visit)))
-        refusal = self.here.refusal(RefusalCode.HELD, "an older request has asked for it")
+        refusal = self.here.refusal(RefusalCode.HELD, "an older request asked for the slot")
         place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
         self.line.put(place)
 

@@ -82,7 +82,7 @@ class Comparison:
         true = stake.secret if stake is not None else key and proofs.of_request(key, relock.rid)
         if true and not proofs.same(relock.secret, true):
             self.outbox.alarm(
-                f"{relock.rid}: {source} wants it locked again, but knows not its secret"
+                f"{relock.rid}: {source} wants it locked again, but does not know its secret"
             )
             return
         if stake is not None and not stake.register:
@@ -105,9 +105,9 @@ class Comparison:
         if unknown:
             return tuple(f"{resource} is not configured" for resource in unknown)
         if any(machine_of(want.resource) for want in relock.wants):
-            return ("its place in the queue is lost: the job is to be submitted again",)
+            return ("its place in the queue is lost: submit the job again",)
         if any(want.start >= want.end for want in relock.wants):
-            return ("it asks for a time that is none",)
+            return ("it asks for a period that ends before it starts",)
         unapproved = self.approval.why_not_again(relock)
         if unapproved and not self.outcomes.recovery.recovering:
             return (unapproved,)

@@ -183,14 +183,12 @@ class InDoubtResolver:
         if stake is None or stake.att != says.att or not stake.has("prepared"):
             return
         if (says.site, source) not in {(part.site, part.url) for part in stake.parts}:
-            self.outbox.alarm(
-                f"{says.rid}: {source} speaks for {says.site}, which does not live there"
-            )
+            self.outbox.alarm(f"{says.rid}: {source} speaks for {says.site}, which is not there")
             return
         if says.says == "locked":
             if not self._proves_commit(stake, says):
                 self.outbox.alarm(
-                    f"{says.rid}: {says.site} says that it was committed, without proof"
+                    f"{says.rid}: {says.site} reports that it was committed, without proof"
                 )
                 return
             others = {site: of for site, of in says.proofs.items() if site != self.here.name}

@@ -89,7 +89,8 @@ class Recovery:
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
         self.outbox.store(RecoveryChanged(on=True))
         self.outbox.report(
-            "store", "an older image of this site's store was restored: promises are forgotten here"
+            "store",
+            "an older backup of this site's store was restored, and promises are missing in it",
         )
         for stake in [each for each in self.stakes.awake() if each.has("held")]:
             self.claims.end_hold(stake, "expiry")
@@ -99,7 +100,7 @@ class Recovery:
     def refusal(self) -> Refusal | None:
         """Return why nothing new is taken, or None when it is."""
         if self.recovering:
-            detail = "what was promised here is compared with the brokers first"
+            detail = "the site first compares its promises with the brokers"
             return self.here.refusal(RefusalCode.DRAINED, detail)
         if self.awaits_brokers():
             detail = "the site has just started and waits a few seconds for its brokers"

@@ -55,9 +55,9 @@ class SetAside:
         if start_s >= self.closed_until_s:
             return ""
         if self._reclaims:
-            return "the site cannot read what its owner has taken back, and takes nothing new"
+            return "the site cannot read its owner's reclaims, and takes no new requests"
         until = format_time(self.closed_until_s, "UTC")
-        return f"the site cannot read all it has promised, and takes nothing new before {until}"
+        return f"the site cannot read all its promises, and takes no new requests before {until}"
 
     def include(self, other: SetAside) -> None:
         """Add the records of `other`."""
@@ -72,12 +72,12 @@ class SetAside:
         """What is set aside, one line each, and what helps."""
         return [
             *(
-                f"the claims of request {stake.rid} cannot be read: {stake.reason}; nothing new is taken"
-                f" before {format_time(stake.ends_at, 'UTC')} (bring back a backup, or wait until then)"
+                f"the claims of request {stake.rid} cannot be read: {stake.reason}; no new requests are taken"
+                f" before {format_time(stake.ends_at, 'UTC')} (restore a backup, or wait until then)"
                 for stake in self._stakes.values()
             ),
             *(
-                f"the reclaim {reclaim.key!r} cannot be read: {reclaim.reason}; nothing new is taken"
+                f"the reclaim {reclaim.key!r} cannot be read: {reclaim.reason}; no new requests are taken"
                 " (end it by `kalends admin reclaim --end`, then take the time back again)"
                 for reclaim in self._reclaims.values()
             ),

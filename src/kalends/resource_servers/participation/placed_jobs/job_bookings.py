@@ -65,7 +65,7 @@ class JobBookings:
         return [job.number for job in moved.jobs if not self.occupy(job, now_s)]
 
     def occupy(self, job: RunningJob, now_s: int) -> bool:
-        """Book what a job has now, in the place of what it had; return False where there is no room.
+        """Book the nodes of a job instead of its earlier ones; return False if there is no room.
 
         A job beyond its time may stand where somebody has reserved: then nothing of it is booked, for
         the reservation is what was promised. Where only its past has no room, it is booked from now on.

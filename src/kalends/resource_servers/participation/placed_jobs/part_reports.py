@@ -1,4 +1,4 @@
-"""What brokers are told of the parts of jobs in step: which jobs they are here, which have failed or ended.
+"""Reports to brokers about the parts of jobs in step: the jobs here, and those that failed or ended.
 
 A site ends nobody's reservation by itself. It tells the register of one whose part has failed, again and
 again, until that is cancelled; then the other parts are ended by their sites. So it does when a part has

@@ -117,12 +117,12 @@ class Places:
             # Others of this user's end within seconds.
             return structs.replace(self.admission.too_many_holds(), code=RefusalCode.HELD)
         if now.monotonic_ms - self._since_ms.get(solicit.rid, now.monotonic_ms) > HELD_MS_MAX:
-            detail = "its place was held for too long, and is given to others"
+            detail = "its place was held for too long, and was given to others"
             return self.here.refusal(RefusalCode.HELD, detail)
         return None
 
     def _ask(self, source: str, solicit: m.Solicit, stake: Stake | None, now: Moment) -> None:
-        """Ask the queues; what was held for an earlier attempt stays held meanwhile."""
+        """Ask the queues; places held for an earlier attempt stay held until they answer."""
         held = (
             {claim.resource: claim.hold_id for claim in stake.claims} if stake is not None else {}
         )
@@ -153,7 +153,7 @@ class Places:
         self, number: int, rid: str, offers: Sequence[m.PlaceOffer], refusals: Sequence[Refusal],
         now: Moment,
     ) -> bool:  # fmt: skip
-        """Hold what the queues have given, and bid; return False where nobody waits for it any more."""
+        """Hold the places from the queues, and bid; return False if no visit waits for them."""
         asked = self._soliciting.get(rid)
         if asked is None or asked.number != number:
             return False
@@ -225,7 +225,7 @@ class Places:
         self._fallen.pop(rid, None)
 
     def fell_back(self, rid: str) -> None:
-        """The nodes that were kept for a place are others', for its broker has not decided in time.
+        """Give up a place whose nodes were given to others, because its broker did not decide in time.
 
         The promise stands: only the broker can end it.
         """
@@ -253,7 +253,7 @@ class Places:
             if asked.until_ms > now.monotonic_ms:
                 return
             del self._soliciting[rid]
-            refusal = self.here.refusal(RefusalCode.NO_PLACE, "its queues give no answer")
+            refusal = self.here.refusal(RefusalCode.NO_PLACE, "its queues do not answer")
             self.outbox.send(asked.source, self.here.no_bid(asked.solicit, (refusal,)))
 
     def next_deadline_ms(self) -> int | None:

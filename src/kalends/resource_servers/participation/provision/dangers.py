@@ -31,7 +31,7 @@ LOOK_AGAIN_MS: Final = 2_000
 WHY_MAX: Final = 120
 """Characters of a system's own words that are told."""
 
-NOT_MADE: Final = "it makes something else of it than it is asked for"
+NOT_MADE: Final = "its reservation differs from the one that was asked for"
 
 
 @dataclass(eq=False, slots=True)
@@ -87,7 +87,7 @@ class Dangers:
 
     def undone(self, grant: NodeGrant, how: str) -> None:
         """Note that the system has kept `grant`, and does not now: which is set right, and no danger yet."""
-        self._undone[grant.number] = f"{grant.name} was {how} there, by somebody or in a crash"
+        self._undone[grant.number] = f"{grant.name} was {how} there, by a person or in a crash"
         self._report(grant, self._undone[grant.number])
 
     def look(self, grant: NodeGrant, now: Moment, *, granted: bool) -> bool:
@@ -143,7 +143,7 @@ class Dangers:
                 danger.due_ms = now.monotonic_ms + LOOK_AGAIN_MS
             else:
                 danger.due_ms, danger.given_up = None, True
-                self._report(grant, f"{danger.why}; its broker is asked to move it")
+                self._report(grant, f"{danger.why}; the broker is asked to move the reservation")
 
     def next_deadline_ms(self) -> int | None:
         times_ms = (each.due_ms for each in self._dangers.values())
@@ -217,7 +217,7 @@ class Dangers:
         return (grant.wanted.start - (clock_s or now.wall_s)) * 1000
 
     def _evade(self, grant: NodeGrant, now: Moment, *, surely_absent: bool) -> bool:
-        """Move a grant that has not begun to nodes that nobody else has; those that it can keep stay."""
+        """Move a grant that has not begun to free nodes; it keeps the nodes that it can."""
         wanted = grant.wanted
         if wanted is None or len(grant.needs) != 1 or wanted.start <= now.wall_s:
             return False

@@ -1,4 +1,4 @@
-"""What is not ours in a batch system, as room that is taken: reservations, running jobs, nodes that are down.
+"""Room in a batch system that is not ours: reservations, running jobs, nodes that are down.
 
 `find` and the votes see it as locked. Of things that meet on one node no more counts than the node has;
 what lies on a promise of ours is no room, but an alarm.
@@ -33,7 +33,7 @@ RENEW_S: Final = 3_600
 
 
 RESERVED: Final = "is reserved for others"
-USED: Final = "is used by a job of others"
+USED: Final = "is used by another user's job"
 
 
 class _Piece(NamedTuple):
@@ -137,7 +137,7 @@ class ForeignRoom:
 def foreign_extents(
     names: OwnNames, backend: ResourceBackend, state: SystemState
 ) -> Iterator[Foreign]:
-    """Yield what others have, and what nobody can have."""
+    """Yield the room of others, and the room that no user can have."""
     now_s = state.clock_s
     for reservation in state.reservations:
         if reservation.name not in names and reservation.end > now_s:

@@ -1,4 +1,4 @@
-"""What a batch system has been asked to keep for the claims of this site: one grant for each reservation.
+"""Grants: reservations that a batch system was asked to keep for claims of this site, one for each.
 
 A grant serves one claim, or two while a reservation is changed. `needs` says what each of them needs; what is
 wanted is their envelope, or nothing once no claim is left. `outer` is the most that the batch system may have
@@ -37,7 +37,7 @@ class NodeGrant(msgspec.Struct, gc=False):
 
 @dataclass(eq=False, slots=True)
 class Sight:
-    """What is known of a grant in the batch system; nothing of it outlives the site's life."""
+    """Observed state of a grant in the batch system; it does not outlive the site's life."""
 
     seen: bool = False
     """Whether `found` is what was there when it was last looked at."""

@@ -1,4 +1,4 @@
-"""What jobs used in slots, read from the accounting of batch systems, a piece of time after the other.
+"""Use of slots by jobs, read from the accounting of batch systems, one period after the other.
 
 Accounts come late, and may be read again: each piece begins a while before the last one ended, and what is
 stored has the name of its job, so nothing counts twice. How far they are read is stored with what was read.
@@ -69,7 +69,7 @@ class JobImport:
                 begin = until.get(each.system, 0)
                 known = self._of[each.system] = _SystemAccounts(each, begin, now.monotonic_ms)
                 if not each.traits.tells_use:
-                    known.problem = "it does not tell what jobs used"
+                    known.problem = "it does not report the usage of jobs"
 
     def read_until(self, system: str) -> int:
         """Return until when all jobs are known that have ended (seconds UTC); 0 for never."""
@@ -143,5 +143,5 @@ class JobImport:
         if answer.outcome == "unknown":
             one.piece_s = max(one.piece_s // 2, PIECE_S_MIN)
             one.due_ms = now.monotonic_ms + min(one.backend.usage_ms, RETRY_MS)
-            told = f"what jobs used cannot be read: {one.problem}"
+            told = f"the usage of jobs cannot be read: {one.problem}"
             self.outbox.report(f"accounting of batch system {name}", told)

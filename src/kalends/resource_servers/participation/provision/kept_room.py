@@ -1,4 +1,4 @@
-"""Room on calendars that no claim has booked, and nobody can have: foreign, and not given up yet."""
+"""Room on calendars that no claim has booked, but no user can have: foreign, or not returned yet."""
 
 from __future__ import annotations
 

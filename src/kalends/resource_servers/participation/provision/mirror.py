@@ -201,7 +201,7 @@ class Mirror:
         sight.failures += 1
 
     def _endanger(self, grant: NodeGrant, sight: Sight, why: str, now: Moment) -> None:
-        """Find other nodes for a promise that the system does not keep; where there are none, say so."""
+        """Find other nodes for a promise that the system does not keep, or report that there are none."""
         absent = sight.found is None and not sight.doubtful
         if not sight.seen:
             self.dangers.silent(grant, why)
@@ -266,9 +266,9 @@ class Mirror:
         """Say that another site of this name is at work here, or that this one's store was lost."""
         names = set(filter(self.foreign.names.of_another, has))
         text = (
-            "reservations bear this site's name, but its store knows nothing of them: "
+            "reservations have names of this site, but its store does not list them: "
             f"{some_of(names)}; "
-            "give each site a name of its own, or delete them if the store that made them is lost"
+            "give each site its own name, or delete them if the store that made them is lost"
         )
         self.outbox.report(f"names in batch system {system}", text if names else "")
 
@@ -278,11 +278,9 @@ class Mirror:
                 ours = self.grants.outers(resource)
                 over = self.foreign.see(resource, backend, state, ours)
                 nodes = {node for each in over for node in each.nodes}
-                text = f"others are, or will be, on what is promised: {some_of(nodes)}"
+                text = f"other users have, or will have, promised nodes: {some_of(nodes)}"
                 self.outbox.report(f"foreign claims on {resource}", text if over else "")
                 unknown = unknown_names(backend, state)
-                text = (
-                    f"{system} has none of this name, and it cannot be booked: {some_of(unknown)}"
-                )
+                text = f"{system} does not know these names, so they cannot be booked: {some_of(unknown)}"
                 kind = "licences" if backend.unit == "licences" else "nodes"
                 self.outbox.report(f"{kind} of {resource}", text if unknown else "")

@@ -1,4 +1,4 @@
-"""Which nodes are taken when, and which to take: a batch system is asked for nodes by name.
+"""Times at which nodes are taken, and the choice of nodes: a batch system is asked for nodes by name.
 
 What a system may choose itself it may also cut: a reservation of so many nodes silently loses one that
 leaves its configuration.

@@ -1,4 +1,4 @@
-"""What batch systems have to grant before a site promises it, and give back after the outcome.
+"""Nodes that batch systems grant before a site promises them, and take back after the outcome.
 
 A vote waits for its grants: the claim is `intended` until the system has said yes, and was seen to have just
 that. What it refuses, or does not answer, is no vote; what it may have kept nevertheless takes room until it
@@ -136,7 +136,7 @@ class Provisions:
             return here.refusal(RefusalCode.BUSY, detail)
         grant = self.grants.begin(stake, claim, nodes)
         if grant is None:
-            return here.refusal(RefusalCode.HELD, "its nodes are just being given back")
+            return here.refusal(RefusalCode.HELD, "its nodes are still being returned")
         self.mirror.begin(grant)
         return grant
 
@@ -223,7 +223,7 @@ class Provisions:
                 self.mirror.begin(grant)
             else:
                 about = f"reservation {stake.rid} on {claim.resource}"
-                told = "it is locked here, and the batch system cannot keep it"
+                told = "it is locked here, but the batch system cannot keep it"
                 self.mirror.outbox.report(about, told)
 
     # Steps

@@ -1,4 +1,4 @@
-"""What the owner says of a resource that a batch system stands behind."""
+"""The owner's configuration of a resource that is backed by a batch system."""
 
 from __future__ import annotations
 

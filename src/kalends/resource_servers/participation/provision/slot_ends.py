@@ -20,7 +20,7 @@ from kalends.resource_servers.participation.provision.systems import Systems
 
 @dataclass(eq=False)
 class SlotEnds:
-    """When the jobs of each grant are to be asked to end, and to be killed."""
+    """Times at which the jobs of each grant are asked to end, and killed."""
 
     grants: GrantTable
     errands: Errands

@@ -1,4 +1,4 @@
-"""Slots: what has been reserved under one name in a batch system, and for how many node-seconds.
+"""Slots: reservations under one name in a batch system, with their node-seconds.
 
 A slot counts from its start to its end, or to when it was given back, with the nodes that it had when. What
 jobs used in it is stored beside it (`JobsRead`), and summed up where it is asked for.

@@ -72,7 +72,7 @@ class Systems:
         """Return why nothing can be promised on `system`, or ""."""
         known = self._systems[system]
         if known.seen_ms is None:
-            return "the site has just started, and has not seen yet what the batch system has"
+            return "the site has just started, and has not read the state of the batch system yet"
         if now.monotonic_ms - known.seen_ms > STALE_MS:
             return "the batch system does not answer"
         if abs(known.skew_s) > known.backend.skew_s_max:
@@ -128,14 +128,14 @@ class Systems:
         wait_ms = min(LOOK_AGAIN_MS << min(system.failures, 8), LOOK_AGAIN_MS_MAX)
         system.failures += 1
         system.due_ms = now.monotonic_ms + wait_ms
-        self.outbox.report(f"batch system {name}", f"it cannot be looked at: {answer.detail}")
+        self.outbox.report(f"batch system {name}", f"its state cannot be read: {answer.detail}")
         self.lost(name)
 
     def _compare_clocks(self, name: str, system: _System, state: SystemState, now: Moment) -> None:
         system.ahead_ms = state.clock_s * 1000 - now.monotonic_ms
         system.skew_s = state.clock_s - now.wall_s
         wrong = abs(system.skew_s) > SKEW_TOLD_S
-        told = f"it differs from ours by {system.skew_s:+d} s" if wrong else ""
+        told = f"it differs from the site's clock by {system.skew_s:+d} s" if wrong else ""
         self.outbox.report(f"clock of batch system {name}", told)
 
     def answer_ms_max(self, system: str) -> int:

@@ -1,1 +1,1 @@
-"""What owners take back: who has to go, who may stay, and where those are who went."""
+"""Reclaims of owners: reservations to move, those that stay, and those that were moved."""

@@ -1,4 +1,4 @@
-"""Where reservations are now that had to go because an owner has reclaimed what they had."""
+"""Present places of reservations that were moved by an owner's reclaim."""
 
 from __future__ import annotations
 

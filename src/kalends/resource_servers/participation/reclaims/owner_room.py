@@ -36,7 +36,7 @@ class OwnersShare(NamedTuple):
 
 @dataclass(eq=False)
 class OwnerRoom:
-    """What owners have taken back in part, by the key of the reclaim.
+    """Partial reclaims of owners, by their keys.
 
     `kept` has nothing else in it. `unseen` is not told to queues.
     """

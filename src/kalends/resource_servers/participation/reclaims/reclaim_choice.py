@@ -1,4 +1,4 @@
-"""Which reservations are in the way of a reclaim: who is to go, and who may stay.
+"""Choice of the reservations that a reclaim moves, and of those that may stay.
 
 Of what an owner takes back whole, all are to go. Of a part, as few as have what lacks: rather those with many
 units, and of equals those that begin last, for they have most time to move. Who has been asked already goes

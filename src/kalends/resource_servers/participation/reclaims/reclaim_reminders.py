@@ -125,7 +125,7 @@ class ReclaimReminders:
             self.room.give_up(reclaimed.key)
 
     def end(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
-        """Withdraw it: the time can be booked again; what has been moved stays moved.
+        """Withdraw the reclaim: the time can be booked again; moved reservations stay moved.
 
         Raises `NotFound` for a key that stands for none.
         """
@@ -243,7 +243,7 @@ class ReclaimReminders:
             )
         if body.units and self.names_nodes(body.resource):
             raise InvalidInput(
-                "on this machine it matters which nodes are free, so units alone cannot be reclaimed",
+                "on this machine nodes are reclaimed by number, so units alone cannot be reclaimed",
                 where="units",
                 remedy=f"name the nodes: kalends admin nodes {body.resource} drain NODES",
             )
@@ -262,7 +262,7 @@ class ReclaimReminders:
         if self._count(own=False) >= RECLAIMS_MAX:
             raise LimitExceeded(
                 f"{RECLAIMS_MAX} reclaims stand, the maximum",
-                remedy="withdraw those that are over: kalends admin reclaim --end KEY",
+                remedy="withdraw reclaims that have ended: kalends admin reclaim --end KEY",
             )
 
     def _count(self, *, own: bool) -> int:

@@ -1,4 +1,4 @@
-"""What owners are told of a reclaim: who has gone, and where to; who is to go, or stays, and why."""
+"""Views of a reclaim for its owner: reservations moved, and where to; others to move, or staying, and why."""
 
 from __future__ import annotations
 

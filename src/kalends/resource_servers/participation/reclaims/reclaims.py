@@ -1,4 +1,4 @@
-"""What an owner has taken back for a time, as it is stored: it holds over restarts until it is withdrawn."""
+"""A reclaim of an owner, as it is stored: it holds over restarts until it is withdrawn."""
 
 from __future__ import annotations
 

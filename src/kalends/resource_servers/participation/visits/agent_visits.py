@@ -1,4 +1,4 @@
-"""An agent's visit at a site: what is known of it, and what passes between scripts and messages."""
+"""An agent's visit at a site: its state, and the conversion between scripts and messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DEFINES_RECALL: Final = re.compile(r"^def\s+recall\s*\(", re.MULTILINE)
 
 
 class AgentLimits(NamedTuple):
-    """What the owner lets agents do here: see `kalends.serving.configuration.AgentsConfiguration`."""
+    """The owner's terms for agents: see `kalends.serving.configuration.AgentsConfiguration`."""
 
     enabled: bool = True
     held_max: int = 16
@@ -191,7 +191,7 @@ class ScriptCache:
         Raises `ValueError` for a given one that has another hash; then nothing is remembered.
         """
         if source and script_hash(source) != script:
-            raise ValueError("the source sent along has another hash")
+            raise ValueError("the source in the message has another hash")
         known = source or self._sources.get(script)
         if known is None:
             return None
@@ -217,7 +217,7 @@ def received(inbox: Iterable[str]) -> tuple[Any, ...]:
 
 
 def sent_texts(sent: Sequence[Any]) -> tuple[str, ...]:
-    """What a script has left for its client, as messages; raises `BadResult` for what cannot be one."""
+    """Return a script's messages for its client; raises `BadResult` for what cannot be one."""
     if len(sent) > limits.AGENT_MESSAGES_MAX:
         raise BadResult(f"more than {limits.AGENT_MESSAGES_MAX} messages were left for the client")
     return tuple(_text(value) for value in sent)
@@ -256,7 +256,7 @@ def _fitted(report: m.SiteReport, bytes_max: int) -> m.SiteReport:
     shorter = msgspec.structs.replace(report, sent=(), offered=(), refusals=report.refusals[:8])
     if _size(shorter) <= bytes_max:
         return shorter
-    return silent(report.site, "its report is too long to be passed on")
+    return silent(report.site, "its report is too long to pass on")
 
 
 def silent(site: str, detail: str) -> m.SiteReport:

@@ -128,7 +128,7 @@ class VisitHandler:
             self._turn_away(source, dispatch, "rejected", str(error))
             return
         if script is None:
-            self._turn_away(source, dispatch, "unknown-script", "send the source along")
+            self._turn_away(source, dispatch, "unknown-script", "send the source with the message")
             return
         stops = tuple({stop.site: stop for stop in dispatch.near}.values())
         visit = AgentVisit(msgspec.structs.replace(dispatch, source=script, near=stops), source)
@@ -269,7 +269,7 @@ class VisitHandler:
             return False
         visit.fell_back = True
         if choice.code == "ok":
-            detail = "what the agent chose was taken while it ran, twice"
+            detail = "the slots that the agent chose were taken while it ran, twice"
             choice = SlotChoice("busy", (), detail)
         self._look(visit, now)
         if visit.offers:
@@ -361,5 +361,5 @@ class VisitHandler:
 
 def _why_nothing(visit: AgentVisit, choice: SlotChoice) -> str:
     if choice.slots:
-        return "everything it chose has been taken meanwhile"
+        return "all slots that it chose were taken while it ran"
     return f"the agent chose none of {len(visit.offers)} slots on offer"

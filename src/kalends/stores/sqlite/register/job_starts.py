@@ -45,7 +45,7 @@ def start_no_more(connection: sqlite3.Connection, rid: str) -> None:
 
 
 def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
-    """First come, first served; again for whoever was first. And not before the last start has ended.
+    """Grant the start to the first site that asks, also repeatedly; not before the last start has ended.
 
     Of several places a register that has forgotten the commit may have forgotten the start as well.
     """
@@ -90,7 +90,7 @@ def _past_is_known(connection: sqlite3.Connection, record: Record) -> bool:
 
 
 def note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
-    """What was said first stands."""
+    """The first answer stands."""
     found = row(connection, op.rid)
     if not isinstance(found, Record) or not found.may_end_at(op.att, op.site):
         return registered(op, False, found)
@@ -147,7 +147,7 @@ def give_up(connection: sqlite3.Connection, op: GiveUp) -> Registered:
 
 
 def note_began(connection: sqlite3.Connection, op: NoteBegan) -> Registered:
-    """What was said first stands."""
+    """The first answer stands."""
     found = row(connection, op.rid)
     if not isinstance(found, Record) or not found.machines:
         return registered(op, False, found)

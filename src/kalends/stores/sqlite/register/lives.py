@@ -65,7 +65,7 @@ def is_put_back(connection: sqlite3.Connection) -> bool:
 
 
 def put_back(connection: sqlite3.Connection) -> None:
-    """From now on nothing new is taken, and nothing given up, until `made_good`."""
+    """Take no new requests, and give up none, until `made_good`."""
     connection.execute("insert or replace into meta values (?, 1)", (RECOVERING,))
 
 
@@ -123,7 +123,7 @@ def resign(connection: sqlite3.Connection, me: str) -> None:
 
 
 def beats(connection: sqlite3.Connection) -> dict[str, int]:
-    """How often each owner has shown that it lives."""
+    """Return the number of beats of each owner."""
     return dict(connection.execute("select owner, beats from replica"))
 
 

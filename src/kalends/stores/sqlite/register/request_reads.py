@@ -1,4 +1,4 @@
-"""What is asked of the register: of one request, of a reservation and its changes, of a user, or of all."""
+"""Reads of the register: one request, a reservation and its changes, a user's requests, or all."""
 
 from __future__ import annotations
 

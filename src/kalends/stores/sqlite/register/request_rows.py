@@ -87,7 +87,7 @@ def of_columns(columns: tuple[Any, ...]) -> Row:
         reason = f"its record cannot be read: {error}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
     if record.rid != rid:
-        reason = f"its record is of {record.rid}"
+        reason = f"its row holds the record of {record.rid}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
     record.att, record.state, record.owner, record.done = att, state, owner, bool(done)
     record.started = started

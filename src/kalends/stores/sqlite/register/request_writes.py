@@ -231,7 +231,7 @@ def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
 
 
 def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
-    """A write where there is no row: a replica whose Begin is still on its way must lose it."""
+    """A row for a request that has none: a replica whose Begin is still on its way must lose it."""
     found = row(connection, op.rid)
     if found is None and op.proved and op.certain:
         connection.execute(
