@@ -181,7 +181,7 @@ def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -
         assert other.exit_code == 1
         assert "it was declined already, by operator" in other.output
         assert _run(site, "operator", "admin", "requests").output == (
-            "no request waits for your approval\n"
+            "no request needs your approval\n"
         )
         assert _run(broker, "ann", "list", "--waiting").output == "no request of yours waits\n"
         rules = _run(broker, "ann", "resources", "emlab/microscope").output
@@ -205,7 +205,7 @@ def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what
         assert "waits for the approval of the owner of emlab/microscope" in shown
         given_up = _run(broker, "ann", "cancel", change[-8:])
         assert given_up.exit_code == 0
-        assert f"the change {change[-8:]} is given up, and this stands" in given_up.output
+        assert f"the change {change[-8:]} is cancelled; this reservation stays" in given_up.output
         assert f"reserved {id[-8:]}" in given_up.output
         again = _run(broker, "ann", "move", id, "--to", "2027-03-05T09:00Z")
         assert again.exit_code == 0, again.output
