@@ -199,7 +199,7 @@ def test_on_a_terminal_it_asks_for_what_is_missing(folder: Path) -> None:
     answers = [
         ("Set up a", "site"),
         ("Name", "ctc"),
-        ("listens at", free_address()),
+        ("listen at", free_address()),
         ("resources", "sp2:4"),
     ]
     keyboard, terminal = pty.openpty()

@@ -102,7 +102,7 @@ def test_who_has_a_token_for_audits_alone_logs_in_and_is_told_so(ada: User) -> N
         (("npaci",), "npaci alone"),
         (("https://npaci.example",), "https://npaci.example alone"),
         (("npaci", "sdsc"), "npaci, sdsc: each could use it at the others"),
-        (("kalends",), "kalends: whoever gets it could use it at every server"),
+        (("kalends",), "kalends: each server could use it at all others"),
     ],
 )
 def test_people_are_told_who_could_use_their_token(audiences: tuple[str, ...], told: str) -> None:

@@ -34,7 +34,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 PIECES = b"3;of=some\r\n%s\r\n%x\r\n%s\r\n0\r\nTrailer: x\r\n\r\n" % (
     HEALTH[:3], len(HEALTH) - 3, HEALTH[3:],
 )  # fmt: skip
-DAMAGED = "damaged on the way"
+DAMAGED = "damaged in transit"
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
