@@ -27,7 +27,7 @@ def _new_key() -> str:
 
 
 class Surroundings(NamedTuple):
-    """Clocks and randomness, which tests replace: `clock` gives seconds that never go back, `wall_clock` those
+    """Clocks and randomness, which tests replace: `clock` gives seconds that never go back, `wall_clock` is
     UTC, `fraction` random numbers in [0, 1)."""
 
     clock: Callable[[], float] = time.monotonic
